@@ -4,7 +4,7 @@
 //! processor time for each; finding its lines, and distinguishing plain entries from everything
 //! else, must be a small part of that. The items are lines.
 
-use blocklist_milter::list::{Format, Reader, Row, lines};
+use blocklist_milter::list::{Format, Reader, Reading, Row, lines};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 
@@ -67,9 +67,10 @@ fn lines_by_memchr_iter(bencher: Bencher<'_, '_>) {
 }
 
 fn read(bencher: Bencher<'_, '_>, list: &[u8], format: Format) {
+    let reading = Reading::given(format);
     bencher.counter(ItemsCount::new(LINES)).bench(|| {
         let mut sum = 0;
-        Reader::new(format).read(black_box(list), true, &mut |_, row| {
+        Reader::new(&reading).read(black_box(list), true, &mut |_, row| {
             if let Row::Entry(raw) = row {
                 sum += raw.text.len();
             }
@@ -84,18 +85,7 @@ fn read_plain(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn read_csv(bencher: Bencher<'_, '_>) {
-    read(bencher, &list(), Format::Csv { column: 1 });
-}
-
-#[divan::bench]
 fn read_postfix_access(bencher: Bencher<'_, '_>) {
     let list = String::from_utf8_lossy(&list()).replace('\n', " REJECT\n");
     read(bencher, list.as_bytes(), Format::PostfixAccess);
-}
-
-#[divan::bench]
-fn read_json(bencher: Bencher<'_, '_>) {
-    let list = String::from_utf8_lossy(&list()).replace('\n', "\",\n\"");
-    read(bencher, format!("[\"{list}\"]").as_bytes(), Format::Json);
 }

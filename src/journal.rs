@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 use jiff::civil::Date;
 use serde::Deserialize;
 
-use crate::list::{self, Day};
+use crate::base::day::Day;
+use crate::list;
 
 /// Longer lines are skipped. Syslog and the programs whose logs are read write much shorter ones.
 const LINE_BYTES_MAX: u64 = 64 << 10;

@@ -34,6 +34,9 @@ _blocklist__compile() {
             blocklist__compile,false-positives)
                 cmd="blocklist__compile__subcmd__false__subcmd__positives"
                 ;;
+            blocklist__compile,feed)
+                cmd="blocklist__compile__subcmd__feed"
+                ;;
             blocklist__compile,help)
                 cmd="blocklist__compile__subcmd__help"
                 ;;
@@ -76,6 +79,9 @@ _blocklist__compile() {
             blocklist__compile__subcmd__help,false-positives)
                 cmd="blocklist__compile__subcmd__help__subcmd__false__subcmd__positives"
                 ;;
+            blocklist__compile__subcmd__help,feed)
+                cmd="blocklist__compile__subcmd__help__subcmd__feed"
+                ;;
             blocklist__compile__subcmd__help,help)
                 cmd="blocklist__compile__subcmd__help__subcmd__help"
                 ;;
@@ -107,7 +113,7 @@ _blocklist__compile() {
 
     case "${cmd}" in
         blocklist__compile)
-            opts="-h -V --help --version build query info update add remove merge delta apply compare overlap false-positives verify help"
+            opts="-h -V --help --version build query info feed update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -177,7 +183,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__build)
-            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --overwrite --plus --srs --nfkc --no-providers --input --format --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
+            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --overwrite --plus --srs --nfkc --no-providers --input --fetched --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -227,7 +233,51 @@ _blocklist__compile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --fetched)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --separator)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --when)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --unless)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-least)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires-in)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --added-in)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --date-format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --never)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -324,8 +374,22 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__compile__subcmd__feed)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__compile__subcmd__help)
-            opts="build query info update add remove merge delta apply compare overlap false-positives verify help"
+            opts="build query info feed update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -409,6 +473,20 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__help__subcmd__false__subcmd__positives)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__compile__subcmd__help__subcmd__feed)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -665,7 +743,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__update)
-            opts="-q -h --add --remove --fpr --format --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
+            opts="-q -h --add --remove --fpr --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -684,6 +762,46 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --separator)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --when)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --unless)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-least)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires-in)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --added-in)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --date-format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --never)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -5,18 +5,22 @@
 //! |---|---|
 //! | [`access`] | who can read a file or connect to a socket, and what prevents it |
 //! | [`clock`] | the time in the units of lists and reports |
+//! | [`day`] | a day, as lists and filters have it |
 //! | [`file_state`] | whether the file at a path is still the same |
 //! | `memory` | how much more memory this process can use |
 //! | `numbers` | numbers formatted for people |
 //! | `parallel` | one task on several threads |
 //! | `permissions` | files that other users can write |
+//! | [`settings`] | files of settings in TOML, with every error at its line and column |
 //! | [`replacement`] | a temporary file that replaces the old one when it is complete |
 
 pub mod access;
 pub mod clock;
+pub mod day;
 pub mod file_state;
 pub(crate) mod memory;
 pub(crate) mod numbers;
 pub(crate) mod parallel;
 pub(crate) mod permissions;
 pub mod replacement;
+pub mod settings;

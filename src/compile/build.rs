@@ -10,7 +10,7 @@ use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{
-    Feed, Found, Input, Opened, Read, ReadOptions, cut, find_all, joined_digest, read, text,
+    Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, joined_digest, read, text,
     total_bytes,
 };
 use super::report::{ReadReport, Report};
@@ -40,7 +40,13 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         lists: inputs,
         passed_over,
         perhaps_meant,
-    } = find_all(&named, &meant)?;
+    } = Wanted {
+        paths: &named,
+        meant: &meant,
+        declared: &plan.declared,
+        fetched: plan.fetched.as_deref(),
+    }
+    .find()?;
     if let ([], Some(first)) = (inputs.as_slice(), perhaps_meant) {
         return Err(Error::Plan(format!("no list to read: {first}")));
     }
@@ -113,7 +119,7 @@ impl Build<'_> {
     ) -> Result<Option<Read<'m, I>>, Error> {
         self.progress
             .begin(Phase::Reading, total_bytes(self.inputs));
-        let feed = Feed::new(self.inputs, self.plan.format, self.progress)
+        let feed = Feed::new(self.inputs, self.progress)
             .counting_lines(self.options.rejects.is_some())
             .taking_digests(self.plan.part.is_some());
         let store = Store::new(output, arena);
@@ -135,9 +141,6 @@ impl Build<'_> {
         let Self { plan, progress, .. } = *self;
         let spilled_bytes = read.keys.spilled_bytes();
         let digest = plan.part.as_ref().and_then(|_| digest_of(&read.opened));
-        if plan.part.is_some() && digest.is_none() {
-            return Err(Error::Plan("an input was not read to its end".to_owned()));
-        }
         let mut lists = ReadReport::new(self.inputs, read.opened, read.counts);
         if let Some(file) = &plan.source {
             lists.count_as(file);
@@ -149,6 +152,9 @@ impl Build<'_> {
         report.compare_with(before);
         if report.refuse(plan) {
             return Ok(report);
+        }
+        if plan.part.is_some() && digest.is_none() {
+            return Err(Error::Plan("an input was not read to its end".to_owned()));
         }
         // A piece may be empty, and the entries that a list had before are not in its parts.
         if plan.part.is_none() {

@@ -12,12 +12,12 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::edited_list::{EditedList, read_line};
+use super::edited_list::EditedList;
 use super::guard::Guard;
-use super::read::is_allowlist;
+use super::read::is_whitelist;
 use super::{Error, Plan};
 use crate::address::{Canonical, Entry, Kinds, escaped};
-use crate::list::{Format, Row};
+use crate::list::{self, RejectReason};
 
 /// What was done about each entry, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub fn add_or_renew(
     {
         return Err(Error::Plan("--note: must be one line of text".to_owned()));
     }
-    if !is_allowlist(list) {
+    if !is_whitelist(list) {
         refuse_broad(plan, &wanted)?;
     }
     let expires = plan
@@ -153,7 +153,7 @@ pub fn add_or_renew(
     let is_replaceable =
         |line: u64| is_renewed(edited.line(line)) && edited.entries_on(line).count() == 1;
     let mut removed_lines = HashSet::new();
-    for (_, entry) in &wanted {
+    for (_, _, entry) in &wanted {
         if !lasting.contains_key(entry.as_bytes()) {
             let lines = known.get(entry.as_bytes()).into_iter().flatten();
             removed_lines.extend(lines.copied().filter(|&line| is_replaceable(line)));
@@ -164,7 +164,7 @@ pub fn add_or_renew(
         text.push(b'\n');
     }
     let mut done = Vec::new();
-    for ((written, entry), (_, note)) in wanted.iter().zip(entries) {
+    for ((_, written, entry), (_, note)) in wanted.iter().zip(entries) {
         let found = lasting
             .get(entry.as_bytes())
             .and_then(|lines| lines.first());
@@ -213,7 +213,7 @@ pub fn remove_lines(
     let mut done = Vec::new();
     let mut kept = Vec::new();
     let mut covered = Vec::new();
-    for (written, entry) in &wanted {
+    for (written, _, entry) in &wanted {
         let lines = known.get(entry.as_bytes()).into_iter().flatten();
         let (lines, staying): (Vec<u64>, Vec<u64>) =
             lines.partition(|&&line| may_remove(edited.line(line)));
@@ -221,7 +221,7 @@ pub fn remove_lines(
         for &line in &lines {
             let others = edited
                 .entries_on(line)
-                .any(|other| !wanted.iter().any(|(_, entry)| entry.as_bytes() == other));
+                .any(|other| !wanted.iter().any(|(_, _, entry)| entry.as_bytes() == other));
             if others {
                 return Err(Error::Plan(format!(
                     "{}:{line}: this line has other entries too; edit it by hand",
@@ -260,7 +260,7 @@ pub fn remove_lines(
 
 /// Replaces the list, if the text changes it.
 fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Result<Edited, Error> {
-    let written = wanted.into_iter().map(|(written, _)| written);
+    let written = wanted.into_iter().map(|(typed, ..)| typed);
     let edited = Edited {
         list: list.path().to_owned(),
         entries: written.zip(done).collect(),
@@ -273,36 +273,25 @@ fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Res
     Ok(edited)
 }
 
-/// Each entry as it was typed, and in the form that is compared.
-type Wanted = Vec<(String, Entry)>;
+/// Each entry as it was typed, as a list has it, and in the form that is compared.
+type Wanted = Vec<(String, String, Entry)>;
 
 fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Wanted, Error> {
     let mut wanted = Vec::new();
-    for written in entries {
-        let written = written.trim();
-        let mut texts = Vec::new();
-        read_line(written.as_bytes(), Format::Plain, |row| match row {
-            Row::Entry(raw) => texts.push(Ok(raw.text.to_vec())),
-            Row::Rejected { reason, .. } => texts.push(Err(reason.to_string())),
-            Row::Skipped { skip, .. } => texts.push(Err(skip.to_string())),
-            // The entry follows.
-            Row::Mended { .. } => {}
-        });
+    for typed in entries {
+        let typed = typed.trim();
         let wrong = |why: &dyn fmt::Display| {
             Error::Plan(format!(
                 "{}: not an entry: {why}",
-                escaped(written.as_bytes())
+                escaped(typed.as_bytes())
             ))
         };
-        let text = match texts.as_slice() {
-            [Ok(text)] => text,
-            [Err(why), ..] => return Err(wrong(why)),
-            _ => {
-                return Err(wrong(&"one entry per argument, such as spam@bad.example"));
-            }
-        };
-        let entry = Entry::parse(text, plan.rules).map_err(|error| wrong(&error))?;
-        wanted.push((written.to_owned(), entry));
+        let written = list::written(typed).map_err(|reason| match reason {
+            RejectReason::Several => wrong(&"one entry per argument, such as spam@bad.example"),
+            reason => wrong(&reason),
+        })?;
+        let entry = Entry::parse(written.as_bytes(), plan.rules).map_err(|error| wrong(&error))?;
+        wanted.push((typed.to_owned(), written, entry));
     }
     Ok(wanted)
 }
@@ -319,7 +308,7 @@ fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
     let Some(guard): Option<Guard> = plan.guard()? else {
         return Ok(());
     };
-    for (written, entry) in wanted {
+    for (written, _, entry) in wanted {
         guard
             .check(entry.kind(), entry.as_bytes())
             .map_err(|danger| Error::Plan(format!("{written}: {danger}; nothing was changed")))?;
@@ -330,9 +319,11 @@ fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::Day;
+    use crate::base::day::Day;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    use proptest::prelude::*;
 
     fn plan() -> Plan {
         let mut plan = Plan::new("x.blf", Vec::new());
@@ -400,19 +391,10 @@ mod tests {
             fs::read(&list).unwrap(),
             b"# mine\r\n\r\na@b.example, c@d.example\nlast@e.example"
         );
-        let shared = remove_from_list(&plan(), &list, &entries(&["a@b.example"])).unwrap_err();
-        assert!(
-            shared
-                .to_string()
-                .contains(":3: this line has other entries too"),
-            "{shared}"
-        );
-        let both = entries(&["c@d.example", "a@b.example"]);
-        assert!(remove_from_list(&plan(), &list, &both).unwrap().changed());
         add_to_list(&plan(), &list, &entries(&["new@f.example"]), "by hand").unwrap();
         assert_eq!(
             fs::read(&list).unwrap(),
-            b"# mine\r\n\r\nlast@e.example\nnew@f.example # added 2024-10-04 by hand\n"
+            b"# mine\r\n\r\na@b.example, c@d.example\nlast@e.example\nnew@f.example # added 2024-10-04 by hand\n"
         );
     }
 
@@ -472,11 +454,14 @@ mod tests {
         let list = folder.path().join("own.txt");
         for (written, why) in [
             ("a@b.example, c@d.example", "one entry per argument"),
-            ("# comment", "comment"),
-            ("/spam/", "regular expression"),
+            ("# comment", "neither an address nor a domain"),
+            ("#comment", "neither an address nor a domain"),
+            ("-bad.example", "a sign"),
+            ("/spam/", "a pattern"),
             ("@gmail.com", "anyone"),
             ("", "not an entry"),
-            ("friend@x.example OK", "whitelist"),
+            ("friend@x.example OK", "words beside the entry"),
+            ("a@x.example # expires 2020-01-01", "words beside the entry"),
         ] {
             let given = entries(&["good@x.example", written]);
             let error = add_to_list(&plan(), &list, &given, "")
@@ -491,7 +476,7 @@ mod tests {
         // An entry of a whitelist is found however the whitelist writes it.
         fs::write(
             &whitelist,
-            "# Whitelist\nallow: a@b.example\nc@d.example OK\n",
+            "# Whitelist\nA <a@b.example> # a friend\nc@d.example OK\n",
         )
         .unwrap();
         let known = entries(&["a@b.example", "c@d.example"]);
@@ -503,6 +488,70 @@ mod tests {
         let table = folder.path().join("access.csv");
         fs::write(&table, "email,action\na@b.example,reject\n").unwrap();
         let error = add_to_list(&plan(), &table, &entries(&["c@d.example"]), "").unwrap_err();
-        assert!(error.to_string().contains("format csv"), "{error}");
+        let why = std::error::Error::source(&error).map(ToString::to_string);
+        assert!(why.unwrap().contains("a table"), "{error}");
+    }
+
+    /// Text that people write beside an entry, or generate.
+    fn note() -> impl Strategy<Value = String> {
+        prop_oneof![
+            prop::sample::select(vec![
+                "unblock request denied",
+                "expires 2020-01-01",
+                "# expires 2020-01-01",
+                "; x",
+                "OK",
+                "!",
+                "not a spammer any more, delist",
+                "[whitelist]",
+                "\"",
+                "a@b.example, c@d.example",
+                ":",
+            ])
+            .prop_map(str::to_owned),
+            "[^\\p{Cc}]{0,30}",
+        ]
+    }
+
+    fn typed() -> impl Strategy<Value = String> {
+        prop_oneof![
+            4 => "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~.-]{1,9}@[a-z]{1,5}\\.example",
+            1 => "\"[^\"\\\\\\p{Cc}]{1,9}\"@[a-z]{1,5}\\.example",
+            1 => "(@|\\.|\\*\\.|)[a-z#;-]{1,5}\\.[a-z]{1,5}",
+            1 => "[a-z#;!+-]{1,9}@",
+            1 => "[A-Z]{1,5} <[a-z#-]{1,5}@bad\\.example>",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// What is added is read back as the same entry, which ends with the plan alone, whatever the
+        /// note says; and it can be removed.
+        #[test]
+        fn what_is_added_is_read_back(entry in typed(), note in note(), ends: bool) {
+            let folder = tempfile::tempdir().unwrap();
+            let list = folder.path().join("own.txt");
+            let mut plan = plan();
+            (plan.allow_world, plan.expires) = (true, ends.then_some(Day(30_000)));
+            let given = entries(&[&entry]);
+            if add_to_list(&plan, &list, &given, &note).is_ok() {
+                let text = fs::read(&list).unwrap();
+                let declared = list::Declared::default();
+                let reading = list::reading(&text, true, &declared).unwrap();
+                prop_assert_eq!(reading.format, list::Format::Plain);
+                let mut rows = Vec::new();
+                list::Reader::new(&reading).read(&text, true, &mut |_, row| match row {
+                    list::Row::Entry(raw) => rows.push((raw.text.to_vec(), raw.expires)),
+                    row => panic!("{row:?}"),
+                });
+                let [(text, expires)] = &rows[..] else { panic!("{rows:?}") };
+                let wanted = Entry::parse(entry.as_bytes(), plan.rules).unwrap();
+                let found = Entry::parse(text, plan.rules).unwrap();
+                prop_assert_eq!(wanted.as_bytes(), found.as_bytes());
+                prop_assert_eq!(*expires, plan.expires);
+                prop_assert!(remove_from_list(&plan, &list, &given).unwrap().changed());
+            }
+        }
     }
 }

@@ -10,12 +10,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use super::read::is_allowlist;
+use super::read::is_whitelist;
 use crate::address::{Entry, Rules, escaped};
 use crate::base::access::open_regular;
+use crate::base::day::Day;
 use crate::base::replacement::Replacement;
 use crate::filter::format::MAGIC;
-use crate::list::{self, Day, Format, Reader, Row};
+use crate::list::{self, Format, ListToml, Reader, Reading, Row};
 
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
@@ -66,17 +67,27 @@ impl EditedList {
             ));
         }
         check_written_as_read(&text).map_err(|why| refused(&why))?;
-        list::check_text(&text).map_err(|_| refused("not a text file"))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
-        let format = if is_allowlist(path) {
-            Format::Whitelist
-        } else {
-            list::guess(&text, &name)
+        let reading = match is_whitelist(path) {
+            true => Reading::given(Format::Whitelist),
+            false => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let declared = ListToml::beside(path)?.declared(&[&name]);
+                let declared = declared
+                    .ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
+                let reading = list::reading(&text, true, &declared)
+                    .map_err(|refusal| refused(&refusal.to_string()))?;
+                // What is edited are lines, each with what is written there.
+                Reading {
+                    subdomains: false,
+                    ..reading
+                }
+            }
         };
-        if !matches!(format, Format::Plain | Format::Whitelist) {
+        if !matches!(reading.format, Format::Plain | Format::Whitelist) {
             return Err(refused(&format!(
-                "a list of format {format}; only plain lists can be edited"
+                "a list of format {}; only plain lists can be edited",
+                reading.format
             )));
         }
         let mut lines = Vec::new();
@@ -85,7 +96,7 @@ impl EditedList {
         for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
             lines.push(start..start + line.len());
             start += line.len();
-            read_line(line, format, |row| {
+            read_line(line, &reading, |row| {
                 if let Row::Entry(raw) = row
                     && let Ok(entry) = Entry::parse(raw.text, rules)
                 {
@@ -211,9 +222,10 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
     if text.len() as u64 > MAX_LIST_BYTES {
         return Ok(None);
     }
+    let plain = Reading::given(Format::Plain);
     for (line, number) in list::lines(&text).zip(1_u64..) {
         let mut is_named = false;
-        read_line(line, Format::Plain, |row| {
+        read_line(line, &plain, |row| {
             is_named |= matches!(row, Row::Entry(raw)
                 if Entry::parse(raw.text, rules).is_ok_and(|found| found.as_bytes() == entry));
         });
@@ -225,9 +237,8 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
 }
 
 /// Passes on the rows of one line.
-pub(super) fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
-    // Reading from memory does not fail.
-    let _ = Reader::new(format).read_all(line, &mut |_, found: Row<'_>| row(found));
+pub(super) fn read_line(line: &[u8], reading: &Reading, mut row: impl FnMut(Row<'_>)) {
+    Reader::new(reading).read(line, true, &mut |_, found| row(found));
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::replacement;
+use crate::base::{replacement, settings};
 use crate::filter;
 use crate::lookup;
 
@@ -58,14 +58,9 @@ pub enum Error {
     /// No entry was read, although there were some before or all lines were rejected.
     #[error("no entry in {0}; use --allow-empty to build it anyway")]
     NothingListed(String),
-    /// An input is not a complete list.
-    #[error("{}: {what}; download it again", path.display())]
-    Incomplete {
-        /// The input.
-        path: PathBuf,
-        /// What shows it.
-        what: String,
-    },
+    /// The `list.toml` of a folder cannot be read, or has faults.
+    #[error(transparent)]
+    ListToml(#[from] settings::Error),
     /// The settings contradict each other or cannot be met.
     #[error("{0}")]
     Plan(String),

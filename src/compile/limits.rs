@@ -5,7 +5,8 @@
 //!
 //! | a list | is |
 //! |---|---|
-//! | of truncated JSON, a web page, half an archive | an error when it is read |
+//! | of truncated JSON, a web page, half an archive | refused when it is read |
+//! | of which more lines are rejected than [`MaxRejects`](crate::list::MaxRejects) allows | refused |
 //! | that had [`SMALL`] entries or more, and has none now | an error, unless `--allow-empty` |
 //! | that shrinks by more than `--max-shrink`, or grows by more than `--max-growth` | refused |
 //! | that had fewer entries | regarded as kept by hand; it may grow freely and become empty |
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use super::Error;
 use super::lineage::Before;
 use super::plan::Plan;
-use super::report::Report;
+use super::report::{RefusedFile, Report};
 use crate::base::numbers::{counted, grouped};
 use crate::filter::Source;
 
@@ -26,6 +27,30 @@ use crate::filter::Source;
 pub(crate) const SMALL: u64 = 100;
 
 impl Report {
+    /// Refuses each list of which more lines are rejected than the plan allows.
+    pub(crate) fn refuse_rejects(&mut self, plan: &Plan) {
+        for input in &self.inputs {
+            // Expired entries and those that were left out were entries, too.
+            let entries = input.entries + input.expired + input.broad;
+            let is_refused = self
+                .refused_files
+                .iter()
+                .any(|refused| refused.file == input.file);
+            if is_refused || !plan.max_rejects.is_over(input.rejected, entries) {
+                continue;
+            }
+            let reason = format!(
+                "{} rejected, more than --max-rejects {} allows beside {}; first {}",
+                counted(input.rejected, "line", "lines"),
+                plan.max_rejects,
+                counted(entries, "entry", "entries"),
+                input.first_reject,
+            );
+            self.refused_files
+                .push(RefusedFile::of_rejects(&input.file, reason));
+        }
+    }
+
     /// Compares the entries that each list had before with those that it has now.
     pub(crate) fn compare_with(&mut self, before: &Before) {
         self.entries_before = before.exists.then_some(before.entries);
@@ -55,9 +80,10 @@ impl Report {
         }
         // A page that says "not found" in place of the list must not empty a filter.
         let may_shrink = plan.max_shrink == Some(100);
-        let notable = self.skipped.iter().any(|skip| skip.notable);
+        let notable = self.skipped.iter().any(|skip| skip.notable) || !self.broad.is_empty();
+        // A list of nothing but comments, kept by hand, names nobody on purpose.
         let on_purpose = self.rejected == 0 && !notable && (before.entries < SMALL || may_shrink);
-        if self.rows == 0 && !on_purpose && (self.rejected > 0 || before.entries > 0) {
+        if self.rows == 0 && !on_purpose {
             return Err(Error::NothingListed(self.why_nothing(&plan.output)));
         }
         if plan.max_shrink.is_some() {

@@ -62,8 +62,9 @@ pub use parts::{Expected, is_part, join};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
-pub use read::{Block, Input, Line, inputs};
-pub use report::{FilterReport, InputReport, Mended, PartReport, Reject, Report, Skipped};
+pub(crate) use read::{Begun, Found, begin as begin_input, folder_of, in_its_folder};
+pub use read::{Block, Input, Line, build_settings, inputs, is_fetched};
+pub use report::{FilterReport, InputReport, PartReport, RefusedFile, Reject, Report, Skipped};
 pub use update::{Changes, changeable, update};
 pub use wording::KindCount;
 pub(crate) use wording::{

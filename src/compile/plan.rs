@@ -9,11 +9,12 @@ use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};
 use crate::address::{Entry, Kind, Rules, escaped};
 use crate::base::clock::{day_number, now_s};
+use crate::base::day::Day;
 use crate::base::memory;
 use crate::base::numbers::size;
 use crate::base::parallel::processors;
 use crate::filter::sizing::RATES;
-use crate::list::{Day, Format};
+use crate::list::{BuildSettings, Declared, ListToml, MaxRejects};
 
 /// The false-positive rate of the pages, if none is given.
 pub const DEFAULT_FPR: f64 = 1e-6;
@@ -49,8 +50,11 @@ pub struct Plan {
     pub inputs: Vec<PathBuf>,
     /// Lists and folders that are read whatever their files are called.
     pub meant: Vec<PathBuf>,
-    /// The format of all inputs; `None` to detect each one.
-    pub format: Option<Format>,
+    /// What is declared about all inputs, above what the `list.toml` of a folder says.
+    pub declared: Declared,
+    /// What a feed has fetched, a file or a folder: it is read in place of the files of the folder,
+    /// if the `list.toml` there has `[feed]`.
+    pub fetched: Option<PathBuf>,
     /// Target false-positive rate of the pages.
     pub fpr: f64,
     /// How addresses are read.
@@ -73,8 +77,8 @@ pub struct Plan {
     pub allow_empty: bool,
     /// Replace an output that is not a filter, or is damaged.
     pub overwrite: bool,
-    /// Maximum number of rejected lines; `None` for any number.
-    pub max_rejects: Option<u64>,
+    /// How many lines of each list may be rejected.
+    pub max_rejects: MaxRejects,
     /// The file for every rejected, skipped and repaired line.
     pub rejects: Option<PathBuf>,
     /// Write nothing when an input has no entry, unless `allow_empty`.
@@ -111,7 +115,8 @@ impl Plan {
             output,
             inputs,
             meant: Vec::new(),
-            format: None,
+            declared: Declared::default(),
+            fetched: None,
             fpr: DEFAULT_FPR,
             rules: Rules::default(),
             records: true,
@@ -123,7 +128,7 @@ impl Plan {
             allow_world: false,
             allow_empty: false,
             overwrite: false,
-            max_rejects: None,
+            max_rejects: MaxRejects::default(),
             rejects: None,
             strict: false,
             max_shrink: None,
@@ -131,6 +136,66 @@ impl Plan {
             threads: default_threads(),
             memory_bytes: memory_share(memory::room_bytes()),
         }
+    }
+
+    /// Takes the settings of a `list.toml`. What is set already stays only in lists of entries,
+    /// which add up.
+    pub fn take(&mut self, settings: &BuildSettings) {
+        let BuildSettings {
+            fpr,
+            expires,
+            protect,
+            allow,
+            allow_world,
+            allow_empty,
+            max_shrink,
+            max_growth,
+            max_rejects,
+            records,
+            plus,
+            srs,
+            nfkc,
+            providers,
+        } = settings;
+        self.protect.extend_from_slice(protect);
+        self.allow.extend_from_slice(allow);
+        self.fpr = fpr.unwrap_or(self.fpr);
+        self.expires = expires
+            .map(|expires| expires.from(self.today()))
+            .or(self.expires);
+        self.max_shrink = max_shrink.map(|most| most.0).or(self.max_shrink);
+        self.max_growth = max_growth.map(|most| most.0).or(self.max_growth);
+        self.max_rejects = max_rejects.unwrap_or(self.max_rejects);
+        for (own, given) in [
+            (&mut self.allow_world, allow_world),
+            (&mut self.allow_empty, allow_empty),
+            (&mut self.records, records),
+            (&mut self.rules.plus, plus),
+            (&mut self.rules.srs, srs),
+            (&mut self.rules.nfkc, nfkc),
+            (&mut self.rules.providers, providers),
+        ] {
+            *own = given.unwrap_or(*own);
+        }
+    }
+
+    /// Takes what the `list.toml` beside a list says about single entries: which may be listed, and
+    /// how addresses are read.
+    ///
+    /// # Errors
+    /// When it has faults.
+    pub fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
+        let settings = ListToml::beside(list)?.build;
+        self.take(&BuildSettings {
+            fpr: None,
+            expires: None,
+            max_shrink: None,
+            max_growth: None,
+            max_rejects: None,
+            records: None,
+            ..settings
+        });
+        Ok(())
     }
 
     /// Returns the day of the build.

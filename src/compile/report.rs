@@ -1,12 +1,13 @@
 //! The result of a compilation. JSON shows it directly; `text` shows it as text.
 
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::plan::Plan;
-use super::read::{Counts, Example, Input, Opened, name_of, text};
+use super::read::{Counts, Example, Input, Opened, Refused, name_of, text};
 use super::wording::{KindCount, bits_per_entry, digest_shown};
 use super::write::{Changed, Sources};
 use crate::base::numbers::counted;
@@ -39,8 +40,10 @@ pub struct Report {
     pub passed_over: Vec<String>,
     /// Rows that list nobody, as intended, by reason.
     pub skipped: Vec<Skipped>,
-    /// Faulty rows that were repaired because their meaning was clear, by fault.
-    pub mended: Vec<Mended>,
+    /// Entries that were left out because they are too broad, or protected, by reason.
+    pub broad: Vec<Reject>,
+    /// The files of which nothing was read; then nothing was written.
+    pub refused_files: Vec<RefusedFile>,
     /// Entries that were left out because they have expired.
     pub expired: u64,
     /// Number of entries of the filter that was updated or replaced.
@@ -83,6 +86,11 @@ pub struct InputReport {
     pub ends_within_line: bool,
     /// Number of rejected lines.
     pub rejected: u64,
+    /// Entries that were left out because they are too broad, or protected.
+    pub broad: u64,
+    /// The first rejected line, with its number and the reason.
+    #[serde(skip)]
+    pub(crate) first_reject: String,
 }
 
 impl InputReport {
@@ -96,6 +104,7 @@ impl InputReport {
             before: None,
             ends_within_line: self.ends_within_line || other.ends_within_line,
             rejected: self.rejected + other.rejected,
+            broad: self.broad + other.broad,
             ..self
         }
     }
@@ -112,6 +121,8 @@ impl InputReport {
             before: None,
             ends_within_line: false,
             rejected: source.rejected,
+            broad: 0,
+            first_reject: String::new(),
         }
     }
 }
@@ -140,15 +151,63 @@ pub struct Skipped {
     pub first: Vec<String>,
 }
 
-/// Faulty rows whose meaning was clear.
-#[derive(Clone, Debug, Serialize)]
-pub struct Mended {
-    /// The fault, and how it was repaired.
+/// A file of which nothing is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RefusedFile {
+    /// The file.
+    pub file: String,
+    /// The line that refuses it, counted from 1; 0 if it is none.
+    pub line: u64,
+    /// Its text, or its beginning.
+    pub text: String,
+    /// Why, and what to do.
     pub reason: String,
-    /// How many.
-    pub count: u64,
-    /// The first of them, as file:line: text.
-    pub first: Vec<String>,
+}
+
+impl RefusedFile {
+    fn new(file: &str, refused: &Refused) -> Self {
+        let reason = refused.refusal.to_string();
+        let reason = match refused.refusal.is_for_preview() {
+            true => with_preview(reason, file),
+            false => reason,
+        };
+        Self {
+            file: file.to_owned(),
+            line: refused.line,
+            text: refused.text.clone(),
+            reason,
+        }
+    }
+
+    /// Returns the refusal of a file with too many rejected lines.
+    pub(crate) fn of_rejects(file: &str, reason: String) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: 0,
+            text: String::new(),
+            reason: with_preview(reason, file),
+        }
+    }
+}
+
+/// Adds the command that shows what can be done.
+fn with_preview(reason: String, file: &str) -> String {
+    format!("{reason}: blocklist-compile preview {file}")
+}
+
+impl fmt::Display for RefusedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            text,
+            reason,
+        } = self;
+        match line {
+            0 => write!(f, "{file}: {reason}"),
+            _ => write!(f, "{file}:{line}: {text}: {reason}"),
+        }
+    }
 }
 
 /// The written filter.
@@ -241,7 +300,8 @@ pub(crate) struct ReadReport {
     pub(crate) rejected: u64,
     pub(crate) expired: u64,
     pub(crate) skipped: Vec<Skipped>,
-    pub(crate) mended: Vec<Mended>,
+    pub(crate) broad: Vec<Reject>,
+    pub(crate) refused_files: Vec<RefusedFile>,
 }
 
 impl ReadReport {
@@ -273,7 +333,7 @@ impl ReadReport {
         let mut all = Self::default();
         for Opened {
             input,
-            format,
+            reading,
             mut source,
             ends_within_line,
             ..
@@ -295,8 +355,19 @@ impl ReadReport {
                     .map(|example| format!("{file}:{}: {}", example.line, example.text))
                     .collect()
             };
-            for (skip, count, examples) in counts.skips() {
-                let reason = skip.to_string();
+            let refused = reading.as_ref().err().map(|refusal| Refused {
+                refusal: refusal.clone(),
+                line: 0,
+                text: String::new(),
+            });
+            let refused = refused.or_else(|| counts.refused());
+            all.refused_files
+                .extend(refused.map(|refused| RefusedFile::new(&file, &refused)));
+            for (skip, word, count, examples) in counts.skips() {
+                let reason = match word {
+                    "" => skip.to_string(),
+                    word => format!("{skip}: {word}"),
+                };
                 match all.skipped.iter_mut().find(|other| other.reason == reason) {
                     Some(other) => other.count += count,
                     None => all.skipped.push(Skipped {
@@ -307,34 +378,18 @@ impl ReadReport {
                     }),
                 }
             }
-            for (mend, count, examples) in counts.mends() {
-                let reason = mend.to_string();
-                match all.mended.iter_mut().find(|other| other.reason == reason) {
-                    Some(other) => other.count += count,
-                    None => all.mended.push(Mended {
-                        reason,
-                        count,
-                        first: shown(examples),
-                    }),
-                }
-            }
             for (reason, count, examples) in counts.rejects() {
-                match all
-                    .rejects
-                    .iter_mut()
-                    .find(|reject| reject.reason == reason)
-                {
-                    Some(reject) => reject.count += count,
-                    None => all.rejects.push(Reject {
-                        reason: reason.to_owned(),
-                        count,
-                        first: shown(examples),
-                    }),
-                }
+                add(&mut all.rejects, reason, count, shown(examples));
+            }
+            for (reason, count, examples) in counts.broads() {
+                add(&mut all.broad, reason, count, shown(examples));
             }
             all.inputs.push(InputReport {
                 file,
-                format: format.to_string(),
+                format: reading.map_or_else(
+                    |_| "refused".to_owned(),
+                    |reading| reading.format.to_string(),
+                ),
                 lines: counts.lines(),
                 entries: counts.entries,
                 own: 0,
@@ -342,6 +397,8 @@ impl ReadReport {
                 before: None,
                 ends_within_line,
                 rejected: counts.rejected,
+                broad: counts.broad,
+                first_reject: counts.first_reject(),
             });
             all.files.push(source.file.clone());
             all.sources.push(source);
@@ -349,6 +406,18 @@ impl ReadReport {
         all.rejects
             .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
+    }
+}
+
+/// Adds lines to those with the same reason.
+fn add(rejects: &mut Vec<Reject>, reason: &str, count: u64, first: Vec<String>) {
+    match rejects.iter_mut().find(|reject| reject.reason == reason) {
+        Some(reject) => reject.count += count,
+        None => rejects.push(Reject {
+            reason: reason.to_owned(),
+            count,
+            first,
+        }),
     }
 }
 
@@ -368,7 +437,8 @@ impl Report {
             rejected: read.rejected,
             passed_over: Vec::new(),
             skipped: read.skipped,
-            mended: read.mended,
+            broad: read.broad,
+            refused_files: read.refused_files,
             expired: read.expired,
             entries_before: None,
             no_longer_read: Vec::new(),
@@ -385,7 +455,8 @@ impl Report {
         self.rejected += removals.rejected;
         self.rejects.extend(removals.rejects);
         self.skipped.extend(removals.skipped);
-        self.mended.extend(removals.mended);
+        self.broad.extend(removals.broad);
+        self.refused_files.extend(removals.refused_files);
         self.inputs.extend(removals.inputs);
         self.rows += removals.rows;
     }
@@ -417,17 +488,24 @@ impl Report {
             (0, true) => "all of its rows allow senders or are about something else",
             _ => "all of its entries have expired",
         };
-        format!("{inputs}: {nothing}, but {} has entries", output.display())
+        match self.entries_before {
+            Some(1..) => format!("{inputs}: {nothing}, but {} has entries", output.display()),
+            _ => format!("{inputs}: {nothing}"),
+        }
     }
 
     /// Refuses the output if more lines were rejected than the plan allows, or if an input is
     /// empty under `--strict`; returns whether it is refused.
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
-        if plan.max_rejects.is_some_and(|most| self.rejected > most) {
-            self.refused = Some(format!(
-                "{}: more than --strict or --max-rejects allows",
-                counted(self.rejected, "rejected line", "rejected lines")
-            ));
+        self.refuse_rejects(plan);
+        if let [refused, others @ ..] = self.refused_files.as_slice() {
+            self.refused = Some(match others.len() {
+                0 => refused.to_string(),
+                count => format!(
+                    "{refused}; and {} more",
+                    counted(count as u64, "file", "files")
+                ),
+            });
         }
         if plan.strict
             && !plan.allow_empty

@@ -69,10 +69,14 @@ impl fmt::Display for Report {
                 writeln!(f, "          {line}")?;
             }
         }
-        for mended in &self.mended {
-            let lines = counted(mended.count, "line", "lines");
-            writeln!(f, "repaired  {lines}: {}", mended.reason)?;
-            for line in mended.first.iter().take(1) {
+        for broad in &self.broad {
+            let entries = counted(broad.count, "entry", "entries");
+            writeln!(
+                f,
+                "left out  {entries}: {} (--allow ENTRY lists it)",
+                broad.reason
+            )?;
+            for line in broad.first.iter().take(1) {
                 writeln!(f, "          {line}")?;
             }
         }

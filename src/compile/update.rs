@@ -15,9 +15,9 @@ use super::wording::kind_counts;
 use super::write::{FileRecords, Joined, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
+use crate::base::day::Day;
 use crate::base::replacement::Replacement;
 use crate::filter::{Load, Spec, Writer, sizing};
-use crate::list::Day;
 use crate::lookup::Lookup;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
@@ -92,8 +92,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         rejects: plan.rejects_file()?,
     };
     let (to_add, to_remove) = (
-        find_or_typed(&plan.inputs, &changes.add_entries)?,
-        find_or_typed(&changes.remove, &changes.remove_entries)?,
+        find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?,
+        find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?,
     );
     let (adding, removing) = (to_add.lists, to_remove.lists);
     if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
@@ -119,7 +119,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let store = Store::new(replacement.target(), &mut adding_arena);
     let added: Read<'_, Wide> = keys(
         plan,
-        Feed::new(&adding, plan.format, progress),
+        Feed::new(&adding, progress),
         &options,
         store,
         progress,
@@ -137,7 +137,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let store = Store::new(replacement.target(), &mut removing_arena);
     let removed: Read<'_, Narrow> = keys(
         plan,
-        Feed::new(&removing, plan.format, progress).of_removals(),
+        Feed::new(&removing, progress).of_removals(),
         &options,
         store,
         progress,

@@ -1,81 +1,35 @@
 //! The configuration: TOML, checked completely before it is used.
 //!
-//! `read.rs` reads the text and collects all errors with line and column; `sections.rs` defines the
-//! settings and their defaults, `values.rs` the allowed values, `settings.rs` the checked result,
-//! `names.rs` the names of all settings, `percent.rs` a percentage; `print.rs` prints the effective
-//! settings. `contrib/blocklist-milter.toml` explains them to administrators; a test checks that it
+//! [`base::settings`](crate::base::settings) reads the text and collects all errors with line and
+//! column; `sections.rs` defines the settings and their defaults, `values.rs` the allowed values,
+//! `settings.rs` the checked result, `names.rs` the names of all settings; `print.rs` prints the
+//! effective settings. `contrib/blocklist-milter.toml` explains them to administrators; a test checks that it
 //! agrees with the code.
 //!
 //! Relative paths are relative to the folder of the configuration file, so that it can be moved
 //! together with the files that it names.
 
 mod names;
-mod percent;
 mod print;
-mod read;
 mod sections;
 mod settings;
 mod values;
 
-use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use names::SETTINGS;
-pub use percent::Percent;
-pub use read::Problem;
-use read::Reader;
 pub use settings::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
     SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
 };
-use thiserror::Error;
 pub use values::age_text;
 
-use crate::base::access;
 use crate::base::numbers::counted;
+pub use crate::base::settings::{Error, Percent, Problem};
+use crate::base::settings::{Reader, text_of};
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
-
-/// Largest configuration file that is read: a wrong path must not fill the memory.
-const FILE_MAX_BYTES: u64 = 4 << 20;
-
-/// Why there is no configuration.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The file cannot be read.
-    #[error("{}: cannot read the configuration: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// The file has errors: all of them, in the order of the file.
-    #[error("{}", Faults(path, problems))]
-    Faulty {
-        /// The file.
-        path: PathBuf,
-        /// The errors.
-        problems: Vec<Problem>,
-    },
-}
-
-/// Writes each error on a line, in the format of compilers, which editors understand.
-struct Faults<'a>(&'a Path, &'a [Problem]);
-
-impl fmt::Display for Faults<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, problem) in self.1.iter().enumerate() {
-            let line_break = if number == 0 { "" } else { "\n" };
-            write!(f, "{line_break}{}:{problem}", self.0.display())?;
-        }
-        Ok(())
-    }
-}
 
 impl Config {
     /// Reads and checks a file.
@@ -106,7 +60,7 @@ impl Config {
     }
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
-        let reader = Reader::new(text);
+        let reader = Reader::new(text, &SETTINGS);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
@@ -202,25 +156,4 @@ impl Config {
         );
         names
     }
-}
-
-fn text_of(path: &Path) -> Result<String, Error> {
-    let unreadable = |source| Error::Unreadable {
-        path: path.to_owned(),
-        source: access::explained(path, source),
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(unreadable)?;
-    if bytes.len() as u64 > FILE_MAX_BYTES {
-        return Err(unreadable(std::io::Error::new(
-            std::io::ErrorKind::FileTooLarge,
-            format!("larger than {FILE_MAX_BYTES} bytes; not a configuration file"),
-        )));
-    }
-    String::from_utf8(bytes).map_err(|error| Error::Faulty {
-        path: path.to_owned(),
-        problems: vec![Problem::not_utf8(&error)],
-    })
 }

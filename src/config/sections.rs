@@ -4,17 +4,16 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read::{Reader, Section};
 use super::settings::{DEFAULT_CHECK, WrittenEntries};
-use super::values::{
-    Fault, age, boolean, choice, contact, count, list_name, mode, number, path, percent,
-    percent_of_a_whole, reply, text,
-};
+use super::values::{age, contact, list_name, mode, path, reply};
 use super::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
     Percent, SafetySettings, StatusSettings, WhitelistSettings,
 };
 use crate::address::{Canonical, escaped};
+use crate::base::settings::{
+    Fault, Reader, Section, boolean, choice, count, number, percent, percent_of_a_whole, text,
+};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Terms, Weak};

@@ -2,114 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::de::DeValue;
-
-use super::Percent;
 use crate::address::Kind;
+use crate::base::settings::Fault;
 use crate::policy::{Action, Entries, Template};
 
 /// Longest name of a list.
 const NAME_MAX_BYTES: usize = 64;
-
-/// Why a value is invalid, and at which byte of a string, if known.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) message: String,
-    pub(super) offset: Option<usize>,
-}
-
-impl<T: Into<String>> From<T> for Fault {
-    fn from(message: T) -> Self {
-        Self {
-            message: message.into(),
-            offset: None,
-        }
-    }
-}
-
-/// Returns the name most similar to `written`, if any is similar.
-pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
-    let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
-    names
-        .iter()
-        .copied()
-        .map(|name| (likeness(name), name))
-        .filter(|&(score, _)| score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
-pub(super) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
-    format!(
-        "expected {wanted}, found {} {}",
-        article(found.type_str()),
-        found.type_str()
-    )
-    .into()
-}
-
-fn article(word: &str) -> &'static str {
-    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        "an"
-    } else {
-        "a"
-    }
-}
-
-pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
-    value
-        .as_str()
-        .ok_or_else(|| wrong_type("a string in quotes", value))
-}
-
-pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
-    value
-        .as_bool()
-        .ok_or_else(|| wrong_type("true or false", value))
-}
-
-/// Reads a whole number within `range`.
-pub(super) fn number(
-    value: &DeValue<'_>,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, Fault> {
-    let written = value
-        .as_integer()
-        .ok_or_else(|| wrong_type("a whole number", value))?;
-    u64::from_str_radix(written.as_str(), written.radix())
-        .ok()
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("must be between {} and {}", range.start(), range.end()).into())
-}
-
-/// Reads `"50%"`.
-pub(super) fn percent(value: &DeValue<'_>) -> Result<Percent, Fault> {
-    let written = value
-        .as_str()
-        .ok_or_else(|| wrong_type("a percentage such as \"50%\"", value))?;
-    written.parse().map_err(Fault::from)
-}
-
-/// Reads `"50%"`, at most `"100%"`.
-pub(super) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Fault> {
-    percent(value)?.of_a_whole().map_err(Fault::from)
-}
-
-/// Reads one of a few words. The error for a misspelt one suggests the most similar word.
-pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
-    if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
-        return Ok(chosen);
-    }
-    let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
-    let hint = nearest(written, &names)
-        .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
-    Err(format!(
-        "\"{}\" is not one of {}{hint}",
-        written.escape_debug(),
-        names.join(", ")
-    )
-    .into())
-}
 
 /// Units of an age, the largest first, with their seconds.
 const UNITS: [(char, u64); 4] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60)];
@@ -211,10 +109,6 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
         .into());
     }
     Ok(template)
-}
-
-pub(super) fn count(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

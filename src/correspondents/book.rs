@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::{Error, Written, correspondent};
 use crate::address::escaped;
+use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::replacement::Replacement;
-use crate::list::Day;
 
 const HEAD: &str =
     "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";

@@ -28,7 +28,8 @@ pub use mta::read_log;
 pub use sent::read_mailbox;
 
 use crate::address::{Entry, Kind};
-use crate::list::{self, Day};
+use crate::base::day::Day;
+use crate::list;
 use crate::policy::{Entries, Network};
 
 /// Why correspondents cannot be read or stored.
@@ -102,7 +103,7 @@ fn correspondent(address: &str) -> Option<String> {
     let entry = Entry::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(entry.as_bytes()).ok()?;
     let is_kept = entry.kind() == Kind::Mailbox
-        && list::is_read_as_written(text)
+        && list::written(text).as_deref() == Ok(text)
         && !text.starts_with("mailer-daemon@");
     is_kept.then(|| text.to_owned())
 }

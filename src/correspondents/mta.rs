@@ -32,8 +32,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use crate::base::day::Day;
 use crate::journal;
-use crate::list::Day;
 
 /// Most messages in the queue, and most senders of the last minute, that are kept at a time.
 const MESSAGES_MAX: usize = 500_000;

@@ -7,9 +7,9 @@ use std::time::UNIX_EPOCH;
 use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use crate::base::day::Day;
 use crate::explain::{Headers, each_message};
 use crate::journal;
-use crate::list::Day;
 use crate::sender::{Identity, Senders, Strength};
 
 /// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.

@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::history::History;
 use super::line::{Decision, Level, LogLine, What, parse};
 use super::{Error, each_line};
+use crate::base::day::Day;
 use crate::config::Config;
 use crate::filter::{Filter, Load};
 use crate::journal;
-use crate::list::Day;
 use crate::policy::{Action, Exemption, Reason};
 use crate::screen::{ALSO_UNDECIDED, Field};
 

@@ -12,8 +12,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::list::Day;
 
 /// Number of days after which a refusal of an entry is again its first.
 const DAYS_KEPT: u16 = 400;

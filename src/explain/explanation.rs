@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::address::escaped;
+use crate::base::day::Day;
 use crate::compile;
-use crate::list::Day;
 use crate::lookup::Outcome;
 use crate::policy::{Entries, List};
 

@@ -16,11 +16,11 @@ use serde::Serialize;
 
 use super::query::{Finding, Query};
 use crate::address::{Canonical, escaped};
+use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::compile::{Error, Progress, inputs, open_input};
 use crate::filter::Load;
 use crate::filter::format::MAGIC;
-use crate::list::Day;
 
 /// Maximum number of bytes of a line that are read at once. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;

@@ -6,6 +6,7 @@
 //! | `info`, `part` | overviews: of a filter; of a part of a list |
 //! | `shared` | the number of entries that several filters share, counted or estimated |
 //! | `compare`, `overlap`, `picture` | two filters; several filters in pairs; the same as a picture |
+//! | `preview` | what a list is read as, and what would come of it |
 //! | `known_good` | looks up senders that are known to be good |
 
 mod compare;
@@ -14,6 +15,7 @@ mod known_good;
 mod overlap;
 mod part;
 mod picture;
+pub mod preview;
 mod query;
 mod shared;
 

@@ -10,8 +10,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::address::{Canonical, Entry, Kind, escaped};
+use crate::base::day::Day;
 use crate::filter::Load;
-use crate::list::Day;
 use crate::lookup::{Error, Lookup, Outcome, Reads};
 
 /// A filter with everything needed to look addresses up. A clone uses the same filter.

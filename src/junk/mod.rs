@@ -19,12 +19,13 @@ use serde::Serialize;
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
+use crate::base::day::Day;
 use crate::base::file_state::is_same_file;
 use crate::base::numbers::counted;
 use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
-use crate::list::{self, Day};
+use crate::list;
 use crate::policy::{Entries, dkim_domains, dmarc, is_aligned};
 use crate::sender::{Identity, Senders, Strength};
 use crate::snapshot;
@@ -119,8 +120,9 @@ pub fn report(
     }
     let (whitelist, correspondents) = snapshot::cleared_senders(config)?;
     let mut plan = Plan::new(&options.list, Vec::new());
+    plan.take_beside(&options.list)?;
     plan.expires = Some(options.expires);
-    plan.protect.clone_from(&options.own_domains);
+    plan.protect.extend_from_slice(&options.own_domains);
     let mut change = ListChange {
         list: options.list.clone(),
         ..ListChange::default()
@@ -290,9 +292,9 @@ fn sender(headers: &Headers) -> Result<String, String> {
     };
     let text =
         String::from_utf8(sender.clone()).map_err(|_| "the From header is not valid text")?;
-    match list::is_read_as_written(&text) {
-        true => Ok(text),
-        false => Err(format!(
+    match list::written(&text) {
+        Ok(text) => Ok(text),
+        Err(_) => Err(format!(
             "{}: list this address by hand",
             escaped(&sender[..])
         )),

@@ -2,22 +2,15 @@
 
 use std::io::{self, Read};
 
-use crate::list::format::Format;
-use crate::list::formats::access::{self, AccessTable};
-use crate::list::formats::adblock::Adblock;
-use crate::list::formats::conflict::{self, Conflict};
-use crate::list::formats::csv::Csv;
-use crate::list::formats::exim::Exim;
-use crate::list::formats::json::Json;
-use crate::list::formats::out::Out;
-use crate::list::formats::rpz::Rpz;
-use crate::list::formats::sections::Sections;
-use crate::list::formats::spamassassin::SpamAssassin;
-use crate::list::formats::{dnsmasq, hosts, patterns, plain, rbldnsd, score};
-use crate::list::names;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Row, Skip};
-use crate::list::text::lines::{MAX_LINE, lines};
+use super::format::{Format, Splits};
+use super::formats::out::Out;
+use super::formats::{LineFormat, continued, read_lines};
+use super::mapping::Reading;
+use super::row::reject_reason::RejectReason;
+use super::row::{RawEntry, Row};
+use super::table::csv::{self, Csv};
+use super::table::json::Json;
+use super::text::lines::MAX_LINE;
 
 /// Reads a list in pieces of any size, and passes on its rows.
 #[derive(Debug)]
@@ -25,105 +18,48 @@ pub struct Reader {
     parser: Parser,
     /// Number of lines read to their end.
     lines: u64,
-    conflict: Conflict,
     /// Whether the input is inside a line that was rejected as too long.
     in_long_line: bool,
+    /// Whether a domain stands for its subdomains, too.
+    subdomains: bool,
 }
 
 /// How a format is read, with its state between lines if it has one.
 #[derive(Debug)]
 enum Parser {
-    Plain,
-    /// Each line is read alone.
-    AtLines(fn(&[u8], &mut Out<'_>)),
-    Access(AccessTable),
-    Adblock(Adblock),
-    Exim(Exim),
-    Rpz(Rpz),
-    Sections(Sections),
-    SpamAssassin(SpamAssassin),
+    Lines(Box<dyn LineFormat>),
     Csv(Box<Csv>),
     Json(Box<Json>),
-}
-
-impl Parser {
-    fn of(format: Format) -> Self {
-        match format {
-            Format::Plain => Self::Plain,
-            Format::Hosts => Self::AtLines(hosts::read),
-            Format::Csv { column } => Self::Csv(Box::new(Csv::new(column))),
-            Format::PostfixAccess => Self::Access(AccessTable::new(access::Program::Postfix)),
-            Format::SendmailAccess => Self::Access(AccessTable::new(access::Program::Sendmail)),
-            Format::SpamAssassin => Self::SpamAssassin(SpamAssassin::default()),
-            Format::Rspamd => {
-                Self::AtLines(|line, out| score::read(score::Program::Rspamd, line, out))
-            }
-            Format::Amavis => {
-                Self::AtLines(|line, out| score::read(score::Program::Amavis, line, out))
-            }
-            Format::Exim => Self::Exim(Exim::default()),
-            Format::Json => Self::Json(Box::new(Json::new(false))),
-            Format::JsonLines => Self::Json(Box::new(Json::new(true))),
-            Format::Rpz => Self::Rpz(Rpz::default()),
-            Format::Sections => Self::Sections(Sections::default()),
-            Format::Rbldnsd => Self::AtLines(rbldnsd::read),
-            Format::Dnsmasq => Self::AtLines(dnsmasq::read),
-            Format::Adblock => Self::Adblock(Adblock::default()),
-            Format::Patterns => Self::AtLines(patterns::read),
-            Format::Whitelist => Self::AtLines(names::allowed),
-            Format::Removals { trees: false } => Self::AtLines(names::removed),
-            Format::Removals { trees: true } => Self::AtLines(names::removed_trees),
-            Format::Html => Self::AtLines(|line, out| no_list(RejectReason::WebPage, line, out)),
-            Format::Mail => {
-                Self::AtLines(|line, out| no_list(RejectReason::MailMessage, line, out))
-            }
-            Format::Diff => Self::AtLines(|line, out| no_list(RejectReason::Diff, line, out)),
-        }
-    }
-}
-
-impl Parser {
-    /// Returns whether each line is read alone.
-    fn at_lines(&self) -> bool {
-        match self {
-            Self::Plain | Self::AtLines(_) => true,
-            Self::Access(_)
-            | Self::Adblock(_)
-            | Self::Exim(_)
-            | Self::Rpz(_)
-            | Self::Sections(_)
-            | Self::SpamAssassin(_)
-            | Self::Csv(_)
-            | Self::Json(_) => false,
-        }
-    }
-}
-
-/// Reads a line of a text that is not a list.
-fn no_list(reason: RejectReason, line: &[u8], out: &mut Out<'_>) {
-    match line.trim_ascii() {
-        b"" => out.skip(Skip::Blank),
-        line => out.reject(reason, line),
-    }
 }
 
 impl Reader {
     /// Returns a reader at the start of a list.
     #[must_use]
-    pub fn new(format: Format) -> Self {
-        Self {
-            parser: Parser::of(format),
-            lines: 0,
-            conflict: Conflict::default(),
-            in_long_line: false,
-        }
+    pub fn new(reading: &Reading) -> Self {
+        Self::of(reading, true)
     }
 
-    /// Returns whether each line is read alone, so that several readers can read blocks of
-    /// whole lines at once.
+    /// Returns a reader for a later part of a list, which begins where
+    /// [`Reading::splits`] allows it.
     #[must_use]
-    pub fn at_lines(&self) -> bool {
-        self.parser.at_lines()
+    pub fn within(reading: &Reading) -> Self {
+        Self::of(reading, false)
+    }
+
+    fn of(reading: &Reading, at_start: bool) -> Self {
+        let table = || reading.table.clone().unwrap_or_default();
+        let parser = match (reading.format.registered().lines, reading.format) {
+            (Some(lines), _) => Parser::Lines(lines(reading.why.is_explicit())),
+            (None, Format::Json) => Parser::Json(Box::new(Json::new(table(), false))),
+            (None, Format::JsonLines) => Parser::Json(Box::new(Json::new(table(), true))),
+            (None, _) => Parser::Csv(Box::new(Csv::new(table(), at_start))),
+        };
+        Self {
+            parser,
+            lines: 0,
+            in_long_line: false,
+            subdomains: reading.subdomains,
+        }
     }
 
     /// Returns the number of lines read to their end so far.
@@ -139,6 +75,33 @@ impl Reader {
     where
         F: FnMut(u64, Row<'_>),
     {
+        if !self.subdomains {
+            return self.read_rows(block, last, sink);
+        }
+        let mut below = Vec::new();
+        self.read_rows(block, last, &mut |line, row| {
+            if let Row::Entry(raw) = &row
+                && let Some(domain) = domain_of(raw.text)
+            {
+                below.clear();
+                below.push(b'.');
+                below.extend_from_slice(domain);
+                sink(
+                    line,
+                    Row::Entry(RawEntry {
+                        text: &below,
+                        ..*raw
+                    }),
+                );
+            }
+            sink(line, row);
+        })
+    }
+
+    fn read_rows<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
+    where
+        F: FnMut(u64, Row<'_>),
+    {
         let mut done = 0;
         loop {
             if self.in_long_line {
@@ -151,7 +114,9 @@ impl Reader {
                     return block.len();
                 }
                 Parser::Csv(csv) => csv.read(rest, last, &mut self.lines, sink),
-                _ => self.read_lines(rest, last, sink),
+                Parser::Lines(format) => {
+                    read_lines(format.as_mut(), rest, last, &mut self.lines, sink)
+                }
             };
             done += count;
             let unfinished = block.get(done..).unwrap_or_default();
@@ -164,60 +129,10 @@ impl Reader {
             );
             self.in_long_line = true;
         }
-        if last {
-            let mut out = Out::new(self.lines, b"", sink);
-            match &mut self.parser {
-                Parser::Access(access) => access.finish(&mut out),
-                Parser::Adblock(adblock) => adblock.finish(&mut out),
-                Parser::Sections(sections) => sections.finish(&mut out),
-                Parser::SpamAssassin(spamassassin) => spamassassin.finish(&mut out),
-                _ => {}
-            }
+        if last && let Parser::Lines(format) = &mut self.parser {
+            format.finish(&mut Out::new(self.lines, b"", sink));
         }
         done
-    }
-
-    /// Reads the whole lines of a block.
-    fn read_lines<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
-    where
-        F: FnMut(u64, Row<'_>),
-    {
-        let whole = match memchr::memrchr(b'\n', block) {
-            _ if last => block.len(),
-            Some(newline) => newline + 1,
-            None => 0,
-        };
-        for line in lines(block.get(..whole).unwrap_or_default()) {
-            self.lines += 1;
-            let number = self.lines;
-            if line.len() > MAX_LINE {
-                sink(number, Row::rejected(RejectReason::TooLong, line));
-                continue;
-            }
-            match &mut self.parser {
-                Parser::Plain => plain::read(line, number, sink),
-                Parser::AtLines(_) if conflict::is_mark(line) => {
-                    sink(number, Row::rejected(RejectReason::LateHeading, line));
-                }
-                parser if !parser.at_lines() && self.conflict.holds(line) => {
-                    Out::new(number, line, sink).reject(RejectReason::Conflict, line);
-                }
-                Parser::AtLines(read) => read(line, &mut Out::new(number, line, sink)),
-                Parser::Access(access) => access.read(line, &mut Out::new(number, line, sink)),
-                Parser::Adblock(adblock) => adblock.read(line, &mut Out::new(number, line, sink)),
-                Parser::Exim(exim) => exim.read(line, &mut Out::new(number, line, sink)),
-                Parser::Rpz(rpz) => rpz.read(line, &mut Out::new(number, line, sink)),
-                Parser::Sections(sections) => {
-                    sections.read(line, &mut Out::new(number, line, sink));
-                }
-                Parser::SpamAssassin(spamassassin) => {
-                    spamassassin.read(line, &mut Out::new(number, line, sink));
-                }
-                // Their records do not end at lines.
-                Parser::Csv(_) | Parser::Json(_) => {}
-            }
-        }
-        whole
     }
 
     /// Skips to the end of a line that is too long.
@@ -266,5 +181,29 @@ impl Reader {
             buffer.copy_within(done..filled, 0);
             filled -= done;
         }
+    }
+}
+
+/// Returns the domain of an entry that is nothing but a domain.
+fn domain_of(entry: &[u8]) -> Option<&[u8]> {
+    let name = entry
+        .strip_prefix(b"*")
+        .filter(|rest| rest.starts_with(b"@"));
+    let name = name.unwrap_or(entry);
+    let name = name.strip_prefix(b"@").unwrap_or(name);
+    let is_domain =
+        !name.is_empty() && !name.contains(&b'@') && !matches!(name, [b'.' | b'*' | b'[', ..]);
+    is_domain.then_some(name)
+}
+
+/// Returns the length of the whole records at the start of `block`, the next bytes of a list that can
+/// be cut; `None` if it holds none.
+#[must_use]
+pub fn cut(reading: &Reading, block: &[u8]) -> Option<usize> {
+    let last_line = || memchr::memrchr(b'\n', block).map(|newline| newline + 1);
+    match (reading.splits(), reading.format) {
+        (Splits::AtLines | Splits::Never, _) => last_line(),
+        (Splits::AtRecords, Format::Csv) => csv::cut(block),
+        (Splits::AtRecords, _) => continued::cut(block),
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
 /// Returns the day when the entry was added, `2026-08-21`; empty if unknown.
 pub(super) fn day_of(hit: &Hit) -> String {
     match hit.evidence {
-        Evidence::Proved { added, .. } if added > 0 => crate::list::Day(added).to_string(),
+        Evidence::Proved { added, .. } if added > 0 => crate::base::day::Day(added).to_string(),
         Evidence::Proved { .. } | Evidence::Unproved | Evidence::Undecided(_) => String::new(),
     }
 }

@@ -33,7 +33,10 @@
 //! | `c<a@b>@d`                              | `a@b`, and `c@d`, *doubtful*                |
 //! | `<=?utf-8?Q?a=40b?=>`                   | `a@b`: an encoded word as the address       |
 //! | `=?utf-8?Q?c=40d=2C?= <a@b>`            | `a@b`: an encoded name is a name, whatever it decodes to |
-//! | `"a@b"`, `(a@b)`, `<x (a@b)>`, `=?utf-8?Q?a=40b?=` | `a@b`, *weak*: only because there is no other address |
+//! | `=?utf-8?Q?a=40b?=`, also before a comma | `a@b`: encoded words that are one mailbox count like it |
+//! | `x@ a@b`, `Name =a@b`                   | `a@b` too, whatever stands before it        |
+//! | `a@b.""c`                               | `a@b.c`, and `a@b.`                         |
+//! | `"a@b"`, `(a@b)`, `<x (a@b)>`, `=?utf-8?Q?x_a=40b?=` | `a@b`, *weak*: only because there is no other address |
 //! | `a＠b`, `a﹫b`                           | `a@b`, *weak*: what a reader sees           |
 //!
 //! The rules follow what people see. An address counts if one of the common programs (Gmail,

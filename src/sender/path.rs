@@ -142,7 +142,7 @@ impl Paths {
     /// as in [`Canonical`] and every other reader that we compared.
     pub(super) fn words(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut tokens = Tokens::new(text);
-        self.word.clear();
+        self.word.begin();
         while let Some((kind, bytes)) = tokens.next() {
             match kind {
                 TokenKind::OpenQuote => {}

@@ -12,6 +12,7 @@ use memchr::memchr_iter;
 use super::encoded::{self, may_encode};
 use super::identity::Strength;
 use super::path::Paths;
+use super::plain;
 use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address};
@@ -113,23 +114,21 @@ impl Scanner {
         let mut tokens = Tokens::new(text);
         let mut segment = Segment::new(0, out);
         let mut name = None;
-        self.paths.word.clear();
+        self.paths.word.begin();
         self.run = Run::default();
         while let Some((kind, bytes)) = tokens.next() {
             let start = tokens.position() - bytes.len();
             match kind {
-                TokenKind::Comma => {
-                    self.finish(text, start, &mut segment, out);
-                    segment = Segment::new(tokens.position(), out);
-                }
-                TokenKind::Semicolon => {
-                    self.finish(text, start, &mut segment, out);
-                    name = None;
+                TokenKind::Comma | TokenKind::Semicolon => {
+                    self.end(text, start, &mut segment, out);
+                    if kind == TokenKind::Semicolon {
+                        name = None;
+                    }
                     segment = Segment::new(tokens.position(), out);
                 }
                 // In a weak reading, group names count too.
                 TokenKind::Colon if out.strength() == Strength::Weak => {
-                    self.finish(text, start, &mut segment, out);
+                    self.end(text, start, &mut segment, out);
                     segment = Segment::new(tokens.position(), out);
                 }
                 TokenKind::Colon => {
@@ -168,8 +167,23 @@ impl Scanner {
                 }
             }
         }
-        self.finish(text, text.len(), &mut segment, out);
+        self.end(text, text.len(), &mut segment, out);
         self.no_group(text, name, out);
+    }
+
+    /// Ends a segment, at `end` of the text. If it has no address, it may consist of encoded words
+    /// that are one mailbox.
+    fn end(&mut self, text: &[u8], end: usize, segment: &mut Segment, out: &mut Out<'_>) {
+        self.finish(text, end, segment, out);
+        self.paths.word.begin();
+        let written = &text[segment.from..end];
+        if out.pushed() == segment.start.1 && may_encode(written) {
+            self.text.clear();
+            encoded::decode_all(written, |_| false, &mut self.text);
+            if let Some(address) = plain::mailbox(&self.text) {
+                out.push(address);
+            }
+        }
     }
 
     /// Ends the words of a segment, at `end` of the text.
@@ -415,7 +429,9 @@ mod tests {
             ("\"x\"<>123<a@b>", "a@b"),
             ("a@b <>", "a@b"),
             ("\"a@b\"", "~a@b"),
-            ("=?utf-8?Q?a=40b?=", "~a@b"),
+            ("=?utf-8?Q?a=40b?=", "a@b"),
+            ("=?utf-8?Q?a=40b?=, c@d", "a@b c@d"),
+            ("=?utf-8?Q?x a=40b?=, c@d", "c@d"),
             ("<=?utf-8?Q?a=40b?=>", "a@b"),
             ("=?utf-8?Q?v=40w?= <a@b>", "a@b"),
             ("=?utf-8?Q?v@w?= <a@b>", "a@b"),

@@ -251,6 +251,11 @@ impl<'s> Out<'s> {
         }
     }
 
+    /// Returns whether people are shown this field; the envelope is read by servers only.
+    pub(super) fn is_shown(&self) -> bool {
+        self.identity != Identity::MailFrom
+    }
+
     /// Sets the strength of the addresses pushed from now on.
     pub(super) fn set_strength(&mut self, strength: Strength) {
         self.strength = strength;

@@ -8,6 +8,10 @@
 //! Backslashes, stray quotes and bytes that no domain contains make a word *odd*. An odd word
 //! counts as written and also peeled, without these bytes: `'spam@bad.example'`,
 //! `spam\@bad.example`, `spam@bad.example!`.
+//!
+//! An address that ends a word is one of its own, whatever stands before it: programs that search a
+//! text for an address show spam@bad.example for `name@ spam@bad.example` (the part after an inner
+//! `@`) and `Name =spam@bad.example` (without marks, if text precedes it).
 
 use std::ops::Range;
 
@@ -45,6 +49,8 @@ pub(super) struct Word {
     narrow_from: usize,
     /// ... and where it ends.
     narrow_to: Option<usize>,
+    /// Whether another word precedes it in the same text.
+    follows: bool,
     too_long: bool,
     peeled: Vec<u8>,
 }
@@ -77,9 +83,16 @@ impl Word {
         }
     }
 
-    /// Adds a quoted string with its quotes.
+    /// Adds a quoted string with its quotes. In a domain it ends the word, but some programs only
+    /// drop the quotes of `spam@bad.""example`.
     pub(super) fn quoted(&mut self, bytes: &[u8], out: &mut Out<'_>) {
         if self.at.is_some() {
+            let inside = bytes.get(1..bytes.len() - 1).unwrap_or_default();
+            if self.is_glued() && inside.iter().copied().all(is_in_domain) {
+                self.narrow_to = self.narrow_to.or(Some(self.bytes.len()));
+                self.append(inside);
+                return;
+            }
             self.finish(out);
         }
         self.piece(bytes, Piece::Quoted, out);
@@ -147,9 +160,12 @@ impl Word {
         }
         if self.at.is_some() {
             if let Some(to) = self.narrow_to.take() {
-                // `a@b. c@d`: the dot ended a sentence.
-                let next = self.bytes.split_off(to);
+                // `a@b. c@d`: the dot ended a sentence. `a@b""@c`: an empty local part.
+                let mut next = self.bytes.split_off(to);
                 self.finish(out);
+                if next.is_empty() {
+                    next.extend_from_slice(b"\"\"");
+                }
                 self.bytes = next;
             } else if self.gap != Gap::None {
                 self.finish(out);
@@ -169,6 +185,12 @@ impl Word {
         }
     }
 
+    /// Drops the word, before another text.
+    pub(super) fn begin(&mut self) {
+        self.clear();
+        self.follows = false;
+    }
+
     /// Drops the word.
     #[inline]
     pub(super) fn clear(&mut self) {
@@ -176,6 +198,7 @@ impl Word {
         if self.bytes.is_empty() && !self.too_long {
             return;
         }
+        self.follows = true;
         self.bytes.clear();
         self.at = None;
         self.last = Piece::Atom;
@@ -196,12 +219,23 @@ impl Word {
             if self.too_long {
                 out.overflow();
             } else {
-                let to = self.narrow_to.unwrap_or(self.bytes.len());
-                readings(&self.bytes, at, &mut self.peeled, out);
-                if self.narrow_from > 0 || to < self.bytes.len() {
-                    let from = self.narrow_from.min(at);
-                    let narrow = &self.bytes[from..to.max(at)];
-                    readings(narrow, at - from, &mut self.peeled, out);
+                let to = self.narrow_to.unwrap_or(self.bytes.len()).max(at);
+                let is_narrow = to < self.bytes.len();
+                let is_shown = out.is_shown();
+                let mut read = |from: usize, to: usize, follows: bool| {
+                    let word = &self.bytes[from..to];
+                    readings(word, at - from, follows, &mut self.peeled, out);
+                };
+                read(0, self.bytes.len(), self.follows);
+                let from = self.narrow_from.min(at);
+                if from > 0 || is_narrow {
+                    read(from, to, self.follows || from > 0);
+                }
+                if let Some(inner) = inner_at(&self.bytes[..at]).filter(|_| is_shown) {
+                    read(inner + 1, self.bytes.len(), true);
+                    if is_narrow {
+                        read(inner + 1, to, true);
+                    }
                 }
             }
         }
@@ -209,22 +243,48 @@ impl Word {
     }
 }
 
+/// Returns the last `@` outside quotes.
+fn inner_at(local: &[u8]) -> Option<usize> {
+    memchr(b'@', local)?;
+    let mut nesting = Nesting::new().without_comments();
+    let places = local.iter().map(|&byte| (nesting.step(byte), byte));
+    let ats = places
+        .enumerate()
+        .filter(|(_, at)| *at == (Place::Outside, b'@'));
+    ats.last().map(|(index, _)| index)
+}
+
 /// Pushes `word` if it is an address, and its peeled form if that is one. The last `@` of `word` is
-/// at `at`.
-fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
+/// at `at`. If it follows other text, also without the marks before its first letter or digit.
+fn readings(word: &[u8], at: usize, follows: bool, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if !is_address(word, at) {
         return;
     }
     out.push(word);
+    let marks = leading_marks(&word[..at]);
+    if follows && marks > 0 {
+        readings(&word[marks..], at - marks, false, peeled, out);
+    }
     if is_odd(word, at) {
         let at = peel(word, at, peeled);
         // Without its quotes a local part may have an entirely different meaning.
         let local = &peeled[..at];
         let plain = is_quoted_string(local) || !local.iter().copied().any(is_special);
-        if plain && peeled.as_slice() != word && is_address(peeled, at) {
-            out.push(peeled);
+        if plain && peeled.as_slice() != word {
+            push_bare(peeled, at, out);
         }
         push_separated(word, peeled, out);
+    }
+}
+
+/// Pushes `word` if it is an address, as it is and without the marks before it.
+fn push_bare(word: &[u8], at: usize, out: &mut Out<'_>) {
+    if is_address(word, at) {
+        out.push(word);
+        let marks = leading_marks(&word[..at]);
+        if marks > 0 {
+            out.push(&word[marks..]);
+        }
     }
 }
 
@@ -245,9 +305,7 @@ fn push_separated(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
         {
             out.push(piece);
             let at = peel(piece, at, peeled);
-            if is_address(peeled, at) {
-                out.push(peeled);
-            }
+            push_bare(peeled, at, out);
         }
     };
     // Where the piece began, and its last `@` outside quotes.
@@ -278,6 +336,14 @@ fn push_separated(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
         next += chunk.invalid().len();
     }
     push(&word[from..], at);
+}
+
+/// Returns the length of the marks before the first character that begins an address; 0 if there is
+/// none. An underscore belongs to the address, as in the words of regular expressions.
+fn leading_marks(local: &[u8]) -> usize {
+    let is_mark = |byte: &u8| byte.is_ascii_punctuation() && !matches!(byte, b'_' | b'"' | b'\\');
+    let first = local.iter().position(|byte| !is_mark(byte));
+    first.unwrap_or_default()
 }
 
 /// Returns whether both sides of the `@` have text, and the domain has a letter or digit.

@@ -16,7 +16,7 @@ use crate::base::access;
 use crate::base::numbers::counted;
 use crate::config::{Config, WhitelistSettings};
 use crate::filter::format::MAGIC;
-use crate::list::{self, Format, Reader, Row};
+use crate::list::{self, Format, Reader, Reading, Row};
 use crate::policy::Entries;
 
 /// How long a file must not change before what it no longer has is removed.
@@ -165,12 +165,13 @@ fn read(path: &Path, names: Names) -> (Entries, Result<(), Error>) {
             Err(error) => refuse(line, &error, raw.text),
         },
         Row::Rejected { reason, text } => refuse(line, &reason, text),
-        Row::Skipped { .. } | Row::Mended { .. } => {}
+        Row::Refused { refusal, text } => refuse(line, &refusal, text),
+        Row::Skipped { .. } => {}
     };
     let read = access::open_regular(path)
         .and_then(list::unpack)
         .and_then(only_text)
-        .and_then(|text| Reader::new(Format::Whitelist).read_all(text, &mut sink));
+        .and_then(|text| Reader::new(&Reading::given(Format::Whitelist)).read_all(text, &mut sink));
     if more > 0 {
         rejected.push(format!("and {more} more lines of {}", path.display()));
     }
@@ -196,6 +197,8 @@ fn only_text(mut input: Box<dyn Read + Send>) -> io::Result<impl Read> {
     if head.starts_with(&MAGIC) {
         return Err(io::Error::other("it is a filter file; name a text file"));
     }
-    list::check_text(&head)?;
+    if !list::is_text(&head) {
+        return Err(io::Error::other("not a text file"));
+    }
     Ok(io::Cursor::new(head).chain(input))
 }

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Command;
 
 use support::installed;
-use support::scenarios::site;
+use support::scene::site;
 use support::site::Transport;
 
 fn play(script: &str, transport: Transport) {
     if !installed("miltertest") {
         return;
     }
-    let site = site(transport);
+    let site = site(transport, "");
     let _daemon = site.serve();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/miltertest");
     let whole = ["play.lua", script]

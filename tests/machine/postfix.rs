@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use support::arguments;
 use support::mta::Mta;
 use support::postfix::Postfix;
-use support::scenarios::{Scene, assert_accepted, assert_refused, site};
+use support::scene::{Scene, assert_accepted, assert_refused, site};
 use support::site::{Daemon, Socket, Transport};
 use support::smtp::Mail;
 use support::{installed, run, until, usable};
@@ -249,7 +249,7 @@ fn chrooted_postfix() {
     if !usable(Postfix::NAME, Postfix::obstacle()) {
         return;
     }
-    let mut site = site(Transport::Unix);
+    let mut site = site(Transport::Unix, "");
     let mta = Postfix::start_with(&site.socket, &[]);
     let folder = mta.queue().join("blocklist-milter");
     fs::create_dir(&folder).expect("a new folder");
@@ -276,7 +276,7 @@ fn socket_from_systemd() {
     if !usable(Postfix::NAME, Postfix::obstacle()) || !installed("systemd-socket-activate") {
         return;
     }
-    let site = site(Transport::Unix);
+    let site = site(Transport::Unix, "");
     let path = site.path().join("from-systemd.sock");
     let socket = Socket::Unix(path.clone());
     let command = site.program_under(

@@ -1,10 +1,10 @@
-//! The daemon with a real Sendmail 8: the scenarios of Postfix again.
+//! The daemon with a real Sendmail 8: the scenarios of all mail servers, and its own.
 
 use crate::support;
 
 use support::arguments;
 use support::mta::Mta;
-use support::scenarios::Scene;
+use support::scene::Scene;
 use support::sendmail::Sendmail;
 use support::site::Transport;
 use support::smtp::Mail;

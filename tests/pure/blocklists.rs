@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::guard::Guard;
 use blocklist_milter::compile::inputs;
-use blocklist_milter::list::{Reader, Row, guess};
+use blocklist_milter::list::{Declared, Reader, Row, reading};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("blocklists")
@@ -51,9 +51,9 @@ fn no_line_of_them_is_rejected() {
     let guard = Guard::default();
     for path in texts() {
         let text = fs::read(&path).unwrap();
-        let format = guess(&text, &path.to_string_lossy());
+        let reading = reading(&text, true, &Declared::default()).unwrap();
         let mut entries = 0;
-        Reader::new(format).read(&text, true, &mut |line, row| match row {
+        Reader::new(&reading).read(&text, true, &mut |line, row| match row {
             Row::Entry(raw) => {
                 entries += 1;
                 let shown = raw.text.escape_ascii();
@@ -66,7 +66,8 @@ fn no_line_of_them_is_rejected() {
                     Err(error) => panic!("{place}: {error}"),
                 }
             }
-            Row::Skipped { .. } | Row::Mended { .. } => {}
+            Row::Skipped { .. } => {}
+            Row::Refused { refusal, .. } => panic!("{}:{line}: {refusal}", path.display()),
             Row::Rejected { reason, text } => panic!(
                 "{}:{line}: {}: {reason}",
                 path.display(),

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use blocklist_milter::compile::{self, Error, Plan, Progress};
-use blocklist_milter::list::Format;
+use blocklist_milter::list::MaxRejects;
 use support::{build, folder, plan};
 
 /// Returns this many entries of one list.
@@ -75,7 +75,10 @@ fn what_holds_no_entry_by_mistake_empties_nothing() {
         let site = site(&[("own.txt", "spam@bad.example\n")]);
         let old = fs::read(site.path().join("out.blf")).unwrap();
         fs::write(site.path().join("lists/own.txt"), broken).unwrap();
-        let error = built(&service(site.path())).unwrap_err().to_string();
+        let error = match built(&service(site.path())) {
+            Ok(refused) => refused.unwrap(),
+            Err(error) => error.to_string(),
+        };
         assert!(error.contains("own.txt"), "{broken:?}: {error}");
         assert_eq!(fs::read(site.path().join("out.blf")).unwrap(), old);
     }
@@ -161,52 +164,55 @@ fn a_list_may_grow_so_far() {
 }
 
 #[test]
-fn a_list_that_breaks_off_is_an_error() {
+fn what_is_no_list_is_refused_and_the_others_are_named_too() {
     let good = ("good.txt", "spam@bad.example\n");
-    let json = r#"[{"email": "a@b.example"}, {"email": "c@d.example"}]"#;
-    let lines = "{\"email\": \"a@b.example\"}\n{\"email\": \"c@d.example\"}";
-    for (cut, format) in (1..json.len())
-        .map(|cut| (cut, Some(Format::Json)))
-        .chain((14..json.len()).map(|cut| (cut, None)))
-    {
-        let folder = folder(&[good, ("feed.json", &json[..cut])]);
-        let mut plan = plan(folder.path(), "out.blf", &["good.txt", "feed.json"]);
-        plan.allow_empty = true;
-        plan.inputs.drain(..usize::from(format.is_some()));
-        plan.format = format;
-        let error = built(&plan).expect_err(&json[..cut]);
-        assert!(matches!(error, Error::Incomplete { .. }), "{cut}: {error}");
-        assert!(error.to_string().contains("feed.json: line 1: "), "{error}");
-    }
-    for (name, text, is_whole) in [
-        ("feed.json", json, true),
-        ("feed.json", "[\n\"a@b.example\",\n?\n]\n", false),
-        ("feed.jsonl", lines, true),
-        ("feed.jsonl", &lines[..lines.len() - 1], false),
-        // A broken line in the middle loses only itself.
+    let page = "<!DOCTYPE html>\n<html><body>503</body></html>\n";
+    for (name, text, says) in [
+        ("feed.txt", page, "feed.txt: a web page or XML, not a list"),
         (
-            "feed.jsonl",
-            "{\"email\": \"a@b.example\"}\n{\"email\":\n{\"email\": \"c@d.example\"}\n",
-            true,
+            "feed.txt",
+            "From: a@b.example\nTo: c@d.example\n",
+            "feed.txt: a mail, not a list",
         ),
         (
             "feed.txt",
-            "<!DOCTYPE html>\n<html><body>503</body></html>\n",
-            false,
+            "@@ -1 +1 @@\n-a@b.example\n",
+            "feed.txt: the output of diff",
         ),
-        ("feed.txt.gz", "", false),
+        (
+            "feed.txt",
+            &"\x01\x02".repeat(100),
+            "feed.txt: a binary file",
+        ),
+        (
+            "feed.txt",
+            "a@b.example\n[allowed]\n",
+            "feed.txt:2: [allowed]: a heading",
+        ),
     ] {
-        let folder = folder(&[good, (name, text)]);
-        let plan = plan(folder.path(), "out.blf", &["good.txt", name]);
-        assert_eq!(built(&plan).is_ok(), is_whole, "{text}");
+        let folder = folder(&[good, (name, text), ("other.txt", page)]);
+        let plan = plan(folder.path(), "out.blf", &["good.txt", name, "other.txt"]);
+        let refused = built(&plan).unwrap().unwrap();
+        assert!(refused.contains(says), "{refused}");
+        assert!(refused.contains("1 file more"), "{refused}");
+        assert!(!plan.output.exists());
     }
+    let folder = folder(&[good, ("feed.txt.gz", "")]);
+    assert!(
+        built(&plan(
+            folder.path(),
+            "out.blf",
+            &["good.txt", "feed.txt.gz"]
+        ))
+        .is_err()
+    );
 }
 
 #[test]
 fn strict_wants_an_entry_of_each_input() {
     let folder = folder(&[("good.txt", "spam@bad.example\n"), ("none.txt", "# none\n")]);
     let mut plan = plan(folder.path(), "out.blf", &["good.txt", "none.txt"]);
-    (plan.strict, plan.max_rejects) = (true, Some(0));
+    (plan.strict, plan.max_rejects) = (true, MaxRejects::Lines(0));
     let refused = built(&plan).unwrap().unwrap();
     assert!(
         refused.contains("none.txt") && refused.contains("--strict"),
@@ -222,7 +228,6 @@ fn a_last_line_without_its_end_is_noted() {
     for (name, text, noted) in [
         ("feed.txt", feed.trim_end(), true),
         ("feed.txt", &feed, false),
-        ("feed.csv", "email,date\na@b.example,2026-01-01", true),
     ] {
         let folder = folder(&[(name, text)]);
         let report = build(&plan(folder.path(), "out.blf", &[name]));

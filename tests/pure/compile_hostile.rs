@@ -11,7 +11,8 @@ use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Progress};
 use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::inspect;
-use blocklist_milter::list::{Format, Reader, Row};
+use blocklist_milter::list::MaxRejects;
+use blocklist_milter::list::{Format, Reader, Reading, Row};
 use support::{build, folder, names, plan, records};
 use twox_hash::XxHash3_64;
 
@@ -148,7 +149,7 @@ struct Said {
 fn said(list: &[u8], seed: u64) -> Said {
     let rules = Rules::default();
     let mut said = Said::default();
-    let mut reader = Reader::new(Format::Plain);
+    let mut reader = Reader::new(&Reading::given(Format::Plain));
     reader.read(list, true, &mut |_, row| match row {
         Row::Entry(raw) => match Entry::parse(raw.text, rules) {
             Ok(entry) => {
@@ -159,7 +160,7 @@ fn said(list: &[u8], seed: u64) -> Said {
             Err(_) => said.rejected += 1,
         },
         Row::Rejected { .. } => said.rejected += 1,
-        Row::Skipped { .. } | Row::Mended { .. } => {}
+        Row::Skipped { .. } | Row::Refused { .. } => {}
     });
     said.lines = reader.lines();
     said
@@ -177,7 +178,8 @@ fn compare(seeds: std::ops::Range<u64>) {
         fs::write(folder.path().join("list.txt"), &list).unwrap();
         let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
         (plan.allow_world, plan.allow_empty) = (true, true);
-        plan.format = Some(Format::Plain);
+        plan.declared.format = Some(Format::Plain);
+        plan.max_rejects = MaxRejects::Percent(100.0);
         plan.threads = 1 + dice.roll(4);
         plan.memory_bytes = [MIN_MEMORY_BYTES, 1 << 30][dice.roll(2)];
         let report = match compile::build(&plan, &Progress::new()) {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use blocklist_milter::address::{Canonical, Entry, Rules};
 use blocklist_milter::compile::Block;
-use blocklist_milter::list::{self, Format, Reader, Row};
+use blocklist_milter::list::{self, Declared, Format, Reader, Reading, Row};
 use blocklist_milter::sender::{Identity, Senders};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -275,30 +275,27 @@ enum Subject {
     List(Format),
     /// Lines of a list, as the compiler reads them.
     Lines,
-    Guess,
+    Detection,
 }
 
 const SENDERS: &[Subject] = &[Subject::Header, Subject::MailFrom, Subject::Message];
 const ADDRESSES: &[Subject] = &[Subject::Address, Subject::Entry];
 const LISTS: &[Subject] = &[
     Subject::Lines,
-    Subject::Guess,
+    Subject::Detection,
     Subject::List(Format::Plain),
+    Subject::List(Format::Addresses),
     Subject::List(Format::Hosts),
-    Subject::List(Format::Csv { column: 0 }),
     Subject::List(Format::PostfixAccess),
     Subject::List(Format::SendmailAccess),
     Subject::List(Format::SpamAssassin),
     Subject::List(Format::Rspamd),
     Subject::List(Format::Amavis),
     Subject::List(Format::Exim),
-    Subject::List(Format::Json),
-    Subject::List(Format::JsonLines),
     Subject::List(Format::Rpz),
     Subject::List(Format::Rbldnsd),
     Subject::List(Format::Dnsmasq),
     Subject::List(Format::Adblock),
-    Subject::List(Format::Patterns),
 ];
 
 /// The rules that need the most work.
@@ -345,7 +342,9 @@ impl Subject {
                         bytes += raw.text.len();
                     }
                 };
-                Reader::new(format).read_all(text, &mut count).unwrap();
+                Reader::new(&Reading::given(format))
+                    .read_all(text, &mut count)
+                    .unwrap();
                 // The output must be read, too.
                 assert!(
                     bytes <= 32 * text.len() + 1024,
@@ -353,7 +352,7 @@ impl Subject {
                 );
             }
             Self::Lines => {
-                let mut reader = Reader::new(Format::Plain);
+                let mut reader = Reader::new(&Reading::given(Format::Plain));
                 let mut entry = Entry::new();
                 Block::new().lines(text, Rules::default(), |line| {
                     if line.mailbox.is_none() {
@@ -365,8 +364,8 @@ impl Subject {
                     }
                 });
             }
-            Self::Guess => {
-                let _ = list::guess(text, "list");
+            Self::Detection => {
+                let _ = list::reading(text, true, &Declared::default());
             }
         }
     }
@@ -518,7 +517,7 @@ fn a_record_is_not_read_anew_with_each_byte() {
     let time = |text: &[u8]| {
         let times = (0..TRIALS).map(|_| {
             let start = thread_time();
-            let mut reader = Reader::new(Format::Csv { column: 0 });
+            let mut reader = Reader::new(&Reading::given(Format::Plain));
             reader.read_all(Trickle(text), &mut |_, _| ()).unwrap();
             thread_time() - start
         });

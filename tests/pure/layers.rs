@@ -19,7 +19,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("idna", &["address/"]),
     ("clap", &["cli/", "main.rs", "bin/"]),
     ("sha2", &["filter/digest.rs"]),
-    ("toml", &["config/"]),
+    ("toml", &["base/settings/", "config/"]),
 ];
 
 /// Returns the rows of the map: the modules of each.

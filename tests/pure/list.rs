@@ -1,14 +1,17 @@
 //! Text lists: golden pairs, and properties of the reader.
 //!
-//! `tests/lists/NAME.txt` is a list, and `NAME.expected` is the result of reading it: the detected
-//! format, then each row. After an intended change, update them with
+//! `tests/lists/NAME.txt` is a list, and `NAME.expected` is the result of reading it: the format and
+//! what decided it, then each row; or why the list is refused. In `NAME.as.FORMAT.txt` the format is
+//! given; `NAME.toml` is the `list.toml` of the list. After an intended change, update them with
 //! `UPDATE_EXPECTED=1 cargo test --test pure list::` and read the difference.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use blocklist_milter::list::{Format, MAX_LINE, RawEntry, Reader, Row, guess};
+use blocklist_milter::list::{
+    Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, Splits, cut, reading,
+};
 use proptest::prelude::*;
 
 /// Returns one row as a line of text.
@@ -28,17 +31,22 @@ fn show(number: u64, row: &Row<'_>) -> String {
             }
             shown
         }
+        Row::Skipped { skip, text } if skip.is_by_word() => {
+            format!("{number} skipped {skip:?} {}", text.escape_ascii())
+        }
         Row::Skipped { skip, .. } => format!("{number} skipped {skip:?}"),
-        Row::Mended { mend, text } => format!("{number} mended {mend:?} {}", text.escape_ascii()),
         Row::Rejected { reason, text } => {
             format!("{number} rejected {reason:?} {}", text.escape_ascii())
+        }
+        Row::Refused { refusal, text } => {
+            format!("{number} refused {refusal:?} {}", text.escape_ascii())
         }
     }
 }
 
 /// Returns all rows of a list, read in blocks that grow by `step` bytes.
-fn rows(list: &[u8], format: Format, step: usize) -> (Vec<String>, u64) {
-    let mut reader = Reader::new(format);
+fn rows(list: &[u8], reading: &Reading, step: usize) -> (Vec<String>, u64) {
+    let mut reader = Reader::new(reading);
     let mut rows = Vec::new();
     let mut sink = |number: u64, row: Row<'_>| rows.push(show(number, &row));
     let (mut start, mut end) = (0, 0);
@@ -68,21 +76,49 @@ fn lists() -> Vec<PathBuf> {
     lists
 }
 
+/// Returns how the list of a golden pair is read, or why not.
+fn reading_of(path: &Path, list: &[u8]) -> Result<Reading, String> {
+    let stem = path.file_stem().unwrap().to_str().unwrap();
+    let given = stem.split_once(".as.");
+    let given = Declared {
+        format: given.map(|(_, format)| format.parse().unwrap()),
+        ..Declared::default()
+    };
+    let toml = path.with_extension("toml");
+    let declared = match fs::read_to_string(&toml) {
+        Ok(text) => ListToml::parse(&text, &toml)
+            .map_err(|error| {
+                error
+                    .to_string()
+                    .replace(&format!("{}:", toml.display()), "")
+            })?
+            .declared(&[])
+            .unwrap(),
+        Err(_) => Declared::default(),
+    };
+    let declared = given.or(&declared);
+    reading(list, true, &declared).map_err(|refusal| refusal.to_string())
+}
+
 #[test]
 fn golden_pairs() {
     let update = env::var_os("UPDATE_EXPECTED").is_some();
     let mut wrong = Vec::new();
     for path in lists() {
         let list = fs::read(&path).unwrap();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let format = guess(&list, name);
-        let (rows, lines) = rows(&list, format, usize::MAX);
-        let read = format!("{format}, {lines} lines\n{}\n", rows.join("\n"));
+        let read = match reading_of(&path, &list) {
+            Err(refusal) => format!("refused: {refusal}\n"),
+            Ok(reading) => {
+                let (rows, lines) = rows(&list, &reading, usize::MAX);
+                let Reading { format, why, .. } = reading;
+                format!("{format} ({why}), {lines} lines\n{}\n", rows.join("\n"))
+            }
+        };
         let golden = path.with_extension("expected");
         if update {
             fs::write(&golden, &read).unwrap();
         } else if fs::read_to_string(&golden).unwrap_or_default() != read {
-            wrong.push(format!("{name} gives:\n{read}"));
+            wrong.push(format!("{} gives:\n{read}", path.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -92,27 +128,46 @@ fn golden_pairs() {
 fn a_golden_list_split_anywhere_gives_the_same() {
     for path in lists() {
         let list = fs::read(&path).unwrap();
-        let format = guess(&list, path.file_name().unwrap().to_str().unwrap());
-        let whole = rows(&list, format, usize::MAX);
+        let Ok(reading) = reading_of(&path, &list) else {
+            continue;
+        };
+        let whole = rows(&list, &reading, usize::MAX);
         for step in [1, 7, 64] {
-            assert_eq!(rows(&list, format, step), whole, "{}", path.display());
+            assert_eq!(rows(&list, &reading, step), whole, "{}", path.display());
         }
     }
 }
 
+/// The formats that are read line by line.
+const FORMATS: &[Format] = &[
+    Format::Plain,
+    Format::Addresses,
+    Format::Hosts,
+    Format::Dnsmasq,
+    Format::Adblock,
+    Format::Rpz,
+    Format::Rbldnsd,
+    Format::PostfixAccess,
+    Format::SendmailAccess,
+    Format::SpamAssassin,
+    Format::Rspamd,
+    Format::Amavis,
+    Format::Exim,
+    Format::Whitelist,
+    Format::Removals { trees: false },
+    Format::Removals { trees: true },
+];
+
 #[test]
 fn an_endless_line_is_rejected_once_and_not_kept() {
     for &format in FORMATS {
-        if matches!(format, Format::Json | Format::JsonLines) {
-            // These have no long lines, only long strings.
-            continue;
-        }
         for open in ["", "\"", "x,\"", "a@bad.example "] {
             let mut list = open.as_bytes().to_vec();
             list.resize(10 * MAX_LINE, b'a');
-            list.extend_from_slice(b"\n# the next line\n");
+            let sign = if format == Format::Rpz { ";" } else { "#" };
+            list.extend_from_slice(format!("\n{sign} the next line\n").as_bytes());
             let mut seen = Vec::new();
-            Reader::new(format)
+            Reader::new(&Reading::given(format))
                 .read_all(&list[..], &mut |number, row| {
                     seen.push((number, matches!(row, Row::Skipped { .. })));
                 })
@@ -123,59 +178,15 @@ fn an_endless_line_is_rejected_once_and_not_kept() {
 }
 
 #[test]
-fn an_endless_string_is_rejected_and_not_kept() {
-    let mut list = b"[\"one@bad.example\",\n\"".to_vec();
-    list.resize(10 * MAX_LINE, b'a');
-    list.extend_from_slice(b"\",\n\"two@bad.example\"]");
-    let (rows, lines) = rows(&list, Format::Json, 5000);
-    assert_eq!(lines, 3);
-    assert_eq!(rows.len(), 3);
-    assert_eq!(rows[0], "1 item one@bad.example");
-    assert!(rows[1].starts_with("2 rejected TooLong "), "{}", rows[1]);
-    assert_eq!(rows[2], "3 item two@bad.example");
-}
-
-#[test]
-fn an_object_without_end_is_rejected_and_not_kept() {
-    let fields = "\"email\": \"\",".repeat(1_000_000);
-    let list = format!("[{{{fields}}}, \"a@b.example\"]");
-    let (rows, _) = rows(list.as_bytes(), Format::Json, 1 << 16);
-    assert_eq!(rows.len(), 2, "{rows:?}");
-    assert!(rows[0].starts_with("1 rejected TooLong"), "{rows:?}");
-    assert!(rows[1].contains("a@b.example"), "{rows:?}");
-}
-
-#[test]
 fn quotes_that_nothing_closes_are_not_searched_again_and_again() {
-    // Quadratic reading of 4 MB would take hours.
-    let list = b"a@bad.example,\"\nb@bad.example,\n".repeat(150_000);
-    let (rows, lines) = rows(&list, Format::Csv { column: 0 }, usize::MAX);
-    assert_eq!(lines, 300_000);
-    assert!(!rows.is_empty());
+    // Quadratic reading would take minutes.
     let list = b"(<\"".repeat(MAX_LINE / 3);
-    assert_eq!(self::rows(&list, Format::Plain, usize::MAX).0.len(), 1);
+    let plain = Reading::given(Format::Plain);
+    assert_eq!(rows(&list, &plain, usize::MAX).0.len(), 1);
+    let list = b"\"a,".repeat(MAX_LINE / 3);
+    let addresses = Reading::given(Format::Addresses);
+    assert_eq!(rows(&list, &addresses, usize::MAX).0.len(), 1);
 }
-
-const FORMATS: &[Format] = &[
-    Format::Plain,
-    Format::Sections,
-    Format::Hosts,
-    Format::Csv { column: 0 },
-    Format::Csv { column: 2 },
-    Format::PostfixAccess,
-    Format::SendmailAccess,
-    Format::SpamAssassin,
-    Format::Rspamd,
-    Format::Amavis,
-    Format::Exim,
-    Format::Json,
-    Format::JsonLines,
-    Format::Rpz,
-    Format::Rbldnsd,
-    Format::Dnsmasq,
-    Format::Adblock,
-    Format::Patterns,
-];
 
 /// Generates text from parts that have a meaning in some format.
 fn list() -> impl Strategy<Value = Vec<u8>> {
@@ -184,9 +195,10 @@ fn list() -> impl Strategy<Value = Vec<u8>> {
             Just("spam@bad.example"), Just("bad.example"), Just(".sub.example"),
             Just("*@star.example"), Just("a@"), Just("OK"), Just("REJECT"), Just("allow"),
             Just("From:"), Just("0.0.0.0"), Just("CNAME ."), Just("blocklist_from"),
-            Just("||bad.example^"), Just("2026-03-01"), Just("5.0"), Just("-1"),
-            Just("{\"email\":"), Just("[\""), Just("\"]"), Just("\"}"), Just("\\u00fc"),
-            Just("email,action"), Just("\u{feff}"), Just("ü"),
+            Just("unblocklist_from"), Just("||bad.example^"), Just("@@||bad.example^"),
+            Just("# expires 2026-03-01"), Just("5.0"), Just("-1"), Just("$ORIGIN"),
+            Just("/@bad\\.example$/"), Just("address=/"), Just(":127.0.0.2:x"),
+            Just("[x]"), Just("\u{feff}"), Just("ü"),
         ].prop_map(|text| text.as_bytes().to_vec()),
         6 => prop_oneof![
             Just(" "), Just("\t"), Just(","), Just(";"), Just("\""), Just("#"), Just("<"),
@@ -203,341 +215,247 @@ proptest! {
 
     #[test]
     fn any_split_gives_the_same_rows(list in list(), step in 1_usize..40) {
-        let _guess_does_not_panic = guess(&list, "list.txt");
+        let _detection_does_not_panic = reading(&list, false, &Declared::default());
         for &format in FORMATS {
-            let whole = rows(&list, format, usize::MAX);
-            prop_assert_eq!(rows(&list, format, step), whole, "{}", format);
+            let reading = Reading::given(format);
+            let whole = rows(&list, &reading, usize::MAX);
+            prop_assert_eq!(rows(&list, &reading, step), whole, "{}", format);
         }
     }
 
-    #[test]
-    fn line_numbers_are_those_of_the_text(list in list()) {
-        let lines = blocklist_milter::list::lines(&list).count() as u64;
-        for &format in FORMATS {
-            let (rows, counted) = rows(&list, format, usize::MAX);
-            prop_assert_eq!(counted, lines, "{}", format);
-            for row in rows {
-                let number: u64 = row.split(' ').next().unwrap().parse().unwrap();
-                // A truncated text ends one past its last line.
-                prop_assert!((1..=lines + 1).contains(&number), "{}: {}", format, row);
-            }
-        }
-    }
-
-    #[test]
-    fn blocks_of_whole_lines_read_apart_give_the_same(list in list()) {
-        for &format in FORMATS {
-            if !Reader::new(format).at_lines() {
-                continue;
-            }
-            let (whole, _) = rows(&list, format, usize::MAX);
-            let mut apart = Vec::new();
-            for (before, line) in list.split_inclusive(|&b| b == b'\n').enumerate() {
-                Reader::new(format).read(line, true, &mut |number, row| {
-                    apart.push(show(before as u64 + number, &row));
-                });
-            }
-            prop_assert_eq!(apart, whole, "{}", format);
-        }
-    }
-
+    /// Each line gives a row with its number, and no row has another number.
     #[test]
     fn no_line_is_lost_in_silence(list in list()) {
+        let lines = blocklist_milter::list::lines(&list).count() as u64;
         for &format in FORMATS {
-            if !Reader::new(format).at_lines() {
-                continue;
-            }
-            let (rows, lines) = rows(&list, format, usize::MAX);
-            for number in 1..=lines {
-                let start = format!("{number} ");
-                prop_assert!(rows.iter().any(|row| row.starts_with(&start)), "{} {}", format, number);
-            }
+            let (rows, counted) = rows(&list, &Reading::given(format), usize::MAX);
+            prop_assert_eq!(counted, lines, "{}", format);
+            let mut numbers: Vec<u64> = rows
+                .iter()
+                .map(|row| row.split(' ').next().unwrap().parse().unwrap())
+                .collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            prop_assert_eq!(numbers, (1..=lines).collect::<Vec<_>>(), "{}", format);
         }
     }
 
-    /// An allowed sender is never listed, in any assumed format.
+    /// Parts of a list that several readers read at once give the same as one reader.
+    #[test]
+    fn parts_read_apart_give_the_same(list in list()) {
+        for &format in FORMATS {
+            let reading = Reading::given(format);
+            if reading.splits() == Splits::Never {
+                continue;
+            }
+            let (whole, _) = rows(&list, &reading, usize::MAX);
+            let (mut apart, mut before, mut start, mut end) = (Vec::new(), 0, 0, 0);
+            while end < list.len() {
+                end = (end + 50).min(list.len());
+                let part = match cut(&reading, &list[start..end]) {
+                    _ if end == list.len() => &list[start..],
+                    Some(length) => &list[start..start + length],
+                    None => continue,
+                };
+                let mut reader = match start {
+                    0 => Reader::new(&reading),
+                    _ => Reader::within(&reading),
+                };
+                reader.read(part, true, &mut |number, row| {
+                    apart.push(show(before + number, &row));
+                });
+                before += reader.lines();
+                start += part.len();
+            }
+            // A line that may be continued is read when the next one comes.
+            let by_line = |mut rows: Vec<String>| {
+                rows.sort_by_key(|row| row.split(' ').next().unwrap().parse::<u64>().unwrap());
+                rows
+            };
+            prop_assert_eq!(by_line(apart), by_line(whole), "{}", format);
+        }
+    }
+
+    /// No comment changes an entry: each list of a format, with comments of any kind between its
+    /// lines and, where the format has them, after them.
+    #[test]
+    fn a_comment_changes_no_entry(
+        words in proptest::collection::vec(comment(), 1..8), at in 0_usize..8, end in "(\n|\r\n)",
+    ) {
+        for (format, list, trailing) in WITH_COMMENTS {
+            let reading = Reading::given(*format);
+            let plain: String = list.lines().map(|line| format!("{line}{end}")).collect();
+            let sign = if *format == Format::Rpz { ";" } else { "#" };
+            let mut commented = String::new();
+            for (number, line) in list.lines().enumerate() {
+                let comment = &words[number % words.len()];
+                if number >= at || *trailing {
+                    let _ = write!(commented, "{sign}{comment}{end}");
+                }
+                commented.push_str(line);
+                if *trailing {
+                    let _ = write!(commented, " {sign} {comment}");
+                }
+                commented.push_str(&end);
+            }
+            let entries = |list: &str| -> Vec<String> {
+                let (rows, _) = rows(list.as_bytes(), &reading, usize::MAX);
+                let rows = rows.into_iter().filter(|row| !row.contains(" skipped "));
+                rows.map(|row| row.split_once(' ').unwrap().1.to_owned()).collect()
+            };
+            let (expected, found) = (entries(&plain), entries(&commented));
+            prop_assert!(expected.len() >= 3 && expected.iter().all(|row| row.starts_with("item")));
+            prop_assert_eq!(found, expected, "{}: {}", format, commented);
+            let detected = |list: &str| {
+                let reading = reading_of(Path::new("x.txt"), list.as_bytes());
+                reading.map(|reading| reading.format)
+            };
+            prop_assert_eq!(detected(&commented), detected(&plain), "{}", commented);
+        }
+    }
+
+    /// A sender whom the format itself allows is never listed.
     #[test]
     fn an_allowance_lists_nobody(at in 0..ALLOWANCES.len(), before in list()) {
-        let (list, format) = ALLOWANCES[at];
-        let mut text = b"block@bad.example\n".to_vec();
-        let (format, exact) = match format {
-            Some(format) => { text.clear(); (format, true) }
-            None => (Format::Plain, false),
-        };
-        if !exact {
-            text.extend_from_slice(&before);
-            text.push(b'\n');
+        let (format, allowance) = ALLOWANCES[at];
+        let text = [&before[..], b"\n", allowance.as_bytes()].concat();
+        // A parenthesis in a zone file goes on over lines.
+        if format != Format::Rpz || !before.contains(&b'(') {
+            let (rows, _) = rows(&text, &Reading::given(format), usize::MAX);
+            prop_assert!(rows.iter().all(|row| !row.contains("item friend")), "{:?}", rows);
         }
-        text.extend_from_slice(list.as_bytes());
-        let (rows, _) = rows(&text, format, usize::MAX);
-        prop_assert!(rows.iter().all(|row| !row.contains("item friend")), "{:?}", rows);
     }
 }
 
-/// Lists that allow `friend@good.example`, and the format if it cannot be detected.
-const ALLOWANCES: &[(&str, Option<Format>)] = &[
-    ("friend@good.example OK", None),
-    ("friend@good.example\tpermit", None),
-    ("friend@good.example,allow", None),
-    ("allow,friend@good.example", None),
-    ("friend@good.example;Whitelisted;x", None),
-    ("friend@good.example -5.0", None),
-    ("!friend@good.example", None),
-    ("friend@good.example DUNNO", None),
-    ("friend@good.example OK", Some(Format::PostfixAccess)),
-    (
-        "friend@good.example 1700000000",
-        Some(Format::PostfixAccess),
-    ),
-    ("friend@good.example DUNNO", Some(Format::PostfixAccess)),
-    ("friend@good.example 450 later", Some(Format::PostfixAccess)),
-    ("friend@good.example\n  OK", Some(Format::PostfixAccess)),
-    (
-        "From:friend@good.example RELAY",
-        Some(Format::SendmailAccess),
-    ),
-    (
-        "From:friend@good.example ERROR:4.2.1:\"450 x\"",
-        Some(Format::SendmailAccess),
-    ),
-    (
-        "To:friend@good.example REJECT",
-        Some(Format::SendmailAccess),
-    ),
-    (
-        "unblocklist_from friend@good.example",
-        Some(Format::SpamAssassin),
-    ),
-    (
-        "whitelist_from_rcvd friend@good.example x",
-        Some(Format::SpamAssassin),
-    ),
-    ("friend@good.example -5", Some(Format::Rspamd)),
-    ("friend@good.example WHITE:-5", Some(Format::Rspamd)),
-    ("friend@good.example 0", Some(Format::Amavis)),
-    ("friend@good.example: accept", Some(Format::Exim)),
-    (
-        "email,action\nfriend@good.example,exempt",
-        Some(Format::Csv { column: 0 }),
-    ),
-    (
-        "email,foo\nfriend@good.example,Allow",
-        Some(Format::Csv { column: 0 }),
-    ),
-    (
-        "email,action\nfriend@good.example,",
-        Some(Format::Csv { column: 0 }),
-    ),
-    (
-        "{\"email\":\"friend@good.example\",\"action\":\"allow\"}",
-        Some(Format::Json),
-    ),
-    (
-        "{\"allowed\":[\"friend@good.example\"]}",
-        Some(Format::Json),
-    ),
-    (
-        "{\"white_list\":{\"x\":[\"friend@good.example\"]}}",
-        Some(Format::Json),
-    ),
-    (
-        "{\"reporters\":[\"friend@good.example\"]}",
-        Some(Format::JsonLines),
-    ),
-    (
-        "{\"friend@good.example\":{\"action\":\"allow\"}}",
-        Some(Format::Json),
-    ),
-    ("{\"friend@good.example\":false}", Some(Format::Json)),
-];
-
-/// Returns the spellings of a name in tables and programs.
-fn spellings(words: &str) -> Vec<String> {
-    let joined = words.replace(' ', "_");
-    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    let titled: Vec<String> = words.split(' ').map(capital).collect();
-    vec![
-        words.to_owned(),
-        joined.clone(),
-        joined.to_uppercase(),
-        titled.join(" "),
-        format!("is{}", titled.concat()),
-        format!("is_{joined}"),
-        format!("Is {words}?"),
-        format!("sender_{joined}"),
+/// Generates comments: words that sound like a verdict, signs of formats, anything.
+fn comment() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => prop::sample::select(vec![
+            "To block", "Whitelist", "allowed:", "[whitelist]", "== Good ==", "not spam", "trusted no more",
+            "unblock request denied", "friends, do not block", "Old", "Erlaubt", "no longer listed",
+            "until 2020-01-01", "expired 2020-01-01", "expires soon", "expires: 2020-01-01",
+            "expires 2020-01-01x", "0.0.0.0 good.example", "||good.example^", "good@us.example OK",
+            "From:good@us.example REJECT", "whitelist_from good@us.example", "<html>", "{\"a\":", "$ORIGIN x.",
+            "include more.cf", "<<<<<<< HEAD", "-----BEGIN", "a,b;c\td", "\"", "(", "\\", "!", "@@", "",
+        ]).prop_map(str::to_owned),
+        1 => "[^\\p{Cc}]{0,30}".prop_filter("an end", |text| !text.contains("expires")),
     ]
 }
 
-/// Returns the rows of a table, and of JSON, with an additional column or key.
-fn with_column(name: &str, value: &str) -> Vec<Vec<String>> {
-    let bare = matches!(value, "true" | "false" | "0" | "1" | "null");
-    let mut lists = vec![
-        format!("email,{name}\nx@bad.example,{value}\n"),
-        format!("{name};note;email\n{value};y;x@bad.example\n"),
-        format!("email\t{name}\nx@bad.example\t{value}\n"),
-        format!("[{{\"email\":\"x@bad.example\",\"{name}\":\"{value}\"}}]"),
-        format!("{{\"{name}\":\"{value}\",\"email\":\"x@bad.example\"}}\n{{}}"),
-        format!("{{\"x@bad.example\":{{\"{name}\":\"{value}\"}}}}"),
-    ];
-    if bare {
-        lists.push(format!(
-            "[{{\"{name}\":{value},\"email\":\"x@bad.example\"}}]"
-        ));
-    }
-    let read = |list: String| rows(list.as_bytes(), guess(list.as_bytes(), "list"), usize::MAX).0;
-    lists.into_iter().map(read).collect()
-}
-
-fn check_column(name: &str, value: &str, expected: &str) {
-    for rows in with_column(name, value) {
-        let said = match rows.iter().find(|row| row.contains("x@bad.example")) {
-            Some(row) if row.contains(" expires ") => "ends",
-            Some(row) if row.contains(" item ") => "listed",
-            Some(row) if row.contains(" rejected ") => "rejected",
-            _ if rows.iter().any(|row| row.contains(" rejected ")) => "rejected",
-            _ => "off",
-        };
-        assert_eq!(said, expected, "{name} {value}: {rows:?}");
-    }
-}
-
-const YES: &[&str] = &[
-    "true", "yes", "Y", "t", "1", "On", "ja", "oui", "S\u{ed}", "-1",
+/// Lists of each format with comments, and whether one may follow a line.
+const WITH_COMMENTS: &[(Format, &str, bool)] = &[
+    (
+        Format::Plain,
+        "a@bad.example\nbad.example\n.sub.example\n\"a b\"@bad.example\nB <b@bad.example>",
+        true,
+    ),
+    (
+        Format::Addresses,
+        "a@bad.example, b@bad.example\nbad.example;c@bad.example\n",
+        true,
+    ),
+    (
+        Format::Whitelist,
+        "a@good.example\ngood.example OK\nb@good.example\n",
+        true,
+    ),
+    (
+        Format::Hosts,
+        "0.0.0.0 a.example\n::1 b.example c.example\n",
+        true,
+    ),
+    (
+        Format::Dnsmasq,
+        "address=/a.example/\nlocal-zone: \"b.example\" deny\nserver=/c.example/\n",
+        true,
+    ),
+    (
+        Format::Adblock,
+        "||a.example^\n||b.example^$doc\n||*.c.example^\n",
+        false,
+    ),
+    (
+        Format::Rpz,
+        "a.example CNAME .\nb.example CNAME *.\n  60 TXT x\nd.example CNAME .",
+        false,
+    ),
+    (
+        Format::Rbldnsd,
+        ".a.example\nb.example :3:why\n*.c.example\n",
+        true,
+    ),
+    (
+        Format::PostfixAccess,
+        "a@b.example REJECT\nb.example\n  550 go away\n.c.example DISCARD\n",
+        false,
+    ),
+    (
+        Format::SendmailAccess,
+        "From:a@b.example REJECT\nb.example ERROR:5.7.1:\"550 x\"\n",
+        false,
+    ),
+    (
+        Format::SpamAssassin,
+        "blocklist_from a@b.example *@c.example\nblacklist_from *.d.example\n",
+        true,
+    ),
+    (
+        Format::Rspamd,
+        "a@b.example 5.0\nb.example\nc@d.example BAD_X:2\n",
+        true,
+    ),
+    (
+        Format::Amavis,
+        "a@b.example 5.0\n.b.example 3\nc.example 1\n",
+        true,
+    ),
+    (
+        Format::Exim,
+        "a@b.example: x\nb.example\n  more\n*.c.example:\n",
+        false,
+    ),
 ];
-const NO: &[&str] = &[
-    "false", "NO", "n", "f", "0", "off", "nein", "n\u{e3}o", "0.0",
+
+/// What allows `friend@good.example` in a format.
+const ALLOWANCES: &[(Format, &str)] = &[
+    (Format::PostfixAccess, "friend@good.example OK"),
+    (Format::PostfixAccess, "friend@good.example 1700000000"),
+    (Format::PostfixAccess, "friend@good.example DUNNO"),
+    (
+        Format::PostfixAccess,
+        "friend@good.example permit_something",
+    ),
+    (Format::PostfixAccess, "friend@good.example 450 later"),
+    (Format::PostfixAccess, "friend@good.example\n  OK"),
+    (Format::SendmailAccess, "From:friend@good.example RELAY"),
+    (
+        Format::SendmailAccess,
+        "From:friend@good.example ERROR:4.2.1:\"450 x\"",
+    ),
+    (Format::SendmailAccess, "To:friend@good.example REJECT"),
+    (
+        Format::SpamAssassin,
+        "blocklist_from friend@good.example\nunblocklist_from friend@good.example",
+    ),
+    (
+        Format::SpamAssassin,
+        "whitelist_from_rcvd friend@good.example x",
+    ),
+    (Format::Rspamd, "friend@good.example -5"),
+    (Format::Rspamd, "friend@good.example WHITE_X:-5"),
+    (Format::Rspamd, "!friend@good.example"),
+    (Format::Amavis, "friend@good.example 0"),
+    (Format::Exim, "!friend@good.example: x"),
+    (Format::Hosts, "192.0.2.1 friend.good.example"),
+    (Format::Dnsmasq, "server=/friend.good.example/#"),
+    (
+        Format::Dnsmasq,
+        "local-zone: \"friend.good.example\" transparent",
+    ),
+    (Format::Rbldnsd, "!friend.good.example"),
+    (Format::Rpz, "friend.good.example CNAME rpz-passthru."),
+    (
+        Format::Adblock,
+        "||friend.good.example^\n@@||friend.good.example^",
+    ),
 ];
-const DAYS: &[&str] = &["2026-01-31", "2026-01-31 10:00:00", "31.01.2026"];
-const UNCLEAR: &[&str] = &["perhaps", "?", "see note"];
-
-#[test]
-fn columns_for_yes_and_no_are_read_under_any_name_and_with_any_answer() {
-    for (words, yes, no, day) in [
-        ("blocked", "listed", "off", "listed"),
-        ("banned", "listed", "off", "listed"),
-        ("listed", "listed", "off", "listed"),
-        ("blacklisted", "listed", "off", "listed"),
-        ("spam", "listed", "off", "listed"),
-        ("malicious", "listed", "off", "listed"),
-        ("phishing", "listed", "off", "listed"),
-        ("disposable", "listed", "off", "listed"),
-        ("active", "listed", "off", "listed"),
-        ("enabled", "listed", "off", "listed"),
-        ("whitelisted", "off", "listed", "off"),
-        ("allowed", "off", "listed", "off"),
-        ("trusted", "off", "listed", "off"),
-        ("safe", "off", "listed", "off"),
-        ("false positive", "off", "listed", "off"),
-        ("not spam", "off", "listed", "off"),
-        ("deleted", "off", "listed", "ends"),
-        ("removed", "off", "listed", "ends"),
-        ("delisted", "off", "listed", "ends"),
-        ("resolved", "off", "listed", "ends"),
-        ("revoked", "off", "listed", "ends"),
-        ("inactive", "off", "listed", "ends"),
-        ("no longer listed", "off", "listed", "off"),
-    ] {
-        for name in spellings(words) {
-            let answers = [(YES, yes), (NO, no), (DAYS, day), (UNCLEAR, "rejected")];
-            for (values, expected) in answers {
-                values
-                    .iter()
-                    .for_each(|value| check_column(&name, value, expected));
-            }
-        }
-    }
-}
-
-#[test]
-fn a_day_on_which_an_entry_was_taken_off_is_read_under_any_name() {
-    for word in [
-        "deleted", "removed", "delisted", "resolved", "revoked", "closed", "unlisted",
-    ] {
-        for name in [
-            format!("{word}_at"),
-            format!("{word} on"),
-            format!("{word}Date"),
-            format!("date {word}"),
-        ] {
-            DAYS.iter().for_each(|day| check_column(&name, day, "ends"));
-            for never in ["", "null", "0000-00-00"] {
-                check_column(&name, never, "listed");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_day_on_which_an_entry_ends_is_read_under_any_name() {
-    for name in [
-        "expire",
-        "exp",
-        "expires",
-        "expire_date",
-        "expireAt",
-        "ExpirationDate",
-        "end",
-        "end time",
-        "valid_till",
-        "valid through",
-        "validTo",
-        "blocked_until",
-        "banned until",
-        "listedUntil",
-        "ban_expires",
-        "ban_end",
-        "unban_date",
-        "remove on",
-        "Ablaufdatum",
-        "G\u{fc}ltig bis",
-        "gueltig_bis",
-        "date d'expiration",
-        "fecha de expiraci\u{f3}n",
-        "scadenza",
-        "expired",
-    ] {
-        for (value, ends) in [("2026-12-24", true), ("1798070400", true), ("never", false)] {
-            for rows in with_column(name, value) {
-                let item = rows.iter().find(|row| row.contains(" item x@bad.example"));
-                let has_end = item.map(|row| row.ends_with(" expires 2026-12-24"));
-                assert_eq!(has_end, Some(ends), "{name} {value}: {rows:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_status_is_off_listed_or_rejected_and_never_ignored() {
-    for name in ["status", "State", "email_status", "Statut"] {
-        for (values, expected) in [
-            (
-                &[
-                    "cleared", "Released", "revoked", "CLOSED", "archived", "off", "0", "no",
-                ][..],
-                "off",
-            ),
-            (
-                &[
-                    "inactive",
-                    "delisted",
-                    "not active",
-                    "no longer listed",
-                    "whitelisted",
-                ],
-                "off",
-            ),
-            (
-                &["approved", "Good", "passed", "pending", "in review"],
-                "rejected",
-            ),
-            (
-                &["active", "Listed", "confirmed", "blocked", "", "1"],
-                "listed",
-            ),
-        ] {
-            values
-                .iter()
-                .for_each(|value| check_column(name, value, expected));
-        }
-    }
-}

@@ -11,7 +11,6 @@ mod filter_format;
 mod growth;
 mod layers;
 mod list;
-mod list_words;
 mod look_up;
 mod manuals;
 mod protocol;

@@ -654,7 +654,7 @@ proptest! {
         for hidden in [
             format!("\"{before}{address}\""),
             format!("({address})"),
-            format!("=?utf-8?Q?{name}=40d{number}.example?="),
+            format!("=?utf-8?Q?x_{name}=40d{number}.example?="),
             format!("{name}\u{ff20}d{number}.example"),
             format!("undisclosed ({address}):;"),
         ] {
@@ -697,6 +697,22 @@ proptest! {
     fn nothing_takes_back_a_mailbox(value in value()) {
         let found = of_header(format!("Name <spam@bad.example>, {value}").as_bytes());
         prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{found:?}");
+    }
+
+    /// An address at the end of a text counts, whatever stands before it. Only brackets, quotes, comments
+    /// and backslashes may change its meaning.
+    #[test]
+    fn nothing_before_an_address_hides_it(
+        before in prop::collection::vec(prop::sample::select(vec![
+            "a", "Name", "@", "@", ".", " ", " ", "\t", "=", "!", "?", "#", "*", "/", "'", "é", "+", "-", "\"x\"", "\"x\"", "\"\"",
+            "(x)", ",", ";", "=?utf-8?q?x?=", "=?utf-8?q?=40?=", "v@w.example", "v@", "\u{a0}", "\u{3000}", "[", "]",
+        ]), 1..8),
+        gap in prop::sample::select(vec![" ", "\t", "@ ", " @ ", " =", " !", "@ *", "\u{a0}", " 'x' "]),
+        after in prop::sample::select(vec!["", " ", ", ok@good.example"]),
+    ) {
+        let value = format!("{}{gap}spam@bad.example{after}", before.concat());
+        let found = of_header(value.as_bytes());
+        prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{:?}: {:?}", value, found);
     }
 
     /// A quoted name, a comment and an encoded word never count beside a mailbox.

@@ -13,10 +13,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
 use blocklist_milter::inspect::Query;
-use blocklist_milter::list::Day;
 
 /// Each filter, its list, whether it has records, and its number of entries.
 const STORED: [(&str, &str, bool, u64); 2] = [

@@ -12,7 +12,7 @@ use blocklist_milter::address::{Canonical, Rules};
 use blocklist_milter::sender::Senders;
 
 use super::mta::{Mta, WhenDown};
-use super::scenarios::Scene;
+use super::scene::Scene;
 use super::site::{Site, Transport};
 use super::smtp::Smtp;
 use super::until;

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
-use blocklist_milter::list::Day;
 use tempfile::TempDir;
 
 /// The date of all builds.

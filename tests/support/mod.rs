@@ -5,8 +5,8 @@
 //!   restarts it
 //! * [`mta`]: what any mail server under test can do; [`postfix`] and [`sendmail`] implement it
 //! * [`smtp`]: the client that delivers mail to them; [`wire`] talks to the daemon in their place
-//! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/machine/postfix.rs`
-//!   and in `tests/machine/sendmail.rs`
+//! * [`scenario`]: plays the scenarios of `tests/scenarios/` against each server, and against
+//!   [`player`], which takes messages without SMTP; [`scene`]: the site of all of them
 //! * [`tools`]: waiting, and what a machine may lack; the tests of `fetch` use it, too
 //! * [`booted`]: a separate machine; [`markdown`]: the code in a guide
 //! * [`arguments`]: strange arguments of MAIL and RCPT, and their results
@@ -29,9 +29,11 @@ pub(crate) mod manual;
 pub(crate) mod markdown;
 pub(crate) mod mta;
 pub(crate) mod pieces;
+pub(crate) mod player;
 pub(crate) mod postfix;
 pub(crate) mod rig;
-pub(crate) mod scenarios;
+pub(crate) mod scenario;
+pub(crate) mod scene;
 pub(crate) mod sendmail;
 pub(crate) mod site;
 pub(crate) mod smtp;

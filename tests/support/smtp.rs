@@ -15,6 +15,16 @@ pub(crate) struct Reply {
     pub(crate) text: String,
 }
 
+impl Reply {
+    /// # Panics
+    /// If the text does not begin with a code.
+    pub(crate) fn new(text: String) -> Self {
+        let code = text.get(..3).and_then(|code| code.parse().ok());
+        let code = code.unwrap_or_else(|| panic!("not an SMTP reply: {text}"));
+        Self { code, text }
+    }
+}
+
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -212,11 +222,7 @@ impl Smtp {
                 break;
             }
         }
-        let text = lines.join("\n");
-        let code = text[..3]
-            .parse()
-            .unwrap_or_else(|_| panic!("not an SMTP reply: {text}"));
-        Reply { code, text }
+        Reply::new(lines.join("\n"))
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
 use blocklist_milter::filter::Filter;
+use blocklist_milter::list::MaxRejects;
 use support::{addresses, build, command, folder, names, plan};
 
 #[test]
@@ -29,7 +30,7 @@ fn whatever_fails_the_old_file_stands() {
     let before = names(dir);
 
     let mut strict = plan(dir, "list.blf", &["list.txt"]);
-    strict.max_rejects = Some(0);
+    strict.max_rejects = MaxRejects::Lines(0);
     assert!(build(&strict).refused.is_some());
     assert!(compile::build(&plan(dir, "list.blf", &["none.txt"]), &Progress::new()).is_err());
     let interrupted = Progress::new();

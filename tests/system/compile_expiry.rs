@@ -6,8 +6,8 @@ use crate::support::compile as support;
 use std::fs;
 use std::process::Stdio;
 
+use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Progress};
-use blocklist_milter::list::Day;
 use support::{TODAY, build, command, folder, plan, records};
 
 /// Returns the days from the build date to the expiry of each record, sorted; `None` for no expiry.

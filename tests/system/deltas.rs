@@ -9,11 +9,11 @@ use std::fs;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{
     self, Applied, Deltas, Error, Made, Pair, Progress, Seed, apply, make_delta, merge,
 };
 use blocklist_milter::filter::{Filter, Key, Record, Spec};
-use blocklist_milter::list::Day;
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 

@@ -8,11 +8,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use blocklist_milter::base::day::Day;
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::explain::{Explainer, Mail};
 use blocklist_milter::filter::Load;
 use blocklist_milter::inspect::Query;
-use blocklist_milter::list::Day;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;

@@ -25,6 +25,7 @@ mod messages;
 mod mixed;
 mod packages;
 mod parts;
+mod player;
 mod policy;
 mod reload;
 mod restart;

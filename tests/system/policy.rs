@@ -5,9 +5,9 @@ use crate::support;
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::demo::peer::{Answer, Change, Peer, TestMail};
-use blocklist_milter::list::Day;
 use support::rig::{Rig, verdict};
 use support::until;
 

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::examples;
-use super::values::{Expires, day, expires, hexadecimal, rate, regular_file, shrink, size};
+use super::values::{
+    column_number, column_values, day, hexadecimal, rate, regular_file, shrink, size,
+};
+use crate::base::day::Day;
+use crate::base::settings::Percent;
 use crate::cli::whole_number;
-use crate::compile;
-use crate::config::Percent;
-use crate::list::{Day, Format};
+use crate::list::{DateFormat, Expires, Format, MaxRejects, Rows, Separator};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
@@ -32,6 +34,11 @@ pub enum Command {
     /// Build a filter file from text lists.
     #[command(after_long_help = examples::BUILD)]
     Build(Build),
+    /// Show what lists are read as, and what would come of them, without building a filter.
+    ///
+    /// For a table without a declaration, it proposes one for list.toml. Exit code 1: a file is refused.
+    #[command(after_long_help = examples::PREVIEW)]
+    Preview(PreviewArgs),
     /// Show whether addresses are listed, and why.
     ///
     /// Exit code 0: at least one is listed; 1: none is.
@@ -45,6 +52,15 @@ pub enum Command {
         json: bool,
         /// The filter file.
         file: PathBuf,
+    },
+    /// Show what list.toml of a folder says about its feed, for the script that fetches it.
+    ///
+    /// One line: the URL, the limits of the download in bytes and seconds, for how many days a file is kept and may
+    /// be unchanged (0: no limit), by how much the list may shrink and grow, and when entries end (-: never).
+    #[command(hide = true)]
+    Feed {
+        /// The folder.
+        folder: PathBuf,
     },
     /// Add or remove entries of a filter directly, without its text lists (the filter must have records).
     ///
@@ -153,12 +169,12 @@ pub struct Build {
     /// Name of the list in logs and replies [default: the output file's name without .blf].
     #[arg(long)]
     pub name: Option<String>,
-    /// False-positive rate of the Bloom filter.
+    /// False-positive rate of the Bloom filter [default: 1e-6].
     ///
     /// The share of unlisted addresses that match the Bloom filter by chance. Exact records then show that
     /// they are not listed.
-    #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR, value_parser = rate)]
-    pub fpr: f64,
+    #[arg(long, value_name = "P", value_parser = rate)]
+    pub fpr: Option<f64>,
     /// Write a part of a list instead of a filter: the entries of one piece.
     ///
     /// For lists that are too large for one machine: build each piece on any machine, then merge all parts. All
@@ -196,9 +212,10 @@ pub struct Build {
     /// rejected.
     #[arg(long)]
     pub allow_empty: bool,
-    /// Write nothing if an input, or the whole filter, has lost more than this share of its entries, such as 20%.
+    /// Write nothing if an input, or the whole filter, has lost more than this share of its entries.
     ///
-    /// Lists of fewer than 100 entries may shrink to nothing.
+    /// The default is 20% if the only input is a folder (but not for --fetched), and no limit otherwise. Lists of
+    /// fewer than 100 entries may shrink to nothing.
     #[arg(long, value_name = "PERCENT", value_parser = shrink)]
     pub max_shrink: Option<Percent>,
     /// Write nothing if an input has gained more than this share, such as 100%.
@@ -228,7 +245,15 @@ pub struct Build {
     /// Other lists named like allowlists or backups are skipped.
     #[arg(long, value_name = "INPUT")]
     pub input: Vec<PathBuf>,
+    /// What the feed of the folder has fetched: a file or a folder.
+    ///
+    /// It is read in place of the folder's files, as list.toml there says, if that file has [feed]. Otherwise, or
+    /// if nothing has been fetched yet, this option changes nothing.
+    #[arg(long, value_name = "PATH")]
+    pub fetched: Option<PathBuf>,
     /// Lists, folders of lists, or - for standard input.
+    ///
+    /// A folder is one list. Its files are read, and the filter is built, as list.toml in it says.
     ///
     /// gzip, zstd, bzip2 and xz are decompressed, and each file in a ZIP or tar archive is read as a list of its
     /// own. Files named like allowlists or backups are skipped, even when named on the command line; --input
@@ -243,17 +268,79 @@ pub struct Build {
     pub work: Work,
 }
 
-/// How `build` and `update` read text lists, and what they refuse.
+/// Options of `preview`.
+#[derive(Debug, Args)]
+pub struct PreviewArgs {
+    /// Add the proposed declarations to list.toml in the folder of the lists.
+    ///
+    /// What stands there stays. What the proposal leaves open must be completed by hand: until then, the file
+    /// is refused.
+    #[arg(long)]
+    pub write: bool,
+    /// Show which entries would come into this filter, and how many would go.
+    #[arg(long, value_name = "FILTER")]
+    pub against: Option<PathBuf>,
+    /// A list, or a folder of lists.
+    ///
+    /// A list is shown as a build of its folder reads it: list.toml there counts.
+    #[arg(value_name = "FILE|FOLDER")]
+    pub input: PathBuf,
+    /// How to read the lists.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// How `build`, `preview` and `update` read text lists, and what they refuse.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading lists")]
 pub struct Reading {
     /// Format of the inputs.
     #[arg(long, help = DETECTED, long_help = formats())]
     pub format: Option<Format>,
+    /// What divides the columns of a table: , ; | : tab or space.
+    ///
+    /// Needed where the first line has several of comma, semicolon and tab.
+    #[arg(long, value_name = "SEPARATOR")]
+    pub separator: Option<Separator>,
+    /// The column that names the sender: its heading, or its number from 1; may be repeated.
+    ///
+    /// In JSON, a path such as items[].email: . goes into an object, [] through an array or the values of an object,
+    /// {} at the end names the keys of an object.
+    #[arg(long, value_name = "COLUMN")]
+    pub entry: Vec<String>,
+    /// These values of a column list a row; may be repeated.
+    #[arg(long, value_name = "COLUMN=VALUE[,VALUE]", value_parser = column_values)]
+    pub when: Vec<(String, Vec<String>)>,
+    /// These values of a column do not list a row; may be repeated.
+    ///
+    /// If the column is in --when, too, any other value refuses the file.
+    #[arg(long, value_name = "COLUMN=VALUE[,VALUE]", value_parser = column_values)]
+    pub unless: Vec<(String, Vec<String>)>,
+    /// Numbers in a column list a row from this one on; may be repeated.
+    #[arg(long, value_name = "COLUMN=NUMBER", value_parser = column_number)]
+    pub at_least: Vec<(String, f64)>,
+    /// Every row of a table counts: --rows all.
+    #[arg(long, value_name = "all", conflicts_with_all = ["when", "unless", "at_least"])]
+    pub rows: Option<Rows>,
+    /// A domain stands for its subdomains, too.
+    #[arg(long)]
+    pub subdomains: bool,
+    /// The column with the day on which an entry ends.
+    #[arg(long, value_name = "COLUMN")]
+    pub expires_in: Option<String>,
+    /// The column with the day on which an entry was added.
+    #[arg(long, value_name = "COLUMN")]
+    pub added_in: Option<String>,
+    /// How dates are written, such as %d.%m.%Y [default: as in 2026-12-31, ISO 8601].
+    #[arg(long, value_name = "FORMAT")]
+    pub date_format: Option<DateFormat>,
+    /// A text that means no date, besides an empty one; may be repeated.
+    #[arg(long, value_name = "TEXT")]
+    pub never: Vec<String>,
     /// Day on which entries expire, or days after the build date, such as 30d.
     ///
     /// On that day they are no longer listed. An expiry date in the list itself has precedence.
-    #[arg(long, value_name = "DATE|DAYS", value_parser = expires)]
+    #[arg(long, value_name = "DATE|DAYS")]
     pub expires: Option<Expires>,
     /// Reject entries that list senders of this domain; may be repeated.
     ///
@@ -269,13 +356,17 @@ pub struct Reading {
     /// info@ and the like. --protect still applies.
     #[arg(long)]
     pub allow_world: bool,
-    /// Write nothing if more lines than this are rejected.
-    #[arg(long, value_name = "N", value_parser = whole_number::<u64>)]
-    pub max_rejects: Option<u64>,
+    /// Write nothing if more lines of a list than this are rejected: a number, or a percentage of
+    /// its entries and rejected lines together.
+    ///
+    /// The default is 1%; of fewer than ten rejected lines, a fifth. Overly broad and protected
+    /// entries do not count.
+    #[arg(long, value_name = "N|N%", value_parser = str::parse::<MaxRejects>)]
+    pub max_rejects: Option<MaxRejects>,
     /// Write nothing if any line is rejected, or if an input has no entry.
     #[arg(long, conflicts_with = "max_rejects")]
     pub strict: bool,
-    /// Write rejected, skipped and repaired lines to this file.
+    /// Write rejected, skipped and left-out lines to this file.
     ///
     /// Each as file:line: reason: text. Blank lines and comments are left out.
     #[arg(long, value_name = "FILE", value_parser = regular_file())]

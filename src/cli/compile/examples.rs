@@ -14,6 +14,12 @@ Examples:
   blocklist-compile build -o new.blf --expires 30d feed.csv
   blocklist-compile build --part -o a.part --seed-from seed.blf --source big.txt piece.a";
 
+pub(super) const PREVIEW: &str = "\
+Examples:
+  blocklist-compile preview lists/spammers
+  blocklist-compile preview --write lists/spammers/partner.csv
+  blocklist-compile preview --against spammers.blf lists/spammers";
+
 pub(super) const QUERY: &str = "\
 Examples:
   blocklist-compile query spammers.blf spammer@bad.example

@@ -9,6 +9,7 @@
 pub mod args;
 mod delta;
 mod examples;
+mod preview;
 mod query;
 mod values;
 
@@ -21,13 +22,14 @@ use super::Done;
 use super::output::{Output, say};
 use super::progress::Watcher;
 use crate::base::clock::today;
+use crate::base::day::Day;
 use crate::base::file_state::is_same_file;
 use crate::base::numbers::counted;
 use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
 use crate::filter::format::MAGIC;
 use crate::inspect;
-use crate::list::Day;
+use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
 
 pub use args::Cli;
 use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
@@ -41,8 +43,10 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, out: &mut Output) -> Done {
     match cli.command {
         Command::Build(args) => return build(&args, out),
+        Command::Preview(args) => return preview::run(&args, out),
         Command::Query(args) => return query::query(&args, out),
         Command::Info { json, file } => info(&file, json, out)?,
+        Command::Feed { folder } => feed(&folder, out)?,
         Command::Update(args) => return update(&args, out),
         Command::Add(args) => return edit(&args, true, out),
         Command::Remove(args) => return edit(&args, false, out),
@@ -66,31 +70,75 @@ fn build(args: &Build, out: &mut Output) -> Done {
     if let Some(name) = &args.name {
         plan.name = compile::list_name(name);
     }
-    plan.fpr = args.fpr;
+    let reads = [args.inputs.as_slice(), &args.input].concat();
+    let is_folder = reads.len() == 1 && reads.iter().all(|path| path.is_dir());
+    if args.fetched.is_some() && !is_folder {
+        let why = "--fetched: give the folder of the list alone as the input";
+        return Err(Error::Plan(why.to_owned()).into());
+    }
+    if is_folder && args.part.is_none() && !compile::is_fetched(&reads[0], args.fetched.as_deref())?
+    {
+        plan.max_shrink = Some(FOLDER_MAX_SHRINK);
+    }
+    plan.take(&compile::build_settings(&reads)?);
+    plan.fpr = args.fpr.unwrap_or(plan.fpr);
     plan.part.clone_from(&args.part);
     plan.source.clone_from(&args.source);
-    plan.records = !args.no_records;
+    plan.records &= !args.no_records;
     plan.seed = match (&args.seed_from, args.seed) {
         (Some(other), _) => Seed::Of(other.clone()),
         (None, Some(seed)) => Seed::Fixed(seed),
         (None, None) => Seed::Keep,
     };
-    plan.allow_empty = args.allow_empty;
-    plan.max_shrink = args.max_shrink.map(|most| most.0);
-    plan.max_growth = args.max_growth.map(|most| most.0);
+    plan.allow_empty |= args.allow_empty;
+    plan.max_shrink = args.max_shrink.map(|most| most.0).or(plan.max_shrink);
+    plan.max_growth = args.max_growth.map(|most| most.0).or(plan.max_growth);
     plan.overwrite = args.overwrite;
-    plan.rules.plus = args.plus;
-    plan.rules.srs = args.srs;
-    plan.rules.nfkc = args.nfkc;
-    plan.rules.providers = !args.no_providers;
+    plan.rules.plus |= args.plus;
+    plan.rules.srs |= args.srs;
+    plan.rules.nfkc |= args.nfkc;
+    plan.rules.providers &= !args.no_providers;
     args.reading.put_into(&mut plan);
     plan.meant.clone_from(&args.input);
-    let reads = [args.inputs.as_slice(), &args.input].concat();
+    plan.fetched.clone_from(&args.fetched);
     work(&plan, &args.work, &reads, out, compile::build)
+}
+
+/// By how much a list that is a folder may shrink if nothing is said about it.
+const FOLDER_MAX_SHRINK: u32 = 20;
+
+/// Prints what `update-feed` needs to know.
+fn feed(folder: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
+    let list = ListToml::of_folder(folder)
+        .map_err(Error::from)?
+        .unwrap_or_default();
+    let Some(feed) = list.feed else {
+        let path = folder.join(LIST_TOML);
+        return Err(Error::Plan(format!("{}: has no [feed]", path.display())).into());
+    };
+    let expires = match list.build.expires {
+        Some(Expires::On(day)) => day.to_string(),
+        Some(Expires::After(days)) => format!("{days}d"),
+        None => "-".to_owned(),
+    };
+    let FeedSettings {
+        url,
+        max_bytes,
+        timeout_s,
+        keep_days,
+        max_age_days,
+        max_shrink,
+        max_growth,
+        ..
+    } = feed;
+    Ok(out.line(format_args!(
+        "{url} {max_bytes} {timeout_s} {keep_days} {max_age_days} {max_shrink} {max_growth} {expires}"
+    ))?)
 }
 
 fn update(args: &Update, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.file, &args.add);
+    plan.take(&compile::build_settings(&args.add)?);
     args.reading.put_into(&mut plan);
     // Skip entries among them, which are not files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
@@ -108,6 +156,7 @@ fn update(args: &Update, out: &mut Output) -> Done {
 fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     compile::source_date()?;
     let mut plan = Plan::new(args.filter.as_ref().unwrap_or(&args.list), Vec::new());
+    plan.take_beside(&args.list)?;
     if let Some(filter) = &args.filter {
         // Before the list is edited, so that a filter that cannot be changed is reported first.
         plan.rules = compile::changeable(filter)?;
@@ -188,20 +237,53 @@ fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::er
 }
 
 impl Reading {
+    /// Returns what the options declare about the lists.
+    fn declared(&self) -> Declared {
+        Declared {
+            format: self.format,
+            separator: self.separator,
+            entry: self.entry.clone(),
+            when: joined(&self.when),
+            unless: joined(&self.unless),
+            at_least: self.at_least.clone(),
+            rows: self.rows,
+            subdomains: self.subdomains.then_some(true),
+            expires_in: self.expires_in.clone(),
+            added_in: self.added_in.clone(),
+            date_format: self.date_format.clone(),
+            never: self.never.clone(),
+            is_in_file: false,
+        }
+    }
+
     fn put_into(&self, plan: &mut Plan) {
-        plan.format = self.format;
-        plan.expires = self.expires.map(|expires| expires.from(plan.today()));
-        plan.protect.clone_from(&self.protect);
-        plan.allow.clone_from(&self.allow);
-        plan.allow_world = self.allow_world;
+        plan.declared = self.declared();
+        plan.expires = self
+            .expires
+            .map(|expires| expires.from(plan.today()))
+            .or(plan.expires);
+        plan.protect.extend_from_slice(&self.protect);
+        plan.allow.extend_from_slice(&self.allow);
+        plan.allow_world |= self.allow_world;
         plan.rejects.clone_from(&self.rejects);
         plan.strict = self.strict;
-        plan.max_rejects = if self.strict {
-            Some(0)
-        } else {
-            self.max_rejects
+        plan.max_rejects = match self.strict {
+            true => MaxRejects::Lines(0),
+            false => self.max_rejects.unwrap_or(plan.max_rejects),
         };
     }
+}
+
+/// Joins the values of an option that was repeated for one column.
+fn joined(all: &[(String, Vec<String>)]) -> Vec<(String, Vec<String>)> {
+    let mut joined: Vec<(String, Vec<String>)> = Vec::new();
+    for (column, values) in all {
+        match joined.iter_mut().find(|(other, _)| other == column) {
+            Some((_, others)) => others.extend_from_slice(values),
+            None => joined.push((column.clone(), values.clone())),
+        }
+    }
+    joined
 }
 
 impl Work {

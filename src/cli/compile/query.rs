@@ -16,13 +16,13 @@ use std::thread;
 
 use super::args::QueryArgs;
 use crate::base::clock::today;
+use crate::base::day::Day;
 use crate::base::parallel::processors;
 use crate::cli::Done;
 use crate::cli::output::Output;
 use crate::compile::Error;
 use crate::filter::Load;
 use crate::inspect::{Finding, Query};
-use crate::list::Day;
 
 /// Longest line of addresses, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use crate::config::Percent;
-use crate::list::Day;
+use crate::base::day::Day;
+use crate::base::settings::Percent;
 
 /// Parses the path of a file to write. Rejects standard output, because the file is read back or
 /// replaced.
@@ -33,46 +33,32 @@ pub(super) fn day(text: &str) -> Result<Day, String> {
     Day::read(text.as_bytes()).ok_or_else(|| "must be a date such as 2026-12-31".to_owned())
 }
 
-/// Most days after which an entry may expire.
-const MAX_DAYS: u16 = 3650;
-
-/// When entries without their own expiry date expire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expires {
-    /// On this day.
-    On(Day),
-    /// This many days after the build date.
-    After(u16),
+/// Parses `COLUMN=VALUE[,VALUE]`; the first `=` divides.
+pub(super) fn column_values(text: &str) -> Result<(String, Vec<String>), String> {
+    let (column, values) = column_and(text, "Action=Block")?;
+    Ok((column, values.split(',').map(str::to_owned).collect()))
 }
 
-impl Expires {
-    /// Returns the day, given the build date `today`.
-    #[must_use]
-    pub fn from(self, today: Day) -> Day {
-        match self {
-            Self::On(day) => day,
-            Self::After(days) => Day(today.0.saturating_add(days)),
-        }
-    }
+/// Parses `COLUMN=NUMBER`.
+pub(super) fn column_number(text: &str) -> Result<(String, f64), String> {
+    let (column, number) = column_and(text, "Score=4")?;
+    let number = number
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite());
+    let number =
+        number.ok_or_else(|| "must be a column and a number, such as Score=4".to_owned())?;
+    Ok((column, number))
 }
 
-pub(super) fn expires(text: &str) -> Result<Expires, String> {
-    if let Some(days) = text.strip_suffix(['d', 'D']) {
-        let days = days
-            .parse()
-            .ok()
-            .filter(|days| (1..=MAX_DAYS).contains(days));
-        return days
-            .map(Expires::After)
-            .ok_or_else(|| format!("must be 1d to {MAX_DAYS}d"));
-    }
-    match Day::read_expiry(text.as_bytes()) {
-        Some(Some(day)) => Ok(Expires::On(day)),
-        Some(None) if !text.is_empty() => {
-            Err("leave this option out for entries that do not expire".to_owned())
-        }
-        _ => Err("must be a date such as 2026-12-31, or days such as 30d".to_owned()),
-    }
+fn column_and<'t>(text: &'t str, example: &str) -> Result<(String, &'t str), String> {
+    let divided = text
+        .split_once('=')
+        .filter(|(column, _)| !column.trim().is_empty());
+    let (column, value) =
+        divided.ok_or_else(|| format!("must be a column, = and what it has, such as {example}"))?;
+    Ok((column.trim().to_owned(), value))
 }
 
 pub(super) fn shrink(text: &str) -> Result<Percent, &'static str> {
@@ -105,26 +91,6 @@ mod tests {
         assert_eq!(size("1000"), Ok(1000));
         assert!(size("lots").is_err() && size("99999999T").is_err());
         assert_eq!(hexadecimal("0xBeef"), Ok(0xbeef));
-        assert_eq!(
-            expires("30d").map(|expires| expires.from(Day(20_000))),
-            Ok(Day(20_030))
-        );
-        assert_eq!(expires("1970-01-11"), Ok(Expires::On(Day(10))));
-        assert!(
-            [
-                "0d",
-                "d",
-                "-1d",
-                "30",
-                "1w",
-                "9999d",
-                "9999-12-31",
-                "never",
-                ""
-            ]
-            .iter()
-            .all(|wrong| expires(wrong).is_err())
-        );
         assert!(hexadecimal("").is_err() && hexadecimal("12345678901234567").is_err());
     }
 }

@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::people::{days, domain};
 use crate::base::clock::today;
+use crate::base::day::Day;
 use crate::cli::{Done, Output};
 use crate::config::Config;
 use crate::junk::{self, Options};
-use crate::list::Day;
 
 /// Arguments of `junk`.
 #[derive(Debug, Args)]

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::base::clock::{now_s, today};
+use crate::base::day::Day;
 use crate::cli::{Done, Output, say};
 use crate::config::{self, Config, DEFAULT_PATH};
 use crate::digest::{self, History};
-use crate::list::Day;
 use crate::screen::case_time;
 
 /// Arguments of `report`.

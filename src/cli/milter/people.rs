@@ -59,7 +59,7 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     for mailbox in &args.sent {
         read_mailbox(mailbox, &rules, &mut written)?;
     }
-    let mut change = book.take(&written, crate::list::Day(today()), args.keep);
+    let mut change = book.take(&written, crate::base::day::Day(today()), args.keep);
     book.write(&args.output)?;
     change.file.clone_from(&args.output);
     out.show(&change, args.json)?;

@@ -261,12 +261,14 @@ mod tests {
         let part = |piece: usize| {
             let rows = (0..2500).filter(|n| n % 7 == piece || n % 100 < piece);
             let row = |n: usize| match dated {
-                true => format!("user{n}@x.example,20{}-03-01,\n", 10 + (n * piece) % 9),
+                true => format!(
+                    "user{n}@x.example # expires 20{}-03-01\n",
+                    30 + (n * piece) % 9
+                ),
                 false => format!("user{n}@x.example\n"),
             };
-            let head = if dated { "email,added,expires\n" } else { "" };
-            let list = folder.join(format!("{piece}.{}", if dated { "csv" } else { "txt" }));
-            fs::write(&list, head.to_owned() + &rows.map(row).collect::<String>()).unwrap();
+            let list = folder.join(format!("{piece}.txt"));
+            fs::write(&list, rows.map(row).collect::<String>()).unwrap();
             let mut plan = Plan::new(list.with_extension("part"), vec![list.clone()]);
             plan.part = Some(String::new());
             plan.source = Some("list".to_owned());

@@ -1,5 +1,5 @@
-//! The result of reading lines: counts for each input, and the first rejected, skipped and
-//! repaired lines of each reason, with their numbers.
+//! The result of reading lines: counts for each input, and the first rejected, skipped and left-out
+//! lines of each reason, with their numbers.
 //!
 //! Several workers read blocks of one input. Each counts lines from the start of its
 //! block, and remembers the block. The number of a line in its file is only known when all
@@ -10,7 +10,7 @@ use std::fmt::{Display, Write as _};
 use std::mem;
 
 use crate::address::escaped;
-use crate::list::{Mend, Skip};
+use crate::list::{Refusal, Skip};
 
 /// Number of lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 3;
@@ -42,13 +42,27 @@ pub(crate) struct InputCounts {
     /// Rows that were rejected.
     pub(crate) rejected: u64,
     rejects: BTreeMap<String, Noted>,
-    skips: BTreeMap<Skip, Noted>,
-    mends: BTreeMap<Mend, Noted>,
+    /// Entries that were left out because they are too broad, or protected.
+    pub(crate) broad: u64,
+    broads: BTreeMap<String, Noted>,
+    /// By the word that such rows are counted by, if there is one.
+    skips: BTreeMap<(Skip, String), Noted>,
+    /// The first row for which the input is refused.
+    refused: Option<((u32, u64), Refused)>,
     /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
 }
 
-/// Rows rejected, skipped or repaired for one reason.
+/// Why an input is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) refusal: Refusal,
+    /// The line; 0 if it is not about a line.
+    pub(crate) line: u64,
+    pub(crate) text: String,
+}
+
+/// Rows rejected, skipped or left out for one reason.
 #[derive(Debug, Default)]
 struct Noted {
     count: u64,
@@ -92,18 +106,18 @@ impl Counts {
 
     /// Counts a row that lists nobody. `line` is counted within the block.
     pub(crate) fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
-        let noted = self.counts.skips.entry(skip).or_default();
+        self.reason.clear();
+        if skip.is_by_word() {
+            let _ = write!(self.reason, "{}", escaped(text));
+        }
+        let noted = noted(&mut self.counts.skips, &mut self.reason, |word| {
+            (skip, word)
+        });
         if skip.is_notable() {
             noted.add(self.block, line, text);
         } else {
             noted.count += 1;
         }
-    }
-
-    /// Counts a row that was repaired. `line` is counted within the block.
-    pub(crate) fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
-        let noted = self.counts.mends.entry(mend).or_default();
-        noted.add(self.block, line, text);
     }
 
     /// Counts a rejected row. `line` is counted within the block.
@@ -112,15 +126,30 @@ impl Counts {
         self.counts.rejected += 1;
         self.reason.clear();
         let _ = write!(self.reason, "{reason}");
-        if !self.counts.rejects.contains_key(&self.reason) {
-            if self.counts.rejects.len() >= REASONS {
-                self.reason.replace_range(.., "other reasons");
-            }
-            self.counts.rejects.entry(self.reason.clone()).or_default();
-        }
-        if let Some(rejects) = self.counts.rejects.get_mut(&self.reason) {
-            rejects.add(self.block, line, text);
-        }
+        noted(&mut self.counts.rejects, &mut self.reason, |reason| reason)
+            .add(self.block, line, text);
+    }
+
+    /// Counts an entry that is too broad, or protected. `line` is counted within the block.
+    #[cold]
+    pub(crate) fn broad(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
+        self.counts.broad += 1;
+        self.reason.clear();
+        let _ = write!(self.reason, "{reason}");
+        noted(&mut self.counts.broads, &mut self.reason, |reason| reason)
+            .add(self.block, line, text);
+    }
+
+    /// Notes a row for which the input is refused. `line` is counted within the block.
+    #[cold]
+    pub(crate) fn refuse(&mut self, line: u64, text: &[u8], refusal: Refusal) {
+        let text = escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string();
+        let refused = Refused {
+            refusal,
+            line,
+            text,
+        };
+        self.counts.refuse_at((self.block, line), refused);
     }
 
     /// Returns the number of entries counted since the last call.
@@ -160,26 +189,60 @@ impl InputCounts {
         rejects.map(|(reason, noted)| (reason.as_str(), noted.count, self.examples(noted)))
     }
 
-    /// Returns the same for skipped rows.
-    pub(crate) fn skips(&self) -> impl Iterator<Item = (Skip, u64, Vec<Example>)> {
-        let skips = self.skips.iter();
-        skips.map(|(skip, noted)| (*skip, noted.count, self.examples(noted)))
+    /// Returns the first rejected line, with its number and the reason.
+    pub(crate) fn first_reject(&self) -> String {
+        let firsts = self.rejects().filter_map(|(reason, _, examples)| {
+            let first = examples.into_iter().next()?;
+            Some((
+                first.line,
+                format!("line {}: {}: {reason}", first.line, first.text),
+            ))
+        });
+        firsts.min().map_or_else(String::new, |(_, shown)| shown)
     }
 
-    /// Returns the same for repaired rows.
-    pub(crate) fn mends(&self) -> impl Iterator<Item = (Mend, u64, Vec<Example>)> {
-        let mends = self.mends.iter();
-        mends.map(|(mend, noted)| (*mend, noted.count, self.examples(noted)))
+    /// Returns the same for entries that were left out.
+    pub(crate) fn broads(&self) -> impl Iterator<Item = (&str, u64, Vec<Example>)> {
+        let broads = self.broads.iter();
+        broads.map(|(reason, noted)| (reason.as_str(), noted.count, self.examples(noted)))
+    }
+
+    /// Returns the same for skipped rows, with the word that they are counted by.
+    pub(crate) fn skips(&self) -> impl Iterator<Item = (Skip, &str, u64, Vec<Example>)> {
+        let skips = self.skips.iter();
+        skips.map(|((skip, word), noted)| (*skip, word.as_str(), noted.count, self.examples(noted)))
+    }
+
+    /// Returns why the input is refused.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        let ((block, line), refused) = self.refused.as_ref()?;
+        let line = self.lines_before(*block) + line;
+        Some(Refused {
+            line,
+            ..refused.clone()
+        })
+    }
+
+    fn refuse_at(&mut self, place: (u32, u64), refused: Refused) {
+        if self
+            .refused
+            .as_ref()
+            .is_none_or(|(other, _)| place < *other)
+        {
+            self.refused = Some((place, refused));
+        }
+    }
+
+    /// Returns the number of lines before a block.
+    fn lines_before(&self, block: u32) -> u64 {
+        self.blocks.range(..block).map(|(_, lines)| lines).sum()
     }
 
     /// Returns the examples with their line numbers in the input.
     fn examples(&self, noted: &Noted) -> Vec<Example> {
-        let examples = noted.examples.iter().map(|((block, line), text)| {
-            let before: u64 = self.blocks.range(..block).map(|(_, lines)| lines).sum();
-            Example {
-                line: before + line,
-                text: text.clone(),
-            }
+        let examples = noted.examples.iter().map(|((block, line), text)| Example {
+            line: self.lines_before(*block) + line,
+            text: text.clone(),
         });
         examples.collect()
     }
@@ -189,10 +252,28 @@ impl InputCounts {
         self.expired += other.expired;
         self.rejected += other.rejected;
         self.blocks.extend(other.blocks);
+        self.broad += other.broad;
         join(&mut self.rejects, other.rejects);
+        join(&mut self.broads, other.broads);
         join(&mut self.skips, other.skips);
-        join(&mut self.mends, other.mends);
+        if let Some((place, refused)) = other.refused {
+            self.refuse_at(place, refused);
+        }
     }
+}
+
+/// Returns the rows of a reason; those of further reasons are counted together.
+fn noted<'m, K: Ord>(
+    all: &'m mut BTreeMap<K, Noted>,
+    reason: &mut String,
+    key: impl Fn(String) -> K,
+) -> &'m mut Noted {
+    let mut wanted = key(reason.clone());
+    if all.len() >= REASONS && !all.contains_key(&wanted) {
+        reason.replace_range(.., "other reasons");
+        wanted = key(reason.clone());
+    }
+    all.entry(wanted).or_default()
 }
 
 impl Noted {

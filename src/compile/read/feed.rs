@@ -1,9 +1,10 @@
 //! Blocks of whole lines, from all inputs, for any number of workers.
 //!
 //! A worker that asks gets the next block of the current input, in its own buffer, which stays in
-//! its cache. If the end of the block cuts a line, the first part of the line is kept for the
-//! next block. If the lines of a list cannot be read one by one (JSON, for example), the whole
-//! list goes to the worker that asks, and the others continue with the next input.
+//! its cache. If the end of the block cuts a record (a line, with those that continue it), the first
+//! part is kept for the next block. If a list cannot be cut (JSON, for example), the whole list goes
+//! to the worker that asks, and the others continue with the next input. A list that is refused is
+//! left, and the others are read: a report names all that are refused.
 //!
 //! Blocks of an input are numbered, so that line numbers can be added up at the end.
 
@@ -17,7 +18,7 @@ use super::open::open;
 use crate::compile::{Error, Progress};
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
-use crate::list::{self, Day, Format, Reader};
+use crate::list::{self, Format, Reading, Refusal, Splits};
 
 /// Size of a block. The text stays in the second-level cache between the copy from the page cache
 /// and the parser, and a block is larger than the longest line that a reader accepts.
@@ -45,17 +46,15 @@ pub(crate) enum Work {
         lines_before: u64,
         /// Bytes of the buffer that the lines fill.
         length: usize,
-        /// The format of its lines.
-        format: Format,
-        /// The day on which its entries end, as the list says.
-        expires: Option<Day>,
+        /// How they are read.
+        reading: Reading,
     },
     /// An input that one worker must read from start to end.
     Whole {
         /// Index of the input.
         input: u32,
-        /// Its format.
-        format: Format,
+        /// How it is read.
+        reading: Reading,
         /// Its content.
         content: Box<dyn Read + Send>,
     },
@@ -66,14 +65,12 @@ pub(crate) enum Work {
 pub(crate) struct Opened {
     /// Index of the input.
     pub(crate) input: u32,
-    /// Its format, guessed or given.
-    pub(crate) format: Format,
+    /// How it is read, or why it is not.
+    pub(crate) reading: Result<Reading, Refusal>,
     /// Its name and licence.
     pub(crate) source: Source,
     /// Its last line has no line end.
     pub(crate) ends_within_line: bool,
-    /// The day on which its entries end, as the list says at its start.
-    pub(crate) expires: Option<Day>,
     /// The digest of its text, if one is computed.
     pub(crate) digest: Option<Digest>,
 }
@@ -81,7 +78,6 @@ pub(crate) struct Opened {
 /// All inputs, one after the other.
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
-    format: Option<Format>,
     progress: &'a Progress,
     counts_lines: bool,
     /// Whether the lists name entries to remove.
@@ -118,8 +114,7 @@ fn is_archive(path: &Path) -> bool {
 /// The current input.
 struct Current {
     input: u32,
-    format: Format,
-    expires: Option<Day>,
+    reading: Reading,
     content: Box<dyn Read + Send>,
     next_block: u32,
     /// Number of lines in earlier blocks, if lines are counted.
@@ -132,12 +127,61 @@ struct Current {
     at_end: bool,
 }
 
+/// A list of which the beginning was read.
+pub(crate) struct Begun {
+    /// How it is read, or why it is not.
+    pub(crate) reading: Result<Reading, Refusal>,
+    /// Its beginning.
+    pub(crate) head: Vec<u8>,
+    /// What follows.
+    pub(crate) rest: Box<dyn Read + Send>,
+}
+
+/// Opens an input, and decides by its beginning how it is read.
+///
+/// # Errors
+/// When it cannot be read, or is no text list at all.
+pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
+    let mut rest = open(named, progress)?;
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let is_whole = loop {
+        let mut block = rest.by_ref().take(HEAD_BYTES as u64);
+        let count = block.read_to_end(&mut head)?;
+        if count < HEAD_BYTES {
+            break true;
+        }
+        if head.len() >= MAX_HEAD_BYTES || !list::says_nothing(&head) {
+            break false;
+        }
+    };
+    if head.starts_with(&MAGIC) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a filter file, not a list; use blocklist-compile merge to join filters",
+        ));
+    }
+    if head.is_empty() && is_archive(&named.path) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "an empty file, not an archive; download it again",
+        ));
+    }
+    let reading = match named.is_typed() {
+        true => Ok(Reading::given(Format::Plain)),
+        false => list::reading(&head, is_whole, &named.declared),
+    };
+    Ok(Begun {
+        reading,
+        head,
+        rest,
+    })
+}
+
 impl<'a> Feed<'a> {
-    /// Returns a feed of `inputs`: all have the given format, or each has its own.
-    pub(crate) fn new(inputs: &'a [Input], format: Option<Format>, progress: &'a Progress) -> Self {
+    /// Returns a feed of `inputs`.
+    pub(crate) fn new(inputs: &'a [Input], progress: &'a Progress) -> Self {
         Self {
             inputs,
-            format,
             progress,
             counts_lines: false,
             removes: false,
@@ -192,15 +236,9 @@ impl<'a> Feed<'a> {
                     .fill(buffer)
                     .map_err(|error| self.failed(input, error))?
                 {
-                    let Current {
-                        input,
-                        next_block: block,
-                        lines: lines_before,
-                        format,
-                        expires,
-                        at_end,
-                        ..
-                    } = *current;
+                    let reading = current.reading.clone();
+                    let (block, lines_before) = (current.next_block, current.lines);
+                    let at_end = current.at_end;
                     current.next_block += 1;
                     if self.counts_lines {
                         let block = buffer.get(..length).unwrap_or_default();
@@ -214,8 +252,7 @@ impl<'a> Feed<'a> {
                         block,
                         lines_before,
                         length,
-                        format,
-                        expires,
+                        reading,
                     }));
                 }
                 state.current = None;
@@ -228,19 +265,21 @@ impl<'a> Feed<'a> {
             let (opened, content) = self
                 .open(input, named)
                 .map_err(|error| self.failed(input, error))?;
-            let (format, expires) = (opened.format, opened.expires);
+            let reading = opened.reading.clone();
             state.opened.push(opened);
-            if !Reader::new(format).at_lines() {
+            let Ok(reading) = reading else {
+                continue;
+            };
+            if reading.splits() == Splits::Never {
                 return Ok(Some(Work::Whole {
                     input,
-                    format,
+                    reading,
                     content,
                 }));
             }
             state.current = Some(Current {
                 input,
-                format,
-                expires,
+                reading,
                 content,
                 next_block: 0,
                 lines: 0,
@@ -255,6 +294,12 @@ impl<'a> Feed<'a> {
     pub(crate) fn ends_within_line(&self, input: u32) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.ends_within_line(input);
+    }
+
+    /// Returns no further work of an input, because it is refused.
+    pub(crate) fn leave(&self, input: u32) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.current.take_if(|current| current.input == input);
     }
 
     /// Returns no further work from now on.
@@ -273,51 +318,16 @@ impl<'a> Feed<'a> {
     }
 
     fn open(&self, input: u32, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
-        let mut content = open(named, self.progress)?;
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        loop {
-            let mut block = content.by_ref().take(HEAD_BYTES as u64);
-            let count = block.read_to_end(&mut head)?;
-            if count < HEAD_BYTES || head.len() >= MAX_HEAD_BYTES || !list::says_nothing(&head) {
-                break;
-            }
-        }
-        if head.starts_with(&MAGIC) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a filter file, not a list; use blocklist-compile merge to join filters",
-            ));
-        }
-        list::check_text(&head)?;
-        if head.is_empty() && is_archive(&named.path) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "an empty file, not an archive; download it again",
-            ));
-        }
-        let label = named.label();
-        let name = label.file_name().unwrap_or_default().to_string_lossy();
-        let format = match self.format {
-            _ if named.is_typed() => Format::Plain,
-            Some(given) => given,
-            None => list::guess(&head, &name),
-        };
-        let format = match format {
-            Format::Plain | Format::Sections | Format::Rspamd | Format::Amavis if self.removes => {
-                Format::Removals { trees: false }
-            }
-            Format::PostfixAccess if self.removes => Format::Removals { trees: true },
-            other => other,
-        };
+        let Begun {
+            reading,
+            head,
+            rest: content,
+        } = begin(named, self.progress)?;
         let opened = Opened {
             input,
-            format,
+            reading: reading.map(|reading| self.for_removal(reading)),
             source: named.source(&head),
             ends_within_line: false,
-            expires: match format {
-                Format::Plain => list::expiry(&head),
-                _ => None,
-            },
             digest: None,
         };
         let content = Cursor::new(head).chain(content);
@@ -329,10 +339,16 @@ impl<'a> Feed<'a> {
         Ok((Opened { digest, ..opened }, Box::new(content)))
     }
 
-    /// Returns the error for an input that is not a complete list.
-    pub(crate) fn incomplete(&self, input: u32, what: String) -> Error {
-        let path = self.path(input).to_owned();
-        Error::Incomplete { path, what }
+    /// Returns how a list is read; one of removals names entries whatever its lines say about them.
+    fn for_removal(&self, reading: Reading) -> Reading {
+        let format = match reading.format {
+            Format::Plain if self.removes => Format::Removals { trees: false },
+            Format::PostfixAccess | Format::SendmailAccess if self.removes => {
+                Format::Removals { trees: true }
+            }
+            other => other,
+        };
+        Reading { format, ..reading }
     }
 
     fn path(&self, input: u32) -> &Path {
@@ -372,11 +388,17 @@ impl Current {
             if self.at_end {
                 return Ok((length > 0).then_some(length));
             }
-            match memchr::memrchr(b'\n', &buffer[..length]) {
-                Some(newline) => {
-                    self.unfinished
-                        .extend_from_slice(&buffer[newline + 1..length]);
-                    return Ok(Some(newline + 1));
+            let block = &buffer[..length];
+            let last_line = || memchr::memrchr(b'\n', block).map(|newline| newline + 1);
+            let end = match list::cut(&self.reading, block) {
+                // Nothing but lines that continue another: in what follows, such a line is rejected.
+                None if self.reading.format != Format::Csv => last_line(),
+                end => end,
+            };
+            match end {
+                Some(end) => {
+                    self.unfinished.extend_from_slice(&buffer[end..length]);
+                    return Ok(Some(end));
                 }
                 None if start > 0 => self.unfinished.extend_from_slice(&buffer[..length]),
                 None => {
@@ -406,26 +428,37 @@ impl Current {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::Row;
+    use crate::list::{Declared, Reader, Row};
+    use std::sync::Arc;
+
+    fn plain() -> Arc<Declared> {
+        Arc::new(Declared {
+            format: Some(Format::Plain),
+            ..Declared::default()
+        })
+    }
 
     /// Returns all entries of `content` as the workers see them, in order.
     fn entries(content: &[u8]) -> (Vec<Vec<u8>>, u64, u64) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.txt");
         std::fs::write(&path, content).unwrap();
-        let (inputs, progress) = ([Input::file(path)], Progress::new());
-        let feed = Feed::new(&inputs, Some(Format::Plain), &progress);
+        let (inputs, progress) = ([Input::file(path, &plain())], Progress::new());
+        let feed = Feed::new(&inputs, &progress);
         let (mut entries, mut lines, mut rejected) = (Vec::new(), 0, 0);
         let mut buffer = block_buffer();
         while let Some(work) = feed.next(&mut buffer).unwrap() {
-            let Work::Block { length, format, .. } = work else {
+            let Work::Block {
+                length, reading, ..
+            } = work
+            else {
                 panic!("plain lists come in blocks")
             };
-            let mut reader = Reader::new(format);
+            let mut reader = Reader::new(&reading);
             reader.read(&buffer[..length], true, &mut |_, row| match row {
                 Row::Entry(raw) => entries.push(raw.text.to_vec()),
                 Row::Rejected { .. } => rejected += 1,
-                Row::Skipped { .. } | Row::Mended { .. } => {}
+                Row::Skipped { .. } | Row::Refused { .. } => {}
             });
             lines += reader.lines();
         }
@@ -459,8 +492,8 @@ mod tests {
         let lines = "a@b.example\n".repeat(BLOCK_BYTES);
         for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
             std::fs::write(&path, &lines).unwrap();
-            let (inputs, progress) = ([Input::file(&path)], Progress::new());
-            let feed = Feed::new(&inputs, None, &progress);
+            let (inputs, progress) = ([Input::file(&path, &plain())], Progress::new());
+            let feed = Feed::new(&inputs, &progress);
             let mut buffer = block_buffer();
             assert!(feed.next(&mut buffer).unwrap().is_some());
             std::fs::write(&path, format!("{}{added}", &lines[..left])).unwrap();

@@ -1,36 +1,30 @@
-//! Which files are read, and in which order they are numbered.
+//! One list to read: a file, a file in an archive, or entries typed on the command line.
 //!
 //! A record names its list by a number, and the same lists must give the same bytes in whatever
 //! order they are typed. So lists are numbered by their sorted paths.
-//!
-//! A folder stands for the files in it, except hidden files, filter files, licences and the like.
-//! Files in subfolders are not read, nor are files that by their names are allowlists or backups,
-//! which must never become blocklists. The shell may have expanded `lists/*`, so files that are
-//! named are chosen in the same way; only those given by `--input` are read whatever their names.
-//! Every list that was left out is reported.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::file_name::{BACKUP, is_backup, is_hidden, is_no_list, is_not_meant};
 use crate::address::escaped;
-use crate::compile::Error;
 use crate::filter::Source;
-use crate::list::{self, Member};
+use crate::list::{Declared, Member};
 
 /// Maximum length in bytes of a path, name or licence kept in the filter, which allows up to 4096.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// One list to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     /// The file; `-` is standard input.
     pub path: PathBuf,
     content: Content,
+    /// What its owner declares about it.
+    pub(crate) declared: Arc<Declared>,
 }
 
 /// The part of the file that is the list.
@@ -49,10 +43,20 @@ const COMMAND_LINE: &str = "command line";
 
 impl Input {
     /// Returns the input for a file, or for standard input.
-    pub(crate) fn file(path: impl Into<PathBuf>) -> Self {
+    pub(crate) fn file(path: impl Into<PathBuf>, declared: &Arc<Declared>) -> Self {
         Self {
             path: path.into(),
             content: Content::Whole,
+            declared: Arc::clone(declared),
+        }
+    }
+
+    /// Returns the input for a file in an archive.
+    pub(crate) fn member(path: &Path, member: Member) -> Self {
+        Self {
+            path: path.to_owned(),
+            content: Content::Member(member),
+            declared: Arc::default(),
         }
     }
 
@@ -66,12 +70,18 @@ impl Input {
         Self {
             path: COMMAND_LINE.into(),
             content: Content::Typed(text),
+            declared: Arc::default(),
         }
     }
 
     /// Returns whether this is standard input.
     pub fn is_stdin(&self) -> bool {
         self.content == Content::Whole && self.path.as_os_str() == "-"
+    }
+
+    /// Returns whether both are the same text, whatever is declared about it.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        self.path == other.path && self.content == other.content
     }
 
     /// Returns whether it was typed on the command line.
@@ -150,150 +160,6 @@ pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
     }
 }
 
-/// Returns the lists that `paths` stand for, each once, in the order of their numbers. They are
-/// read whatever their names.
-///
-/// # Errors
-/// When a path does not exist, or a folder cannot be read.
-pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
-    Ok(find_all(&[], paths)?.lists)
-}
-
-/// Like [`inputs`], with `entries` typed on the command line. A path without a file that is written
-/// like an address (it has an `@` and no `/`) is such an entry, too.
-pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result<Found, Error> {
-    let is_typed = |argument: &Path| {
-        let text = argument.as_os_str().as_encoded_bytes();
-        text.contains(&b'@')
-            && !text.contains(&b'/')
-            && fs::symlink_metadata(argument)
-                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    };
-    let (typed, paths): (Vec<_>, Vec<_>) = arguments
-        .iter()
-        .cloned()
-        .partition(|argument| is_typed(argument));
-    // Options name single files; no shell pattern has chosen them.
-    let mut found = find_all(&[], &paths)?;
-    if !typed.is_empty() || !entries.is_empty() {
-        let typed = typed
-            .iter()
-            .map(|entry| entry.as_os_str().as_encoded_bytes());
-        let entries = typed.chain(entries.iter().map(String::as_bytes));
-        found.lists.push(Input::typed(entries));
-    }
-    Ok(found)
-}
-
-/// The lists that paths stand for.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// The lists, each once, in the order of their numbers.
-    pub(crate) lists: Vec<Input>,
-    /// The files that might be meant as lists, with the reason why they are not read.
-    pub(crate) passed_over: Vec<String>,
-    /// The first of these whose omission may be a mistake if nothing else is read; a backup left in
-    /// a folder is none.
-    pub(crate) perhaps_meant: Option<String>,
-}
-
-/// Finds the lists for `paths`, which the shell may have chosen by a pattern, and for those in
-/// `meant`, which are read whatever their names. Also returns what was left out.
-///
-/// # Errors
-/// As [`inputs`].
-pub(crate) fn find_all(paths: &[PathBuf], meant: &[PathBuf]) -> Result<Found, Error> {
-    let mut found = Found::default();
-    let all = meant.iter().map(|path| (path, true));
-    for (path, is_meant) in all.chain(paths.iter().map(|path| (path, false))) {
-        let is_stdin = path.as_os_str() == "-";
-        let is_folder = || -> Result<bool, Error> {
-            let meta = fs::metadata(path).map_err(Error::io(path, "read"))?;
-            Ok(meta.is_dir())
-        };
-        if !is_stdin && is_folder()? {
-            found.folder(path)?;
-        } else if is_stdin {
-            found.lists.push(Input::file(path));
-        } else {
-            found.file(path, is_meant)?;
-        }
-    }
-    found.lists.sort_by_cached_key(|input| text(&input.label()));
-    found.lists.dedup();
-    found.passed_over.sort();
-    found.passed_over.dedup();
-    Ok(found)
-}
-
-impl Found {
-    /// Adds the files of a folder.
-    fn folder(&mut self, path: &Path) -> Result<(), Error> {
-        for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
-            let file = entry.map_err(Error::io(path, "read"))?.path();
-            if is_hidden(&file) || is_no_list(&file).is_some() {
-                continue;
-            }
-            // A file that has vanished, or a broken link, must not be ignored.
-            let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
-            if meta.is_dir() {
-                self.pass_over(
-                    &file,
-                    "a folder in a folder; give it as an input too if you want its lists",
-                );
-            } else if meta.is_file() {
-                if is_backup(&file) {
-                    self.passed_over.push(not_read(&file, BACKUP));
-                } else {
-                    self.file(&file, false)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a file, unless its name says that it is not meant; of an archive, its files.
-    fn file(&mut self, path: &Path, is_meant: bool) -> Result<(), Error> {
-        let why_not = |file: &Path| is_no_list(file).or_else(|| is_not_meant(file));
-        if let Some(why) = why_not(path).filter(|_| !is_meant) {
-            self.pass_over(path, why);
-            return Ok(());
-        }
-        let Some(members) = list::members(path).map_err(Error::io(path, "read"))? else {
-            self.lists.push(Input::file(path));
-            return Ok(());
-        };
-        let before = self.lists.len();
-        for member in members {
-            let input = Input {
-                path: path.to_owned(),
-                content: Content::Member(member),
-            };
-            let label = input.label();
-            match why_not(&label) {
-                _ if is_hidden(&label) => {}
-                Some(why) => self.pass_over(&label, why),
-                None => self.lists.push(input),
-            }
-        }
-        if self.lists.len() == before {
-            let why = io::Error::other("no list in this archive");
-            return Err(Error::io(path, "read")(why));
-        }
-        Ok(())
-    }
-
-    fn pass_over(&mut self, file: &Path, why: &str) {
-        let line = not_read(file, why);
-        self.perhaps_meant.get_or_insert_with(|| line.clone());
-        self.passed_over.push(line);
-    }
-}
-
-fn not_read(file: &Path, why: &str) -> String {
-    format!("{}: {why}", text(file))
-}
-
 /// Returns the name of a list: `/lists/spammers.txt.gz` -> `spammers`.
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
@@ -368,69 +234,5 @@ mod tests {
         assert_eq!(licence(b"; SPDX-License-Identifier: MIT\n"), "MIT");
         assert_eq!(licence(b"a@b.example\n# License: MIT\n"), "");
         assert_eq!(licence(b"# no such word"), "");
-    }
-
-    #[test]
-    fn what_is_named_by_input_is_read_whatever_it_is_called() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("whitelist.txt");
-        fs::write(&path, "x@y.example\n").unwrap();
-        let paths = [path];
-        let found = find_all(&paths, &[]).unwrap();
-        assert_eq!((found.lists.len(), found.passed_over.len()), (0, 1));
-        let found = find_all(&[], &paths).unwrap();
-        assert_eq!((found.lists.len(), found.passed_over.len()), (1, 0));
-    }
-
-    #[test]
-    fn folders_are_opened_and_order_does_not_matter() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in [
-            "b.txt",
-            "a.txt",
-            ".hidden",
-            "a.txt~",
-            "old.blf",
-            "README.md",
-            "Whitelist.txt",
-            "surbl-white_list.inc",
-        ] {
-            fs::write(dir.path().join(name), "x@y.example\n").unwrap();
-        }
-        fs::create_dir(dir.path().join("below")).unwrap();
-        let found = find_all(&[dir.path().to_path_buf()], &[]).unwrap();
-        let whole = found.lists;
-        let passed_over: Vec<_> = found
-            .passed_over
-            .iter()
-            .map(|file| file.rsplit_once('/').unwrap().1)
-            .collect();
-        assert_eq!(
-            passed_over,
-            [
-                "Whitelist.txt: the name of an allowlist; use --input if it is a blocklist",
-                "a.txt~: the name of a backup or unfinished file; use --input if it is a list",
-                "below: a folder in a folder; give it as an input too if you want its lists",
-                "surbl-white_list.inc: the name of an allowlist; use --input if it is a blocklist",
-            ]
-        );
-        assert_eq!(
-            whole
-                .iter()
-                .map(|input| name_of(&input.path))
-                .collect::<Vec<_>>(),
-            ["a", "b"]
-        );
-        let typed = inputs(&[
-            dir.path().join("b.txt"),
-            dir.path().join("a.txt"),
-            dir.path().join("b.txt"),
-        ])
-        .unwrap();
-        assert_eq!(whole, typed);
-        assert!(inputs(&[dir.path().join("none")]).is_err());
-        std::os::unix::fs::symlink("nowhere", dir.path().join("c.txt")).unwrap();
-        let error = inputs(&[dir.path().to_path_buf()]).unwrap_err();
-        assert!(error.to_string().contains("c.txt: cannot read"), "{error}");
     }
 }

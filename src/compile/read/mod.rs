@@ -2,7 +2,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `file_name`, `input` | which files are read |
+//! | `file_name`, `found`, `input` | which files are read |
 //! | `open` | their text, unpacked and counted |
 //! | `feed`, `digest` | blocks of whole lines for all workers; the digest of the text |
 //! | `block` | the plain addresses of a block, found together |
@@ -14,18 +14,23 @@ mod counts;
 mod digest;
 mod feed;
 mod file_name;
+mod found;
 mod input;
 mod open;
 mod rejects;
 mod worker;
 
 pub use block::{Block, Line};
-pub(super) use counts::{Counts, Example};
+pub(super) use counts::{Counts, Example, Refused};
 pub(super) use digest::joined as joined_digest;
+pub(crate) use feed::{Begun, begin};
 pub(super) use feed::{Feed, Opened};
-pub(super) use file_name::is_allowlist;
-pub(super) use input::{Found, cut, find_all, find_or_typed, name_of, text, total_bytes};
-pub use input::{Input, inputs};
+pub(super) use file_name::is_whitelist;
+pub(crate) use found::{Found, folder_of, in_its_folder};
+pub(super) use found::{Wanted, find_or_typed};
+pub use found::{build_settings, inputs, is_fetched};
+pub use input::Input;
+pub(super) use input::{cut, name_of, text, total_bytes};
 pub(crate) use open::open;
 pub(super) use rejects::RejectsFile;
 pub(super) use worker::{Read, ReadOptions, read};

@@ -19,12 +19,13 @@ use super::counts::Counts;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::rejects::{Lines, RejectsFile};
 use crate::address::{Entry, Kind, Rules};
+use crate::base::day::Day;
 use crate::base::parallel::on_threads;
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Progress};
 use crate::filter::Key;
-use crate::list::{self, Day, Format, Mend, Reader, RejectReason, Row, Skip};
+use crate::list::{self, Format, Reader, Reading, Row, Skip};
 
 /// How lines become keys; the same for all workers.
 #[derive(Debug)]
@@ -110,10 +111,8 @@ pub(crate) fn read<'m, I: StagedKey>(
 struct Worker<'a, 'm, I> {
     options: &'a ReadOptions,
     progress: &'a Progress,
-    /// The dates of entries of the current input that have none of their own.
+    /// The dates of entries that have none of their own.
     dates: Dates,
-    /// The expiry that the input states for all its entries.
-    list_expires: Option<Day>,
     /// Source number of the current input.
     source: u32,
     text: Block,
@@ -126,9 +125,8 @@ struct Worker<'a, 'm, I> {
     failed: Option<Error>,
     /// A row has dates that cannot be kept; handled after the block.
     dated: bool,
-    /// The line that shows that the input is not a complete list, and the reason; handled
-    /// after the block.
-    incomplete: Option<(u64, RejectReason)>,
+    /// A row refuses the input; handled after the block.
+    refused: bool,
 }
 
 impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
@@ -137,7 +135,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             options,
             progress,
             dates: options.dates(),
-            list_expires: None,
             source: 0,
             text: Block::new(),
             entry: Entry::new(),
@@ -146,7 +143,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             logged: Lines::default(),
             failed: None,
             dated: false,
-            incomplete: None,
+            refused: false,
         }
     }
 
@@ -169,27 +166,23 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     block,
                     lines_before,
                     length,
-                    format,
-                    expires,
+                    reading,
                 } => {
-                    self.begin(input, block, expires);
-                    if self.dated {
-                        return Ok(None);
-                    }
+                    self.begin(input, block);
                     self.logged.begin(feed.shown(input), lines_before);
-                    let lines = self.block(format, &buffer[..length]);
+                    let lines = self.block(&reading, block == 0, &buffer[..length]);
                     self.counts.end(lines);
-                    if let Some((_, reason)) = self.incomplete {
-                        return Err(feed.incomplete(input, reason.to_string()));
+                    if mem::take(&mut self.refused) {
+                        feed.leave(input);
                     }
                 }
                 Work::Whole {
                     input,
-                    format,
+                    reading,
                     content,
                 } => {
-                    let mut reader = Reader::new(format);
-                    self.begin(input, 0, None);
+                    let mut reader = Reader::new(&reading);
+                    self.begin(input, 0);
                     self.logged.begin(feed.shown(input), 0);
                     let mut content = Stopping {
                         content,
@@ -205,20 +198,10 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         return Ok(None);
                     }
                     read.map_err(|error| feed.failed(input, error))?;
-                    let cut_off = content.last != b'\n';
-                    if let Some((line, reason)) = self.incomplete.take()
-                        // A bad line of JSON lines is only rejected; if it is the last one
-                        // and has no line end, the list is truncated.
-                        && (format != Format::JsonLines
-                            || reason.spoils_list()
-                            || cut_off && line == reader.lines())
-                    {
-                        let what = format!("line {line}: {reason}");
-                        return Err(feed.incomplete(input, what));
-                    }
-                    if cut_off && format != Format::Json {
+                    if content.last != b'\n' && reading.format != Format::Json {
                         feed.ends_within_line(input);
                     }
+                    self.refused = false;
                 }
             }
             if let Some(error) = self.failed.take() {
@@ -237,12 +220,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         Ok(Some(self.counts))
     }
 
-    fn begin(&mut self, input: u32, block: u32, expires: Option<Day>) {
-        self.list_expires = expires;
-        self.dates = self.options.dates();
-        self.dates.expires = expires.map_or(self.dates.expires, |day| Some(day.0));
-        self.dated =
-            self.options.keeps_dates && !I::KEEPS_DATES && self.dates != self.options.dates();
+    fn begin(&mut self, input: u32, block: u32) {
         self.source = self
             .options
             .sources
@@ -261,9 +239,12 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     /// Reads a block of whole lines; returns their number.
-    fn block(&mut self, format: Format, block: &[u8]) -> u64 {
-        let mut reader = Reader::new(format);
-        if format != Format::Plain || self.ends_badly(self.dates) {
+    fn block(&mut self, reading: &Reading, at_start: bool, block: &[u8]) -> u64 {
+        let mut reader = match at_start {
+            true => Reader::new(reading),
+            false => Reader::within(reading),
+        };
+        if reading.format != Format::Plain || self.ends_badly(self.dates) {
             reader.read(block, true, &mut |line, row| self.row(line, row));
             return reader.lines();
         }
@@ -276,8 +257,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
-            // A line of a diff is the one plain address that a list does not mean.
-            let mailbox = mailbox.filter(|_| !written.starts_with(b"+"));
+            // A sign before an address may be one of the list.
+            let mailbox = mailbox.filter(|_| !matches!(written, [b'+' | b'-', ..]));
             if let Some(mailbox) = mailbox {
                 match self.options.key(Kind::Mailbox, mailbox) {
                     Ok(key) if is_usual => {
@@ -288,7 +269,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         self.stage(key, mailbox_tag);
                         is_usual = self.stager.usual() == mailbox_tag;
                     }
-                    Err(danger) => self.reject(lines, written, &danger),
+                    Err(danger) => self.leave_out(lines, written, &danger),
                 }
             } else if written.is_empty() {
                 self.counts.skip(lines, b"", Skip::Blank);
@@ -306,23 +287,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         match row {
             Row::Entry(raw) => self.raw_entry(line, raw),
             Row::Skipped { skip, text } => self.skip(line, text, skip),
-            Row::Mended { mend, text } => self.mend(line, text, mend),
-            Row::Rejected {
-                reason: RejectReason::ListExpires(day),
-                text,
-            } if self.list_expires == Some(day) => self.skip(line, text, Skip::Comment),
-            Row::Rejected { reason, text } => {
-                if matches!(
-                    reason,
-                    RejectReason::BadJson
-                        | RejectReason::CutOffJson
-                        | RejectReason::WebPage
-                        | RejectReason::Diff
-                ) || reason.spoils_list()
-                {
-                    self.incomplete = Some((line, reason));
-                }
-                self.reject(line, text, &reason);
+            Row::Rejected { reason, text } => self.reject(line, text, &reason),
+            Row::Refused { refusal, text } => {
+                self.refused = true;
+                self.log(line, text, &refusal);
+                self.counts.refuse(line, text, refusal);
             }
         }
     }
@@ -349,7 +318,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.tag(kind, dates)),
-            Err(danger) => self.reject(line, raw.text, &danger),
+            Err(danger) => self.leave_out(line, raw.text, &danger),
         }
     }
 
@@ -376,14 +345,14 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
-        self.counts.mend(line, text, mend);
-        self.log(line, text, &mend);
-    }
-
     fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
         self.counts.reject(line, text, reason);
         self.log(line, text, reason);
+    }
+
+    fn leave_out(&mut self, line: u64, text: &[u8], danger: &Danger) {
+        self.counts.broad(line, text, danger);
+        self.log(line, text, danger);
     }
 
     /// Writes a line to the file of rejects, if there is one.

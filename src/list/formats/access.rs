@@ -6,24 +6,22 @@
 //!   bad.example                       550 5.7.1 go away          listed, with its subdomains
 //!   .bad.example                      REJECT                     its subdomains
 //!   spammer@                          DISCARD                    a local part everywhere
-//!   friend@bad.example                OK                         not a listing
+//!   friend@bad.example                OK                         not listed
 //!   From:bad.example                  ERROR:5.7.1:"550 listed"   Sendmail; only From: or no tag
+//!   /^spam@bad\.example$/             REJECT                     pcre_table(5), one entry
 //! ```
 //!
 //! In both programs, a domain as the key also matches its subdomains (Postfix:
 //! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail: the rule set
-//! `LookUpDomain` tries each parent domain), so it gives two entries. A line that starts with
-//! white space continues the previous line; comments and blank lines may come between. If the
-//! very first line is indented, indentation has no meaning.
+//! `LookUpDomain` tries each parent domain), so it gives two entries.
 
+use super::continued::Logical;
+use super::hosts::is_nowhere;
 use super::out::Out;
-use super::plain::Indentation;
-use super::{hosts, plain};
-use crate::list::meaning::action::Action;
-use crate::list::row::Skip;
 use crate::list::row::entry::looks_like_entry;
+use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::lines::MAX_LINE;
+use crate::list::row::{Skip, pattern};
 use crate::list::text::words::Words;
 
 /// The program that reads the table.
@@ -31,144 +29,181 @@ use crate::list::text::words::Words;
 pub(crate) enum Program {
     Postfix,
     Sendmail,
+    /// None: whatever its action, each key is a name to remove.
+    Removals,
 }
 
-/// The state between lines: a line that the next one may continue.
-#[derive(Debug)]
-pub(crate) struct AccessTable {
-    program: Program,
-    logical: Vec<u8>,
-    first_line: u64,
-    indentation: Indentation,
+/// What an action does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Refuse,
+    Allow,
+    /// Neither, or a name that the administrator has defined.
+    Other,
 }
 
-impl AccessTable {
-    pub(crate) fn new(program: Program) -> Self {
-        Self {
-            program,
-            logical: Vec::new(),
-            first_line: 0,
-            indentation: Indentation::default(),
-        }
-    }
-
-    /// Reads one line.
-    pub(crate) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
-        let Some((text, is_indented)) = self.indentation.read(line, out) else {
-            return;
-        };
-        if is_indented && !self.logical.is_empty() && !self.program.is_line(text) {
-            // The action is in the first words; the rest of a text beyond MAX_LINE is dropped.
-            if self.logical.len() + text.len() < MAX_LINE {
-                self.logical.push(b' ');
-                self.logical.extend_from_slice(text);
-            }
-            plain::continuation(text, out);
-        } else {
-            self.finish(out);
-            self.logical.extend_from_slice(text);
-            self.first_line = out.line();
-        }
-    }
-
-    /// Reads the collected line: no further line continues it.
-    pub(crate) fn finish(&mut self, out: &mut Out<'_>) {
-        if self.logical.is_empty() {
-            return;
-        }
-        let mut words = Words(&self.logical);
+impl Logical for Program {
+    fn logical(&self, text: &[u8], out: &mut Out<'_>) {
+        // `if` and `endif` of pcre_table(5) make keys depend on others.
+        let mut words = Words(text);
         let key = words.next().unwrap_or_default();
-        let mut out = out.at(self.first_line, &self.logical);
-        match words.next() {
-            None => out.reject(RejectReason::NoAction, key),
-            Some(action) => match self.program.action(action).skip() {
-                Some(skip) => out.skip(skip),
-                None => self.program.key(key, &mut out),
-            },
+        if matches!(key, b"if" | b"IF" | b"endif" | b"ENDIF") {
+            return out.refuse(Refusal::Condition);
         }
-        self.logical.clear();
+        let key = match self {
+            Self::Postfix => key,
+            Self::Sendmail | Self::Removals => match sender_key(key) {
+                Some(key) => key,
+                None => return out.skip(Skip::NotSender),
+            },
+        };
+        let action = words.next();
+        if *self == Self::Removals {
+            return list(key, out);
+        }
+        let Some(action) = action else {
+            return out.reject(RejectReason::NoAction, key);
+        };
+        match self.action(action) {
+            Action::Refuse => list(key, out),
+            Action::Allow => out.skip(Skip::Allow),
+            Action::Other => out.other(action),
+        }
     }
 }
 
 impl Program {
     /// Returns what the first word of an action does.
     fn action(self, word: &[u8]) -> Action {
-        match (self, word) {
-            // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`.
-            (Self::Sendmail, [tag @ .., _]) if starts(tag, b"ERROR:") => {
-                let code = word.iter().find(|b| b.is_ascii_digit());
-                match code {
+        if let [class @ b'4'..=b'5', a, b] = word
+            && a.is_ascii_digit()
+            && b.is_ascii_digit()
+        {
+            return match class {
+                b'5' => Action::Refuse,
+                _ => Action::Other,
+            };
+        }
+        let is = |name: &&[u8]| word.eq_ignore_ascii_case(name);
+        if [&b"REJECT"[..], b"DISCARD"].iter().any(is) {
+            return Action::Refuse;
+        }
+        match self {
+            // A number without a meaning of its own (a time stamp) is OK.
+            Self::Postfix if word.iter().all(u8::is_ascii_digit) => Action::Allow,
+            Self::Postfix if [&b"OK"[..], b"PERMIT"].iter().any(is) => Action::Allow,
+            Self::Sendmail if [&b"OK"[..], b"RELAY"].iter().any(is) => Action::Allow,
+            Self::Sendmail if starts(word, b"DISCARD:") => Action::Refuse,
+            // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`
+            Self::Sendmail if starts(word, b"ERROR:") => {
+                match word.iter().find(|b| b.is_ascii_digit()) {
                     Some(b'4') => Action::Other,
-                    _ => Action::Block,
+                    _ => Action::Refuse,
                 }
             }
-            (Self::Sendmail, _) if starts(word, b"DISCARD:") => Action::Block,
-            (_, [class @ b'4'..=b'5', a, b]) if a.is_ascii_digit() && b.is_ascii_digit() => {
-                match class {
-                    b'5' => Action::Block,
-                    _ => Action::Other,
-                }
-            }
-            // Postfix treats an all-numeric action (a time stamp) as OK.
-            (Self::Postfix, digits) if digits.iter().all(u8::is_ascii_digit) => Action::Allow,
-            // Restriction classes and conditions such as `reject_unauth_pipelining`.
-            _ => Action::in_column(word).unwrap_or(Action::Other),
+            _ => Action::Other,
         }
     }
+}
 
-    /// Returns whether an indented text is still a line of its own: an entry and its action.
-    fn is_line(self, text: &[u8]) -> bool {
-        let mut words = Words(text);
-        let is_key = |key: &[u8]| looks_like_entry(sender_key(key).unwrap_or(key));
-        words.next().is_some_and(is_key)
-            && words.next().is_some_and(|word| {
-                // Not a number: it may be part of the text of the action before.
-                word.first().is_some_and(u8::is_ascii_uppercase)
-                    && (Action::of(word).is_some() || self.action(word) != Action::Other)
-            })
+/// Lists the entries of a key.
+fn list(key: &[u8], out: &mut Out<'_>) {
+    if pattern::is_pattern(key) || key.starts_with(b"!") {
+        return out.entry(key);
     }
-
-    /// Lists the entries of a key that is refused.
-    fn key(self, key: &[u8], out: &mut Out<'_>) {
-        let key = match self {
-            Self::Postfix => key,
-            Self::Sendmail => match sender_key(key) {
-                Some(key) => key,
-                None => return out.skip(Skip::NotSender),
-            },
-        };
-        let number_or_network = key
-            .iter()
-            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
-        if number_or_network || hosts::is_nowhere(key).is_some() || key.starts_with(b"[") {
-            // The address of a client.
-            out.skip(Skip::NotSender);
-        } else if matches!(key, b"<>" | b"<@>") {
-            // The null sender is nobody's address.
-            out.skip(Skip::NotSender);
-        } else if key.contains(&b'@') || key.starts_with(b".") {
-            out.entry(key);
-        } else {
-            out.tree(key);
-        }
+    let is_number = key
+        .iter()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
+    if is_number || is_nowhere(key).is_some() || key.starts_with(b"[") {
+        // The address of a client.
+        out.skip(Skip::NotSender);
+    } else if matches!(key, b"<>" | b"<@>") {
+        // The null sender is nobody's address.
+        out.skip(Skip::NotSender);
+    } else if key.contains(&b'@') || key.starts_with(b".") {
+        out.entry(key);
+    } else {
+        out.tree(key);
     }
 }
 
 /// Returns the key of a Sendmail line without its tag; `None` if it is not about senders.
 fn sender_key(key: &[u8]) -> Option<&[u8]> {
-    let Some(colon) = memchr::memchr(b':', key) else {
-        return Some(key);
-    };
-    let (tag, rest) = key.split_at(colon);
-    let is_tag = !tag.is_empty() && tag.iter().all(u8::is_ascii_alphanumeric);
-    if starts(key, b"From:") {
-        rest.get(1..)
-    } else if is_tag {
+    match tag_of(key) {
+        None => Some(key),
+        Some(tag) if tag.eq_ignore_ascii_case(b"From") => key.get(tag.len() + 1..),
         // To:, Connect:, Spam:, GreetPause:, and an address such as IPv6:2001:db8::1.
-        None
-    } else {
-        Some(key)
+        Some(_) => None,
     }
+}
+
+/// Returns the tag before a key.
+fn tag_of(key: &[u8]) -> Option<&[u8]> {
+    let tag = key.get(..memchr::memchr(b':', key)?)?;
+    (!tag.is_empty() && tag.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')).then_some(tag)
+}
+
+/// Returns whether a line has the mark of Postfix: a key without a tag, and an action.
+pub(crate) fn is_postfix(line: &[u8]) -> bool {
+    is_marked(line, |key, action| {
+        tag_of(key).is_none() && is_action_of_both(action)
+            || is_key(key)
+                && [
+                    &b"DUNNO"[..],
+                    b"HOLD",
+                    b"WARN",
+                    b"FILTER",
+                    b"REDIRECT",
+                    b"PREPEND",
+                    b"DEFER_IF_PERMIT",
+                    b"DEFER",
+                    b"PERMIT",
+                    b"BCC",
+                    b"INFO",
+                ]
+                .contains(&action)
+    })
+}
+
+/// Returns whether a line has the mark of Sendmail: a tag before the key, or an action of its own.
+pub(crate) fn is_sendmail(line: &[u8]) -> bool {
+    const TAGS: &[&[u8]] = &[
+        b"ClientConn",
+        b"ClientRate",
+        b"Connect",
+        b"From",
+        b"GreetPause",
+        b"Spam",
+        b"SRV_Features",
+        b"TLS_Clt",
+        b"TLS_Rcpt",
+        b"TLS_Srv",
+        b"To",
+        b"Try_TLS",
+    ];
+    is_marked(line, |key, action| {
+        let tag = tag_of(key).filter(|tag| tag.len() + 1 < key.len());
+        tag.is_some_and(|tag| TAGS.iter().any(|known| known.eq_ignore_ascii_case(tag)))
+            || is_key(key)
+                && (action == b"RELAY" || starts(action, b"ERROR:") || starts(action, b"DISCARD:"))
+    })
+}
+
+/// Returns whether the first two words of a line are marks.
+fn is_marked(line: &[u8], is_mark: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+    let mut words = Words(line);
+    matches!((words.next(), words.next()), (Some(key), Some(action)) if is_mark(key, action))
+}
+
+/// Returns whether a word is an action of both programs, as they are written in tables. `OK` in
+/// another letter case is a word.
+fn is_action_of_both(word: &[u8]) -> bool {
+    matches!(word, b"REJECT" | b"DISCARD" | b"OK")
+        || matches!(word, [b'4' | b'5', a, b] if a.is_ascii_digit() && b.is_ascii_digit())
+}
+
+fn is_key(word: &[u8]) -> bool {
+    looks_like_entry(word) || pattern::is_pattern(word)
 }
 
 fn starts(text: &[u8], prefix: &[u8]) -> bool {

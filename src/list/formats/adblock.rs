@@ -9,18 +9,14 @@
 //!   ||good.example^             not listed: cancelled on the next line, or anywhere else
 //!   ||good.example^$badfilter   or @@||good.example^
 //! ```
-//!
-//! In a list with more rules, or more of such lines, than can be held, such a line cancels only
-//! rules that are held at the same time.
 
-use std::collections::HashSet;
-
+use super::LineFormat;
 use super::held::Held;
 use super::include::includes;
 use super::out::Out;
-use super::plain;
+use crate::list::row::Skip;
+use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Skip};
 
 /// Options with which a rule still lists its domain. `popup` and `third-party` narrow it to
 /// some requests of a browser, but not to some pages or clients.
@@ -34,92 +30,68 @@ const HARMLESS: &[&[u8]] = &[
     b"3p",
 ];
 
-/// Maximum number of bytes of the rules that cancel others.
-const MAX_CANCELLED_BYTES: usize = 16 << 20;
-
-/// The state between lines.
+/// The state between lines: the rules, from their name on.
 #[derive(Debug, Default)]
 pub(crate) struct Adblock {
-    /// The rules, from their name on.
     held: Held,
-    /// The rules and names that are not listed, in lower case.
-    cancelled: HashSet<Vec<u8>>,
-    cancelled_bytes: usize,
 }
 
-impl Adblock {
-    /// Reads one line.
-    pub(crate) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
-        let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+impl LineFormat for Adblock {
+    fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
+        let line = line.trim_ascii();
         match line {
             [] => out.skip(Skip::Blank),
-            _ if includes(line) => out.reject(RejectReason::Include, line),
-            [b'!' | b'#', ..] => out.skip(Skip::Comment),
-            [b'[', ..] => out.skip(Skip::Setting),
+            _ if includes(line) => out.refuse(Refusal::Include),
+            [b'[', ..] => out.other(b"[Adblock]"),
             [b'@', b'@', rule @ ..] => {
                 let (name, mut options) = name_and_options(rule);
                 if let Some(name) = name.strip_prefix(b"||")
                     && options.all(|option| option == b"important")
                 {
-                    self.cancel(name, out);
+                    self.held.cancel(name, out);
                 }
                 out.skip(Skip::Allow);
             }
-            [b'/', ..] => out.reject(RejectReason::Pattern, line),
             [b'|', b'|', rule @ ..] => self.anchored(rule, out),
-            _ if has_element_rule(line) => out.skip(Skip::OtherAction),
-            _ => super::hosts::read(line, out),
+            _ if has_element_rule(line) => out.other(b"a rule about elements of a page"),
+            [b'!' | b'#', ..] => out.skip(Skip::Comment),
+            _ => out.reject(RejectReason::NotOfFormat, line),
         }
     }
 
+    fn finish(&mut self, out: &mut Out<'_>) {
+        self.held.finish(
+            out,
+            |rule| [rule, name_and_options(rule).0],
+            |rule, out| {
+                let (name, _) = name_and_options(rule);
+                match name.starts_with(b"*.") {
+                    true => out.entry(name),
+                    false => out.tree(name),
+                }
+            },
+        );
+    }
+}
+
+impl Adblock {
     /// Reads what follows `||`.
     fn anchored(&mut self, rule: &[u8], out: &mut Out<'_>) {
         let (name, options) = name_and_options(rule);
+        let rule = |options: &[&[u8]]| [name, &options.join(&b',')].join(&b'$');
         if options.clone().any(|option| option == b"badfilter") {
             let others: Vec<&[u8]> = options.filter(|option| *option != b"badfilter").collect();
-            let rule = [name, &others.join(&b',')].join(&b'$');
-            self.cancel(&rule, out);
+            self.held.cancel(&rule(&others), out);
             return out.skip(Skip::Allow);
         }
-        if !options.clone().all(|option| HARMLESS.contains(&option)) {
-            return out.skip(Skip::OtherAction);
+        if let Some(option) = options.clone().find(|option| !HARMLESS.contains(option)) {
+            return out.other(option);
         }
         if name.contains(&b'/') {
-            return out.reject(RejectReason::Url, rule);
-        }
-        if self.held.is_full() {
-            self.finish(out);
+            return out.reject(RejectReason::Url, name);
         }
         let options: Vec<&[u8]> = options.collect();
-        let rule = [name, &options.join(&b',')].join(&b'$');
-        self.held.add(RawEntry::new(&rule), out.line());
-    }
-
-    fn cancel(&mut self, rule: &[u8], out: &mut Out<'_>) {
-        if self.cancelled_bytes > MAX_CANCELLED_BYTES {
-            self.finish(out);
-            self.cancelled.clear();
-            self.cancelled_bytes = 0;
-        }
-        self.cancelled_bytes += rule.len() + size_of::<Vec<u8>>();
-        self.cancelled.insert(rule.to_ascii_lowercase());
-    }
-
-    /// Lists what nothing has cancelled.
-    pub(crate) fn finish(&mut self, out: &mut Out<'_>) {
-        let cancelled = &self.cancelled;
-        self.held.drain(0, |raw, line| {
-            let (name, _) = name_and_options(raw.text);
-            let mut out = out.at(line, name);
-            let is_cancelled = |text: &[u8]| cancelled.contains(&text.to_ascii_lowercase());
-            if !cancelled.is_empty() && (is_cancelled(name) || is_cancelled(raw.text)) {
-                out.skip(Skip::Allow);
-            } else if name.starts_with(b"*.") {
-                out.domain(name);
-            } else {
-                out.tree(name);
-            }
-        });
+        self.held.add(&rule(&options), out);
     }
 }
 
@@ -127,7 +99,7 @@ impl Adblock {
 fn has_element_rule(line: &[u8]) -> bool {
     [&b"##"[..], b"#@#", b"#?#", b"#$#"]
         .iter()
-        .any(|sign| memchr::memmem::find(line, sign).is_some())
+        .any(|sign| memchr::memmem::find(line, sign).is_some_and(|at| at > 0 || sign.len() > 2))
 }
 
 /// Returns the name in a rule, and its options: `bad.example^$doc,popup`.
@@ -140,25 +112,7 @@ fn name_and_options(rule: &[u8]) -> (&[u8], impl Iterator<Item = &[u8]> + Clone)
     (name, options.filter(|option| !option.is_empty()))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::list::Row;
-
-    #[test]
-    fn what_cancels_rules_is_bounded() {
-        let mut adblock = Adblock::default();
-        let mut listed = 0;
-        let mut count = |_: u64, row: Row<'_>| listed += u32::from(matches!(row, Row::Entry(_)));
-        let mut out = Out::new(1, b"", &mut count);
-        adblock.read(b"||a.example^", &mut out);
-        for number in 0..500_000 {
-            adblock.read(format!("@@||good{number}.example^").as_bytes(), &mut out);
-            assert!(adblock.cancelled_bytes <= MAX_CANCELLED_BYTES + 1_000);
-        }
-        assert!(adblock.cancelled.len() < 450_000);
-        adblock.finish(&mut out);
-        // The name, and its subdomains.
-        assert_eq!(listed, 2);
-    }
+/// Returns whether a line has the mark of such a list.
+pub(crate) fn is_marked(line: &[u8]) -> bool {
+    line.starts_with(b"||") || line.starts_with(b"@@||") || line.starts_with(b"[Adblock")
 }

@@ -1,90 +1,103 @@
-//! Entries that later text may still take off the list: those of open JSON objects, and those of
-//! options that a later option cancels.
+//! Rules that a later line may cancel, as in lists of ad blockers and of SpamAssassin.
+
+use std::collections::HashSet;
 
 use super::out::Out;
-use crate::list::row::day::Day;
-use crate::list::row::entry::Wildcards;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Skip};
+use crate::list::row::Skip;
+use crate::list::row::refusal::Refusal;
 
-/// Maximum number of bytes held, texts and places. A larger object must say what it means before
-/// its entries.
-const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of bytes held: texts, and what cancels them.
+const MAX_BYTES: usize = 64 << 20;
 
-/// Entries in their order.
+/// Rules in their order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     text: Vec<u8>,
-    entries: Vec<Place>,
-}
-
-#[derive(Debug)]
-struct Place {
-    start: usize,
-    line: u64,
-    added: Option<Day>,
-    expires: Option<Day>,
+    /// Where each rule ends in the text, and its line.
+    rules: Vec<(usize, u64)>,
+    /// In lower case.
+    cancelled: HashSet<Box<[u8]>>,
+    cancelled_bytes: usize,
+    is_full: bool,
 }
 
 impl Held {
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.text.len() + self.entries.len() * size_of::<Place>() > MAX_BYTES
-    }
-
-    pub(crate) fn add(&mut self, raw: RawEntry<'_>, line: u64) {
-        self.entries.push(Place {
-            start: self.text.len(),
-            line,
-            added: raw.added,
-            expires: raw.expires,
-        });
-        self.text.extend_from_slice(raw.text);
-    }
-
-    /// Lists the entries from number `first` on.
-    pub(crate) fn release(&mut self, first: usize, out: &mut Out<'_>) {
-        self.drain(first, |raw, line| {
-            out.at(line, raw.text).raw_entry(raw, Wildcards::Star);
-        });
-    }
-
-    /// Skips them: they list nobody.
-    pub(crate) fn skip(&mut self, first: usize, skip: Skip, out: &mut Out<'_>) {
-        self.drain(first, |raw, line| out.at(line, raw.text).skip(skip));
-    }
-
-    /// Rejects them.
-    pub(crate) fn reject(&mut self, first: usize, reason: RejectReason, out: &mut Out<'_>) {
-        self.drain(first, |raw, line| {
-            out.at(line, raw.text).reject(reason, raw.text);
-        });
-    }
-
-    /// Ends them on this day, or on their own day if it is earlier.
-    pub(crate) fn end(&mut self, first: usize, day: Day) {
-        for place in self.entries.get_mut(first..).unwrap_or_default() {
-            place.expires = Some(place.expires.map_or(day, |end| end.min(day)));
+    /// Adds a rule.
+    pub(super) fn add(&mut self, rule: &[u8], out: &mut Out<'_>) {
+        if self.has_room(out) {
+            self.text.extend_from_slice(rule);
+            self.rules.push((self.text.len(), out.line()));
         }
     }
 
-    /// Hands out the entries from number `first` on, and forgets them.
-    pub(super) fn drain(&mut self, first: usize, mut each: impl FnMut(RawEntry<'_>, u64)) {
-        let places = self.entries.get(first..).unwrap_or_default();
-        let ends = places.iter().skip(1).map(|next| next.start);
-        for (place, end) in places.iter().zip(ends.chain([self.text.len()])) {
-            let raw = RawEntry {
-                text: self.text.get(place.start..end).unwrap_or_default(),
-                added: place.added,
-                expires: place.expires,
+    /// Cancels a rule, wherever it stands.
+    pub(super) fn cancel(&mut self, rule: &[u8], out: &mut Out<'_>) {
+        if self.has_room(out) {
+            self.cancelled_bytes += rule.len() + size_of::<Box<[u8]>>();
+            self.cancelled.insert(rule.to_ascii_lowercase().into());
+        }
+    }
+
+    /// Cancels a rule no longer.
+    pub(super) fn restore(&mut self, rule: &[u8]) {
+        if !self.cancelled.is_empty() {
+            self.cancelled.remove(rule.to_ascii_lowercase().as_slice());
+        }
+    }
+
+    /// Returns whether another rule can be held; refuses the list if not.
+    fn has_room(&mut self, out: &mut Out<'_>) -> bool {
+        let rules = self.rules.len() * size_of::<(usize, u64)>();
+        if !self.is_full && self.text.len() + rules + self.cancelled_bytes > MAX_BYTES {
+            self.is_full = true;
+            out.refuse(Refusal::TooManyRules);
+        }
+        !self.is_full
+    }
+
+    /// Hands out each rule that has none of its `names` cancelled, at its line; skips the others.
+    pub(super) fn finish(
+        &mut self,
+        out: &mut Out<'_>,
+        names: impl Fn(&[u8]) -> [&[u8]; 2],
+        mut each: impl FnMut(&[u8], &mut Out<'_>),
+    ) {
+        let mut start = 0;
+        for &(end, line) in &self.rules {
+            let rule = self.text.get(start..end).unwrap_or_default();
+            let mut out = out.at(line, rule);
+            let is_cancelled = |name: &&[u8]| {
+                self.cancelled
+                    .contains(name.to_ascii_lowercase().as_slice())
             };
-            each(raw, place.line);
+            match !self.cancelled.is_empty() && names(rule).iter().any(is_cancelled) {
+                true => out.skip(Skip::Allow),
+                false => each(rule, &mut out),
+            }
+            start = end;
         }
-        let start = places.first().map_or(self.text.len(), |place| place.start);
-        self.text.truncate(start);
-        self.entries.truncate(first);
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::row::Row;
+
+    #[test]
+    fn what_is_held_is_bounded() {
+        let mut held = Held::default();
+        let mut refused = 0;
+        let mut sink =
+            |_: u64, row: Row<'_>| refused += u32::from(matches!(row, Row::Refused { .. }));
+        let mut out = Out::new(1, b"", &mut sink);
+        for number in 0..2_500_000_u32 {
+            held.add(b"||bad.example^$document", &mut out);
+            held.cancel(&number.to_le_bytes(), &mut out);
+        }
+        assert!(held.text.len() + held.cancelled_bytes <= MAX_BYTES + 100);
+        held.finish(&mut out, |rule| [rule, rule], |_, _| {});
+        assert_eq!(refused, 1);
     }
 }

@@ -1,73 +1,59 @@
-//! Hosts files: `0.0.0.0 bad.example other.example # why`.
+//! Hosts files (hosts(5)): `0.0.0.0 bad.example other.example # why`.
 //!
 //! A name is listed if its address leads nowhere (`0.0.0.0`, `::`, loopback). A name with a
-//! real address is a host of somebody's network, not a listing. A name is the machine's own at
-//! 127.0.1.1, as Debian writes it, and at a loopback address if its short form follows.
+//! real address is a host of somebody's network. A name is the machine's own at 127.0.1.1, as Debian
+//! writes it, and at a loopback address if its short form follows.
 
 use std::net::IpAddr;
 
-use super::out::{Out, before_comment};
-use super::plain;
-use crate::list::row::Skip;
+use super::out::Out;
+use crate::list::row::entry::looks_like_entry;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::text::words::Words;
 
 /// Names that hosts files give to the machine itself.
-const OWN_NAMES: &[&str] = &[
-    "0.0.0.0",
-    "broadcasthost",
-    "ip6-allhosts",
-    "ip6-allnodes",
-    "ip6-allrouters",
-    "ip6-localhost",
-    "ip6-localnet",
-    "ip6-loopback",
-    "ip6-mcastprefix",
-    "local",
-    "localhost",
-    "localhost.localdomain",
-    "localhost4",
-    "localhost6",
+const OWN_NAMES: &[&[u8]] = &[
+    b"0.0.0.0",
+    b"broadcasthost",
+    b"ip6-allhosts",
+    b"ip6-allnodes",
+    b"ip6-allrouters",
+    b"ip6-localhost",
+    b"ip6-localnet",
+    b"ip6-loopback",
+    b"ip6-mcastprefix",
+    b"local",
+    b"localhost",
+    b"localhost.localdomain",
+    b"localhost4",
+    b"localhost6",
 ];
 
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
-    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
-    let text = before_comment(line);
-    let mut words = Words(text);
-    let Some(first) = words.next() else {
-        return out.skip(plain::nothing(line));
+    // A `#` anywhere begins a comment.
+    let text = line
+        .get(..memchr::memchr(b'#', line).unwrap_or(line.len()))
+        .unwrap_or(line);
+    let mut words = text
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let Some(address) = words.next() else {
+        return out.nothing();
     };
-    match is_nowhere(first) {
-        // Lists merged from several sources have bare names between the others.
-        None => plain::entries(text, out),
-        Some(false) => out.skip(Skip::OtherAction),
-        Some(true) => names(first, line, out),
-    }
-}
-
-/// Reads the names of an address that leads nowhere.
-fn names(address: &[u8], line: &[u8], out: &mut Out<'_>) {
-    // hosts(5): a `#` anywhere begins a comment.
-    let end = memchr::memchr(b'#', line).unwrap_or(line.len());
-    let (text, comment) = line.split_at(end);
-    if plain::is_cleared(comment) {
-        return out.reject(RejectReason::UnclearWord, line);
-    }
-    let mut words = Words(text);
-    words.next();
-    if words.clone().next().is_none() || is_of_machine(address, words.clone()) {
-        return out.skip(Skip::Setting);
-    }
-    for name in words {
-        if OWN_NAMES
-            .iter()
-            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
-        {
-            out.skip(Skip::Setting);
-        } else {
-            out.domain(name);
-        }
+    match is_nowhere(address) {
+        None => out.reject(RejectReason::NotOfFormat, text),
+        Some(false) => out.other(b"a host with an address"),
+        Some(true) if words.clone().next().is_none() => out.reject(RejectReason::NotOfFormat, text),
+        Some(true) if is_of_machine(address, words.clone()) => out.other(b"this machine"),
+        Some(true) => words.for_each(|name| {
+            match OWN_NAMES.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                true => out.other(b"this machine"),
+                false => {
+                    out.domain(name);
+                }
+            }
+        }),
     }
 }
 
@@ -84,9 +70,17 @@ fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) 
 
 /// Returns whether an IP address leads nowhere; `None` if the text is no IP address.
 pub(crate) fn is_nowhere(text: &[u8]) -> Option<bool> {
-    // Some lists shorten `0.0.0.0` to this.
-    if text == b"0" {
-        return Some(true);
+    match text {
+        b"0.0.0.0" | b"127.0.0.1" | b"::" | b"::1" => return Some(true),
+        // Some lists shorten `0.0.0.0` to this.
+        b"0" => return Some(true),
+        _ => {}
+    }
+    if !text
+        .first()
+        .is_some_and(|b| b.is_ascii_hexdigit() || *b == b':')
+    {
+        return None;
     }
     // `fe80::1%lo0`: the zone is not part of the address.
     let text = text.split(|&b| b == b'%').next()?;
@@ -95,4 +89,16 @@ pub(crate) fn is_nowhere(text: &[u8]) -> Option<bool> {
         IpAddr::V4(v4) => v4.is_unspecified() || v4.is_loopback(),
         IpAddr::V6(v6) => v6.is_unspecified() || v6.is_loopback(),
     })
+}
+
+/// Returns whether a line has the mark of a hosts file: a name after an address.
+pub(crate) fn is_marked(line: &[u8]) -> bool {
+    let mut words = Words(line);
+    let (Some(address), Some(name)) = (words.next(), words.next()) else {
+        return false;
+    };
+    address != b"0"
+        && is_nowhere(address).is_some()
+        && !name.contains(&b'@')
+        && (looks_like_entry(name) || OWN_NAMES.contains(&name))
 }

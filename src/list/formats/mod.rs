@@ -1,26 +1,69 @@
-//! The formats of lists: one file for each, and what they share ([`out`], [`prefix`], [`held`],
-//! [`mod@include`], [`conflict`], [`changes`]).
+//! The formats that are read line by line: one file for each, and what they share ([`out`],
+//! [`held`], [`mod@include`], [`continued`]).
 
 pub(crate) mod access;
 pub(crate) mod adblock;
-pub(crate) mod bare_table;
-pub(crate) mod changes;
-pub(crate) mod conflict;
-pub(crate) mod csv;
+pub(crate) mod continued;
 pub(crate) mod dnsmasq;
 pub(crate) mod exim;
 pub(crate) mod held;
 pub(crate) mod hosts;
 pub(crate) mod include;
-pub(crate) mod json;
 pub(crate) mod out;
-pub(crate) mod patterns;
 pub(crate) mod plain;
-pub(crate) mod prefix;
 pub(crate) mod rbldnsd;
-pub(crate) mod record;
 pub(crate) mod rpz;
 pub(crate) mod score;
-pub(crate) mod sections;
 pub(crate) mod spamassassin;
-pub(crate) mod table;
+
+use std::fmt;
+
+use out::Out;
+
+use crate::list::row::Row;
+use crate::list::row::reject_reason::RejectReason;
+use crate::list::text::lines::{BOM, MAX_LINE, lines};
+
+/// Reads the lines of one format.
+pub(crate) trait LineFormat: fmt::Debug + Send {
+    /// Reads one line, without its end and without a byte order mark.
+    fn line(&mut self, line: &[u8], out: &mut Out<'_>);
+
+    /// Ends the list, or the part of it that this reader reads.
+    fn finish(&mut self, _out: &mut Out<'_>) {}
+}
+
+/// A format whose lines are each read alone.
+#[derive(Debug)]
+pub(crate) struct AtLines(pub(crate) fn(&[u8], &mut Out<'_>));
+
+impl LineFormat for AtLines {
+    fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
+        (self.0)(line, out);
+    }
+}
+
+/// Reads the whole lines of a block, and counts them. Returns the number of bytes used.
+pub(crate) fn read_lines(
+    format: &mut dyn LineFormat,
+    block: &[u8],
+    last: bool,
+    count: &mut u64,
+    sink: &mut dyn FnMut(u64, Row<'_>),
+) -> usize {
+    let whole = match memchr::memrchr(b'\n', block) {
+        _ if last => block.len(),
+        Some(newline) => newline + 1,
+        None => 0,
+    };
+    for line in lines(block.get(..whole).unwrap_or_default()) {
+        *count += 1;
+        if line.len() > MAX_LINE {
+            sink(*count, Row::rejected(RejectReason::TooLong, line));
+            continue;
+        }
+        let line = line.strip_prefix(BOM).unwrap_or(line);
+        format.line(line, &mut Out::new(*count, line, sink));
+    }
+    whole
+}

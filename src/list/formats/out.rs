@@ -1,11 +1,9 @@
 //! Where the formats put what they find on a line.
 
-use super::prefix::{has_prefix, has_wildcard};
-use crate::list::row::charset;
 use crate::list::row::entry::{self, Wildcards};
+use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Mend, RawEntry, Row, Skip};
-use crate::list::text::words::Words;
+use crate::list::row::{RawEntry, Row, Skip};
 
 /// The rows of one line on their way to the reader's caller.
 pub(crate) struct Out<'s> {
@@ -40,63 +38,44 @@ impl<'s> Out<'s> {
         (self.sink)(self.line, Row::skipped(skip, self.text));
     }
 
+    /// Reports that this is about something else, counted by a word.
+    pub(crate) fn other(&mut self, word: &[u8]) {
+        (self.sink)(self.line, Row::skipped(Skip::Other, word));
+    }
+
+    /// Reports a row that its owner has declared as not listed, counted by a word.
+    pub(crate) fn unlisted(&mut self, word: &[u8]) {
+        (self.sink)(self.line, Row::skipped(Skip::Unlisted, word));
+    }
+
+    /// Reports a line without a text to read: a blank line, or a comment.
+    pub(crate) fn nothing(&mut self) {
+        self.skip(match self.text.trim_ascii() {
+            b"" => Skip::Blank,
+            _ => Skip::Comment,
+        });
+    }
+
     /// Reports a text that cannot be an entry.
     pub(crate) fn reject(&mut self, reason: RejectReason, text: &[u8]) {
         (self.sink)(self.line, Row::rejected(reason, text));
     }
 
-    /// Reports a fault that was mended in the next row.
-    fn mended(&mut self, mend: Mend, text: &[u8]) {
-        (self.sink)(self.line, Row::mended(mend, text));
+    /// Reports a text for which nothing of the list can be used.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        (self.sink)(self.line, Row::refused(refusal, self.text));
+    }
+
+    /// Lists an entry that was checked.
+    pub(crate) fn checked(&mut self, raw: RawEntry<'_>) {
+        (self.sink)(self.line, Row::Entry(raw));
     }
 
     /// Lists an entry, unless its text cannot be one.
     pub(crate) fn raw_entry(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
-        if raw.text.is_ascii() {
-            self.checked(without_quotes(raw.text), raw, wildcards);
-        } else {
-            self.foreign(raw, wildcards);
-        }
-    }
-
-    /// Lists an entry with text beyond ASCII.
-    #[cold]
-    fn foreign(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
-        let decoded;
-        let text = match std::str::from_utf8(raw.text) {
-            Ok(text) => text,
-            Err(_) => {
-                self.mended(Mend::Charset, raw.text);
-                // A client may send the same bytes.
-                self.checked(without_quotes(raw.text), raw, wildcards);
-                decoded = charset::windows_1252(raw.text);
-                &decoded
-            }
-        };
-        let (mended, mend) = charset::mend(text);
-        if let Some(mend) = mend {
-            self.mended(mend, raw.text);
-        }
-        self.checked(without_quotes(mended.as_bytes()), raw, wildcards);
-    }
-
-    /// Lists `text` as an entry, or rejects it.
-    fn checked(&mut self, text: &[u8], raw: RawEntry<'_>, wildcards: Wildcards) {
-        let special = entry::characters(text).special;
-        let checked = match entry::check(text, wildcards) {
-            Ok(()) if (special || text.first() == Some(&b'+')) && has_prefix(bare(text)) => {
-                Err(RejectReason::Prefix)
-            }
-            // `10:00:00 login: user=<me@us.example>`
-            Ok(()) if special && memchr::memmem::find(text, b"=<").is_some_and(|at| at > 0) => {
-                Err(RejectReason::Words)
-            }
-            Ok(()) if special && has_wildcard(bare(text)) => Err(RejectReason::Wildcard),
-            checked => checked,
-        };
-        match checked {
-            Ok(()) => (self.sink)(self.line, Row::Entry(RawEntry { text, ..raw })),
-            Err(reason) => self.reject(reason, text),
+        match entry::read(raw.text, wildcards) {
+            Ok(text) => self.checked(RawEntry { text: &text, ..raw }),
+            Err(reason) => self.reject(reason, raw.text),
         }
     }
 
@@ -105,75 +84,66 @@ impl<'s> Out<'s> {
         self.raw_entry(RawEntry::new(text), Wildcards::Star);
     }
 
-    /// Lists a domain; a name with an `@` is rejected.
-    pub(crate) fn domain(&mut self, name: &[u8]) {
+    /// Lists a domain, in a format that knows nothing else; returns whether it is one.
+    pub(crate) fn domain(&mut self, name: &[u8]) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
-        if name.is_empty() || name.contains(&b'@') {
-            self.reject(RejectReason::NotADomain, name);
-        } else {
-            self.entry(name);
+        let mut marked = [0; MAX_NAME_BYTES + 1];
+        let read = match name {
+            [b'@' | b'.' | b'/', ..] => Err(RejectReason::NotADomain),
+            _ if name.len() > MAX_NAME_BYTES || name.contains(&b'@') => {
+                Err(RejectReason::NotADomain)
+            }
+            _ => match entry::read(name, Wildcards::Star) {
+                // A name of one label is a name here, not a word.
+                Err(RejectReason::NotAnEntry) if !name.contains(&b'.') => {
+                    entry::read(with_first(b'@', name, &mut marked), Wildcards::Star)
+                }
+                read => read,
+            },
+        };
+        let is_one = read.is_ok();
+        match read {
+            Ok(text) => self.checked(RawEntry::new(&text)),
+            Err(reason) => self.reject(reason, name),
         }
+        is_one
     }
 
     /// Lists a domain and its subdomains: two entries, or one rejection.
     pub(crate) fn tree(&mut self, name: &[u8]) {
         let name = name.strip_suffix(b".").unwrap_or(name);
-        self.domain(name);
-        let mut below = Vec::with_capacity(name.len() + 1);
-        below.push(b'.');
-        below.extend_from_slice(name);
-        if !name.is_empty() && !name.contains(&b'@') && entry::check(name, Wildcards::Star).is_ok()
-        {
-            self.entry(&below);
+        if self.domain(name) {
+            let mut below = [0; MAX_NAME_BYTES + 1];
+            self.checked(RawEntry::new(with_first(b'.', name, &mut below)));
         }
     }
 }
 
-/// Returns the text in the angle brackets at the end, if there are any.
-fn bare(text: &[u8]) -> &[u8] {
-    match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
-        (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
-        _ => text,
-    }
-}
+/// Maximum number of bytes of a name, in any script.
+const MAX_NAME_BYTES: usize = 512;
 
-/// Removes quotes around a whole address: `"spam@bad.example"` -> `spam@bad.example`. Those of
-/// `"a b"@bad.example` are a part of it.
-fn without_quotes(text: &[u8]) -> &[u8] {
-    let (Some((&first, _)), Some((&last, _))) = (text.split_first(), text.split_last()) else {
-        return text;
+/// Returns a name behind another first byte; empty if it does not fit.
+fn with_first<'m>(first: u8, name: &[u8], memory: &'m mut [u8]) -> &'m [u8] {
+    let Some((start, rest)) = memory.split_first_mut() else {
+        return &[];
     };
-    if first != last || !matches!(first, b'"' | b'\'' | b'`') || text.len() < 3 {
-        return text;
+    *start = first;
+    if let Some(rest) = rest.get_mut(..name.len()) {
+        rest.copy_from_slice(name);
     }
-    match text.get(1..text.len() - 1) {
-        Some(inner) if !inner.contains(&first) => inner.trim_ascii(),
-        _ => text,
-    }
+    memory.get(..=name.len()).unwrap_or_default()
 }
 
-/// Returns what [`before_comment`] has cut off a line.
-pub(crate) fn comment<'l>(line: &'l [u8], text: &[u8]) -> &'l [u8] {
-    line.trim_ascii_start()
-        .get(text.len()..)
-        .unwrap_or_default()
-}
-
-/// Returns the text of a line before its comment: a `#` at the start or after white space, and
-/// not in quotes.
+/// Returns the text of a line before its comment: a `#` at the start or after white space.
 pub(crate) fn before_comment(line: &[u8]) -> &[u8] {
-    let Some(_) = memchr::memchr(b'#', line) else {
-        return line.trim_ascii();
-    };
-    let mut rest = Words(line);
-    loop {
-        let left = rest.0.trim_ascii_start();
-        if left.first() == Some(&b'#') {
-            let kept = line.len() - left.len();
-            return line.get(..kept).unwrap_or_default().trim_ascii();
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(b'#', line.get(from..).unwrap_or_default()) {
+        let at = from + at;
+        let (text, _) = line.split_at(at);
+        if text.last().is_none_or(u8::is_ascii_whitespace) {
+            return text.trim_ascii();
         }
-        if rest.next().is_none() {
-            return line.trim_ascii();
-        }
+        from = at + 1;
     }
+    line.trim_ascii()
 }

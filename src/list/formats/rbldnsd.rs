@@ -1,57 +1,65 @@
 //! Data of rbldnsd, type `dnset`: `.name` is the name with all its subdomains.
 //!
 //! ```text
-//!   :127.0.0.2:listed          the answer for the next names    setting
+//!   :127.0.0.2:listed          the answer for the next names    a setting
 //!   .bad.example               bad.example and its subdomains
 //!   bad2.example :3:why        this name alone, with its own answer
 //!   *.bad3.example             its subdomains
-//!   !good.example              an exception                     allowance
+//!   !good.example              an exception                     not listed
 //! ```
 
 use super::include::includes;
-use super::out::{Out, before_comment, comment};
-use super::plain;
-use crate::list::meaning::label::Meaning;
-use crate::list::meaning::section_heading::meaning_of;
+use super::out::Out;
 use crate::list::row::Skip;
-use crate::list::row::entry::is_ip;
+use crate::list::row::entry::looks_like_entry;
+use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Words;
 
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
-    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+    let line = line.trim_ascii();
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let name = words.next().unwrap_or_default();
     match line {
-        [] | [b'#' | b';', ..] => out.skip(plain::nothing(line)),
-        _ if includes(line) => out.reject(RejectReason::Include, line),
-        // `$DATASET dnset:whitelist @`
-        [b'$', ..] if is_data_set_of_allowed(line) => out.reject(RejectReason::DataSet, line),
-        [b':' | b'$', ..] => out.skip(Skip::Setting),
+        [] | [b'#' | b';', ..] => out.nothing(),
+        _ if includes(line) => out.refuse(Refusal::Include),
+        [b'$', ..] if name.eq_ignore_ascii_case(b"$DATASET") => out.refuse(Refusal::DataSet),
+        [b':', ..] => out.other(b"an answer"),
+        [b'$', ..] => out.other(name),
         [b'!', ..] => out.skip(Skip::Allow),
-        _ if plain::is_cleared(comment(line, before_comment(line))) => {
-            out.reject(RejectReason::UnclearWord, line);
+        // Only an answer or a comment may follow a name.
+        _ if words
+            .next()
+            .is_some_and(|value| !matches!(value, [b':' | b'#' | b';', ..])) =>
+        {
+            out.reject(RejectReason::NotOfFormat, line);
         }
-        _ => {
-            let mut words = Words(line);
-            let name = words.next().unwrap_or_default();
-            // Only an answer or a comment may follow a name.
-            let is_data = words
-                .next()
-                .is_none_or(|value| matches!(value, [b':' | b'#' | b';', ..]) || is_ip(value));
-            match name {
-                _ if !is_data || name.contains(&b'@') => plain::entries(line, out),
-                [b'.', name @ ..] => out.tree(name),
-                name => out.domain(name),
+        _ => match name {
+            [b'.', name @ ..] => out.tree(name),
+            [b'*', b'.', ..] => out.entry(name),
+            name => {
+                out.domain(name);
             }
-        }
+        },
     }
 }
 
-/// Returns whether a data set begins that is called an allowlist: `$DATASET dnset:whitelist @`.
-fn is_data_set_of_allowed(line: &[u8]) -> bool {
-    let mut words = Words(line);
-    let is_data_set = words
-        .next()
-        .is_some_and(|word| word.eq_ignore_ascii_case(b"$DATASET"));
-    is_data_set && words.any(|word| matches!(meaning_of(word).0, Meaning::Skipped(_)))
+/// Returns whether a line has the mark of rbldnsd: `:127.0.0.2:listed`, `$SOA`, `name :3:why`.
+pub(crate) fn is_marked(line: &[u8]) -> bool {
+    match line {
+        // `::1` is an address of a hosts file.
+        [b':', b'0'..=b'9', rest @ ..] => rest.contains(&b':'),
+        [b'$', ..] => [&b"$SOA "[..], b"$NS ", b"$DATASET "]
+            .iter()
+            .any(|start| line.starts_with(start)),
+        _ => {
+            let mut words = line
+                .split(u8::is_ascii_whitespace)
+                .filter(|word| !word.is_empty());
+            words.next().is_some_and(looks_like_entry)
+                && words.next().is_some_and(|answer| matches!(answer, [b':', b'0'..=b'9', rest @ ..] if rest.contains(&b':')))
+        }
+    }
 }

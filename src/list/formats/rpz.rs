@@ -14,10 +14,11 @@
 //! somewhere else (a walled garden, an address) changes an answer and refuses nothing.
 //! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
 
+use super::LineFormat;
 use super::include::includes;
 use super::out::Out;
-use super::plain;
 use crate::list::row::Skip;
+use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 
 /// The state between lines.
@@ -71,13 +72,11 @@ const TYPES: &[&[u8]] = &[
     b"ZONEMD",
 ];
 
-impl Rpz {
-    /// Reads one line.
-    pub(crate) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
-        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
+impl LineFormat for Rpz {
+    fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
         let text = before_semicolon(line);
         if text.trim_ascii().is_empty() {
-            return out.skip(plain::nothing(line.trim_ascii()));
+            return out.nothing();
         }
         let is_indented = text.first().is_some_and(u8::is_ascii_whitespace);
         if !is_indented && record_type(text).is_some_and(|kind| is(kind, b"CNAME")) {
@@ -87,7 +86,7 @@ impl Rpz {
         let inside = self.depth > 0;
         self.depth = depth_after(text, self.depth);
         if inside {
-            return out.skip(Skip::Setting);
+            return out.skip(Skip::Continuation);
         }
         let mut words = text
             .split(u8::is_ascii_whitespace)
@@ -108,18 +107,17 @@ impl Rpz {
                 }
             }
             if includes(text) {
-                return out.reject(RejectReason::Include, text);
+                return out.refuse(Refusal::Include);
             }
-            if is(first, b"$GENERATE") {
-                return out.reject(RejectReason::Generate, text);
-            }
-            return out.skip(Skip::Setting);
+            return match is(first, b"$GENERATE") {
+                true => out.reject(RejectReason::Generate, text),
+                false => out.other(first),
+            };
         }
         if !is_indented {
             let owner = words.next().unwrap_or_default();
             if record_type(text).is_none() {
-                // A line of another list among the records.
-                return plain::entries(text.trim_ascii(), out);
+                return out.reject(RejectReason::NotOfFormat, text);
             }
             self.owner.clear();
             if owner.len() > MAX_NAME_BYTES {
@@ -128,22 +126,24 @@ impl Rpz {
             self.owner.extend(owner.to_ascii_lowercase());
         }
         let kind = words.by_ref().find(|word| !is_class_or_time(word));
-        match kind.unwrap_or_default().to_ascii_uppercase().as_slice() {
+        let kind = kind.unwrap_or_default().to_ascii_uppercase();
+        match kind.as_slice() {
             b"SOA" => {
                 self.zone = match self.owner.as_slice() {
                     b"@" => self.origin.clone(),
                     owner => self.absolute(owner),
                 };
-                out.skip(Skip::Setting);
+                out.other(&kind);
             }
             b"CNAME" => self.rule(words.next().unwrap_or_default(), out),
-            b"A" | b"AAAA" | b"MX" => out.skip(Skip::OtherAction),
-            kind if TYPES.contains(&kind) => out.skip(Skip::Setting),
+            kind if TYPES.contains(&kind) => out.other(kind),
             // An indented line that is not a record.
-            _ => plain::entries(text.trim_ascii(), out),
+            _ => out.reject(RejectReason::NotOfFormat, text),
         }
     }
+}
 
+impl Rpz {
     /// Returns a name of the file as `.name.`, as far as the origin is known.
     fn absolute(&self, name: &[u8]) -> Vec<u8> {
         let mut absolute = vec![b'.'];
@@ -168,7 +168,7 @@ impl Rpz {
             target if self.absolute(target) == self.absolute(&self.owner) => {
                 return out.skip(Skip::Allow);
             }
-            _ => return out.skip(Skip::OtherAction),
+            _ => return out.other(b"CNAME to another name"),
         }
         let owner = self.absolute(&self.owner);
         let is_absolute = self.owner.ends_with(b".");
@@ -189,6 +189,14 @@ impl Rpz {
             out.domain(name);
         }
     }
+}
+
+/// Returns whether a line has the mark of a zone: its origin, or one of its main records.
+pub(crate) fn is_marked(line: &[u8]) -> bool {
+    let text = before_semicolon(line);
+    text.starts_with(b"$ORIGIN ")
+        || record_type(text)
+            .is_some_and(|kind| [&b"CNAME"[..], b"SOA"].iter().any(|one| is(kind, one)))
 }
 
 /// Returns the type of the record on a line with an owner; `None` if the line holds none.

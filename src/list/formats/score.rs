@@ -4,68 +4,115 @@
 //!   spam@bad.example                     rspamd: listed
 //!   spam2@bad.example   5.0              a positive score is bad
 //!   spam3@bad.example   SYMBOL:5.0       rspamd: a symbol, perhaps with a score
-//!   friend@good.example -5.0             a negative score is an allowance
+//!   friend@good.example -5.0             a score that is not positive lists nobody
 //!   .bad.example        3.0              amavis: the domain and its subdomains
 //!   /^spam\d+@/i        5.0              an expression: cannot be looked up
 //!   spam?@bad.example                    a glob of rspamd: cannot be looked up either
 //! ```
 //!
-//! rspamd gives a leading dot no meaning of its own. It is read as in other formats:
-//! as the subdomains only.
+//! rspamd gives a leading dot no meaning of its own. It is read as in other formats: as the
+//! subdomains only.
 
-use super::out::{Out, before_comment, comment};
-use super::plain;
-use crate::list::meaning::action::Action;
-use crate::list::row::entry::{Wildcards, is_ip};
+use super::out::{Out, before_comment};
+use crate::list::row::entry::{Wildcards, looks_like_entry};
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{RawEntry, Skip};
 use crate::list::text::words::Words;
 
-/// The program that reads the map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
-    Rspamd,
-    Amavis,
+/// Reads a line of a map of rspamd.
+pub(crate) fn rspamd(line: &[u8], out: &mut Out<'_>) {
+    if let Some(key) = key(line, out) {
+        out.raw_entry(RawEntry::new(key), Wildcards::StarAndQuestionMark);
+    }
 }
 
-/// Reads one line.
-pub(crate) fn read(program: Program, line: &[u8], out: &mut Out<'_>) {
-    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+/// Reads a line of a map of amavis.
+pub(crate) fn amavis(line: &[u8], out: &mut Out<'_>) {
+    match key(line, out) {
+        Some([b'.', domain @ ..]) if !domain.is_empty() => out.tree(domain),
+        Some(key) => out.entry(key),
+        None => {}
+    }
+}
+
+/// Returns the key of a line that lists it.
+fn key<'l>(line: &'l [u8], out: &mut Out<'_>) -> Option<&'l [u8]> {
     let text = before_comment(line);
     let mut words = Words(text);
     let Some(key) = words.next() else {
-        return out.skip(plain::nothing(line));
+        out.nothing();
+        return None;
     };
     if key.first() == Some(&b'!') {
-        return out.skip(Skip::Allow);
+        out.skip(Skip::Allow);
+        return None;
     }
-    if plain::is_cleared(comment(line, text)) {
-        return out.reject(RejectReason::UnclearWord, line);
-    }
-    if let Some(value) = words.next() {
-        let score = value.rsplit(|&b| b == b':').next().unwrap_or_default();
-        let action = Action::of_score(score).or_else(|| Action::of(value));
-        if let Some(skip) = action.and_then(Action::skip) {
-            return out.skip(skip);
+    let value = words.next();
+    let score = match value {
+        None => 1.0,
+        Some(value) => {
+            let (symbol, score) = match value.iter().position(|&b| b == b':') {
+                Some(colon) => (value.get(..colon), value.get(colon + 1..)),
+                None if number(value).is_some() => (None, Some(value)),
+                None => (Some(value), Some(&b"1"[..])),
+            };
+            match score
+                .and_then(number)
+                .filter(|_| symbol.is_none_or(is_symbol))
+            {
+                Some(score) => score,
+                None => f64::NAN,
+            }
         }
-        let is_value = action.is_some() || is_symbol(value);
-        if !is_value {
-            // Words, or several entries.
-            return plain::entries(line, out);
-        }
-    }
-    match (program, key) {
-        (Program::Amavis, [b'.', domain @ ..]) if !domain.is_empty() => out.tree(domain),
-        _ => out.raw_entry(RawEntry::new(key), Wildcards::StarAndQuestionMark),
+    };
+    if score.is_nan() || words.next().is_some() {
+        out.reject(RejectReason::NotOfFormat, text);
+        None
+    } else if score > 0.0 {
+        Some(key)
+    } else {
+        out.skip(Skip::Allow);
+        None
     }
 }
 
-/// Returns whether a word is a symbol of rspamd, perhaps with a score: `BAD_SENDER:5.0`.
-pub(crate) fn is_symbol(word: &[u8]) -> bool {
-    let symbol = word.split(|&b| b == b':').next().unwrap_or_default();
-    symbol.contains(&b'_')
-        && symbol
+/// Reads a score.
+fn number(word: &[u8]) -> Option<f64> {
+    let is_number = |b: &u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.');
+    let text = std::str::from_utf8(word)
+        .ok()
+        .filter(|_| word.iter().all(is_number))?;
+    text.parse().ok()
+}
+
+/// Returns whether a word is a symbol of rspamd: `BAD_SENDER`.
+fn is_symbol(word: &[u8]) -> bool {
+    word.contains(&b'_')
+        && word
             .iter()
-            .all(|&b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-        && !is_ip(word)
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_')
+}
+
+/// Returns whether a line has the mark of such a map: an entry, and a score with a sign or decimals.
+pub(crate) fn is_marked(line: &[u8]) -> bool {
+    has_value(line, |value| {
+        value.iter().any(|b| b"+-.".contains(b)) && number(value).is_some()
+    })
+}
+
+/// Returns whether a line has the mark of rspamd alone: an entry, and a symbol with a score.
+pub(crate) fn is_of_rspamd(line: &[u8]) -> bool {
+    has_value(line, |value| {
+        let colon = memchr::memchr(b':', value).unwrap_or(value.len());
+        let (symbol, score) = value.split_at(colon);
+        is_symbol(symbol) && score.get(1..).and_then(number).is_some()
+    })
+}
+
+/// Returns whether a line is an entry and one such value.
+fn has_value(line: &[u8], is_value: impl Fn(&[u8]) -> bool) -> bool {
+    let mut words = Words(before_comment(line));
+    words.next().is_some_and(looks_like_entry)
+        && words.next().is_some_and(is_value)
+        && words.next().is_none()
 }

@@ -1,14 +1,23 @@
-//! What an entry must not be: a pattern, a hash, a web address.
+//! What an entry is: an address, a domain, a subtree, a local part. Every format has its entries
+//! checked here.
 //!
-//! `address` reads almost anything as an address, because a message may contain almost
-//! anything. The author of a list meant something definite. A text meant as a pattern must
-//! not become a strange address that never matches or, worse, a whole domain: a reader that
-//! drops comments takes `(foo|bar)@innocent.example` for the domain.
+//! ```text
+//!   spam@bad.example        "a b"@bad.example     Name <spam@bad.example>    mailto:spam@bad.example
+//!   @bad.example  *@bad.example  bad.example      .bad.example  *.bad.example  *@*.bad.example
+//!   spammer@  spammer@*     spam@[192.0.2.1]      /@bad\.example$/   a pattern that matches one entry
+//! ```
+//!
+//! `address` reads almost anything as an address, because a message may contain almost anything. The
+//! author of a list meant something definite. What has another character than these forms have must
+//! not become a strange address that never matches or, worse, a whole domain: a reader that drops
+//! comments takes `(foo|bar)@innocent.example` for the domain.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
+use super::pattern;
 use super::reject_reason::RejectReason;
-use crate::rfc5322::{Nesting, Place};
+use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// The wildcards of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,137 +28,303 @@ pub(crate) enum Wildcards {
     StarAndQuestionMark,
 }
 
-/// Returns an error if `text` (one entry, trimmed) cannot be an entry.
-pub(crate) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
-    if is_cut_off(text) {
-        return Err(RejectReason::CutOff);
+/// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
+/// pattern stands for.
+///
+/// # Errors
+/// Why it is not an entry.
+#[inline]
+pub(crate) fn read(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, RejectReason> {
+    let characters = characters(text);
+    if characters.special {
+        return read_special(text, wildcards);
     }
-    if !characters(text).special {
-        return if is_glued(text) {
-            Err(RejectReason::Several)
-        } else {
-            ordinary(text)
-        };
+    plain(text, characters.at).map(|()| Cow::Borrowed(text))
+}
+
+/// Checks an entry of letters, digits, `.`, `-`, `_`, `+` and `@`.
+fn plain(text: &[u8], has_at: bool) -> Result<(), RejectReason> {
+    if !has_at {
+        return name(text);
     }
-    if text.contains(&0) {
-        return Err(RejectReason::Nul);
-    }
-    if text
-        .iter()
-        .any(|b| b.is_ascii_control() && !b.is_ascii_whitespace())
-    {
-        return Err(RejectReason::Control);
-    }
-    // Only the text in the brackets counts, not the display name before them.
-    let address = match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
-        (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
-        _ => text,
-    };
-    if has_two_mailboxes(text) {
+    let at = memchr::memchr(b'@', text).unwrap_or(0);
+    let (local, domain) = text.split_at(at);
+    let domain = domain.get(1..).unwrap_or_default();
+    if domain.contains(&b'@') {
         return Err(RejectReason::Several);
     }
-    if let [b'(', inner @ .., b')'] = address
-        && looks_like_entry(inner)
-        && !inner.iter().any(|b| b"()|\\*?[]^$".contains(b))
-    {
-        return Err(RejectReason::Parentheses);
+    if matches!(local, [b'+' | b'-', ..]) {
+        return Err(RejectReason::Sign);
     }
-    if is_expression(address) {
-        return Err(RejectReason::Pattern);
+    if local.ends_with(b"...") {
+        return Err(RejectReason::CutOff);
     }
-    if memchr::memmem::find(address, b"://").is_some() {
+    if domain.is_empty() {
+        return if local.is_empty() {
+            Err(RejectReason::NotAnEntry)
+        } else {
+            Ok(())
+        };
+    }
+    labels(domain, local.is_empty())
+}
+
+/// Checks a domain or a subtree without an `@`.
+fn name(text: &[u8]) -> Result<(), RejectReason> {
+    if matches!(text, [b'+' | b'-', ..]) {
+        return Err(RejectReason::Sign);
+    }
+    // Only a name of more than one label can be told from a word. `address` reads `.bid`.
+    let dot = memchr::memchr(b'.', text);
+    if dot.is_none_or(|dot| dot + 1 == text.len()) {
+        return Err(hash(text).unwrap_or(RejectReason::NotAnEntry));
+    }
+    if text.last().is_some_and(u8::is_ascii_digit) {
+        if is_ip(text) {
+            return Err(RejectReason::IpAddress);
+        }
+        if let Some(hash) = text.strip_prefix(b".").and_then(hash) {
+            return Err(hash);
+        }
+    }
+    labels(text, true)
+}
+
+/// Checks the labels of a name: none is empty but, in a subtree, the first.
+fn labels(name: &[u8], may_be_subtree: bool) -> Result<(), RejectReason> {
+    let below = name.strip_prefix(b".").filter(|_| may_be_subtree);
+    let name = below.unwrap_or(name);
+    // The dot of the root, as in zone files.
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.ends_with(b".") {
+        return Err(RejectReason::CutOff);
+    }
+    if name.is_empty() || name.starts_with(b".") || memchr::memmem::find(name, b"..").is_some() {
+        return Err(RejectReason::NotADomain);
+    }
+    if name.contains(&b'+') {
+        return Err(RejectReason::NotADomain);
+    }
+    Ok(())
+}
+
+/// Returns the hash that a text is, by its length.
+fn hash(text: &[u8]) -> Option<RejectReason> {
+    let name = match text.len() {
+        32 => "MD5",
+        40 => "SHA-1",
+        64 => "SHA-256",
+        128 => "SHA-512",
+        _ => return None,
+    };
+    let is_hash = text.iter().all(u8::is_ascii_hexdigit);
+    is_hash.then_some(RejectReason::Hash(name))
+}
+
+/// Reads an entry with other characters.
+fn read_special(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, RejectReason> {
+    let Ok(shown) = std::str::from_utf8(text) else {
+        return Err(RejectReason::NotUtf8);
+    };
+    // White space of other scripts, such as the no-break space, is trimmed as that of ASCII is.
+    let text = shown.trim().as_bytes();
+    if text.iter().any(u8::is_ascii_control) {
+        return Err(RejectReason::Control);
+    }
+    if pattern::is_pattern(text) {
+        return pattern::entry(text)
+            .map(Cow::Owned)
+            .ok_or(RejectReason::Pattern);
+    }
+    let entry = match text {
+        [.., b'>'] => in_brackets(text)?,
+        _ => without_scheme(text),
+    };
+    if entry.iter().any(u8::is_ascii_whitespace) && !entry.starts_with(b"\"") {
+        return Err(beside(entry));
+    }
+    if memchr::memmem::find(entry, b"://").is_some() {
         return Err(RejectReason::Url);
     }
-    if has_inner_wildcard(address, wildcards) {
+    if is_ip(entry) {
+        return Err(RejectReason::IpAddress);
+    }
+    let (local, domain) = halves(entry)?;
+    if let Some(local) = local {
+        local_part(local, wildcards)?;
+    }
+    domain_of(local, domain)?;
+    let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
+    if !has_local && matches!(domain, b"" | b"*") {
+        return Err(RejectReason::NotAnEntry);
+    }
+    Ok(Cow::Borrowed(entry))
+}
+
+/// Returns why a text with white space outside quotes is not an entry.
+fn beside(text: &[u8]) -> RejectReason {
+    let mut words = text
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| looks_like_entry(word));
+    match (words.next(), words.next()) {
+        (None, _) => RejectReason::NotAnEntry,
+        (Some(_), None) => RejectReason::Words,
+        (Some(_), Some(_)) => RejectReason::Several,
+    }
+}
+
+/// Returns the address in the angle brackets that end a text, if a display name may come before it.
+fn in_brackets(text: &[u8]) -> Result<&[u8], RejectReason> {
+    let inner = text.strip_suffix(b">").unwrap_or(text);
+    let open = memchr::memrchr(b'<', inner).ok_or(RejectReason::NotAnEntry)?;
+    let (name, address) = inner.split_at(open);
+    let is_phrase = match name.strip_prefix(b"\"") {
+        Some(_) => closing_quote(name, 1).is_some_and(|end| {
+            name.get(end + 1..)
+                .unwrap_or_default()
+                .trim_ascii()
+                .is_empty()
+        }),
+        // `user=<a@b>` and `To: <a@b>` are of a log or a mail.
+        None => {
+            !name.iter().any(|b| b"()<>[]:;@\\,\"=".contains(b))
+                && name.last().is_none_or(u8::is_ascii_whitespace)
+        }
+    };
+    match address.get(1..) {
+        Some(address) if is_phrase => Ok(without_scheme(address.trim_ascii())),
+        _ => Err(beside(text)),
+    }
+}
+
+/// Returns the address of a link: `mailto:a@b?subject=x` is a link to `a@b`.
+fn without_scheme(text: &[u8]) -> &[u8] {
+    match text.split_at_checked(7) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"mailto:") => {
+            let query = memchr::memchr(b'?', rest);
+            rest.get(..query.unwrap_or(rest.len())).unwrap_or(rest)
+        }
+        _ => text,
+    }
+}
+
+/// Divides an entry at its only `@` outside quotes; without one, all of it is a domain.
+fn halves(entry: &[u8]) -> Result<(Option<&[u8]>, &[u8]), RejectReason> {
+    let from = match entry {
+        [b'"', ..] => closing_quote(entry, 1).ok_or(RejectReason::NotAnEntry)? + 1,
+        _ => 0,
+    };
+    let rest = entry.get(from..).unwrap_or_default();
+    match memchr::memchr(b'@', rest) {
+        Some(at) => {
+            let domain = rest.get(at + 1..).unwrap_or_default();
+            match domain.contains(&b'@') {
+                true => Err(RejectReason::Several),
+                false => Ok((entry.get(..from + at), domain)),
+            }
+        }
+        None if from > 0 => Err(RejectReason::NotAnEntry),
+        None => Ok((None, entry)),
+    }
+}
+
+/// Checks what stands before the `@`.
+fn local_part(local: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
+    let local = match local {
+        b"" | b"*" => return Ok(()),
+        [b'"', ..] => {
+            let is_one = closing_quote(local, 1) == Some(local.len() - 1);
+            return is_one.then_some(()).ok_or(RejectReason::NotAnEntry);
+        }
+        _ => local,
+    };
+    if let Some(&other) = local
+        .iter()
+        .find(|&&b| !is_atext(b) && b != b'.' || b == b'|')
+    {
+        return Err(of_character(other));
+    }
+    let is_wildcard = |b: &u8| match b {
+        b'*' => true,
+        b'?' | b'{' => wildcards == Wildcards::StarAndQuestionMark,
+        _ => false,
+    };
+    // `%` is the wildcard of SQL, `?` that of the shell. Inside, either may be a part.
+    if local.iter().any(is_wildcard) || matches!(local, [b'%', ..] | [.., b'%' | b'?']) {
         return Err(RejectReason::Wildcard);
     }
-    ordinary(address)?;
-    one_address(address)
+    if local.starts_with(b"^") || local.ends_with(b"$") {
+        return Err(RejectReason::Pattern);
+    }
+    if matches!(local, [b'!' | b'+' | b'-' | b'\'' | b'`' | b'{', ..]) {
+        return Err(RejectReason::Sign);
+    }
+    if local.ends_with(b"...") || local.ends_with("\u{2026}".as_bytes()) {
+        return Err(RejectReason::CutOff);
+    }
+    letters(local)
 }
 
-/// Returns whether dots replace omitted text: `spam@bad.exam...`, `spam...@bad.example`. No domain
-/// ends with two dots; some mailboxes do.
-fn is_cut_off(text: &[u8]) -> bool {
-    let ends =
-        |text: &[u8], dots: &[u8]| text.ends_with(dots) || text.ends_with("\u{2026}".as_bytes());
-    let local = || text.get(..memchr::memrchr(b'@', text)?);
-    ends(text, b"..") || local().is_some_and(|local| ends(local, b"..."))
-}
-
-/// Returns whether two lines were joined because the first one had no line end:
-/// `a@bad.exampleb@bad.example`. Clients do send `a@b@bad.example` and `a@bad.com@bad.example`.
-fn is_glued(text: &[u8]) -> bool {
-    let mut parts = text.split(|&b| b == b'@').skip(1).peekable();
-    while let (Some(part), Some(_)) = (parts.next(), parts.peek()) {
-        let part = part.to_ascii_lowercase();
-        let ends_as_domain = psl::suffix(&part).is_some_and(|suffix| suffix.is_known());
-        if part.contains(&b'.') && !ends_as_domain {
-            return true;
+/// Checks what stands after the `@`, or is all there is.
+fn domain_of(local: Option<&[u8]>, domain: &[u8]) -> Result<(), RejectReason> {
+    let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
+    let name = match domain {
+        b"" | b"*" if local.is_some() => return Ok(()),
+        [b'[', inner @ .., b']'] if local.is_some() => {
+            let is_literal = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b':' | b'-');
+            let is_literal = !inner.is_empty() && inner.iter().all(is_literal);
+            return is_literal.then_some(()).ok_or(RejectReason::NotADomain);
         }
+        [b'*', rest @ ..] if !has_local && rest.starts_with(b".") => rest,
+        _ => domain,
+    };
+    if matches!(name, [b'!' | b'+' | b'-', ..]) && local.is_none() {
+        return Err(RejectReason::Sign);
     }
-    false
-}
-
-/// Returns whether there are two addresses in angle brackets: `<a@b> -> <c@d>`.
-fn has_two_mailboxes(text: &[u8]) -> bool {
-    let mut nesting = Nesting::new();
-    let (mut count, mut is_open, mut has_at) = (0, false, false);
-    for &b in text {
-        match (nesting.step(b), b) {
-            (Place::Outside, b'<') => (is_open, has_at) = (true, false),
-            (Place::Outside, b'>') => {
-                count += usize::from(is_open && has_at);
-                is_open = false;
-            }
-            (_, b'@') => has_at = true,
-            _ => {}
-        }
+    if name.starts_with(b"^") || name.ends_with(b"$") {
+        return Err(RejectReason::Pattern);
     }
-    count > 1
-}
-
-/// Rejects what would become a strange address that never matches: two addresses in one
-/// field, or an address with a separator, quote or bracket after it.
-fn one_address(text: &[u8]) -> Result<(), RejectReason> {
-    let mut nesting = Nesting::new();
-    let (mut ats, mut literal, mut strange) = (0, false, false);
-    // About the text before the first `@`. Without an `@`, all of it is a domain.
-    let mut strange_before = false;
-    let mut before = 0;
-    for &b in text {
-        // After an `@`, a quotation mark opens nothing: there it is a strange character.
-        let place = match b {
-            b'"' if ats > 0 && !nesting.is_in_comment() => Place::Outside,
-            b => nesting.step(b),
-        };
-        match (place, b) {
-            (Place::Delimiter | Place::Escaped | Place::Comment, _) | (Place::Outside, b')') => {}
-            (Place::Outside, b'@') => {
-                ats += 1;
-                (literal, strange) = (false, false);
-            }
-            _ if ats == 0 => strange_before |= !is_domain_byte(b),
-            // An address literal may contain other characters.
-            (_, b'[') if before == b'@' => literal = true,
-            _ if literal => literal = b != b']',
-            _ => strange |= b"|=!$%&'+,/;?^`{}~\"#<>[]:".contains(&b),
-        }
-        before = b;
+    if let Some(&other) = name.iter().find(|&&b| !is_in_domain(b)) {
+        return Err(of_character(other));
     }
-    // `@a,@b:c@d` is a source route to one address.
-    let is_route = text.first() == Some(&b'@') && text.contains(&b':');
-    if ats > 1 && !is_route {
-        Err(RejectReason::Several)
-    } else if strange || (ats == 0 && strange_before) {
-        Err(RejectReason::DomainSigns)
-    } else {
-        Ok(())
+    if name.ends_with("\u{2026}".as_bytes()) {
+        return Err(RejectReason::CutOff);
+    }
+    letters(name)?;
+    match local {
+        None => self::name(name),
+        Some(_) => labels(name, !has_local),
     }
 }
 
-/// Returns whether a byte may occur in a domain or before one: `*.bad.example`.
-fn is_domain_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'*') || b >= 0x80
+/// Returns the reason for a character that an entry cannot have.
+fn of_character(other: u8) -> RejectReason {
+    match other {
+        b'*' => RejectReason::Wildcard,
+        b'\\' | b'(' | b')' | b'^' | b'$' | b'[' | b']' => RejectReason::Pattern,
+        b',' | b';' => RejectReason::Several,
+        _ => RejectReason::NotAnEntry,
+    }
+}
+
+/// Refuses signs that word processors write in place of ASCII: quotes, dashes, bullets, arrows,
+/// full-width signs. Letters and pictures of any script may be a part of an entry.
+fn letters(text: &[u8]) -> Result<(), RejectReason> {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return Err(RejectReason::NotUtf8);
+    };
+    let is_sign = |char: char| {
+        char.is_whitespace()
+            || char.is_control()
+            || matches!(char, '\u{a1}'..='\u{bf}' | '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}'
+                | '\u{2190}'..='\u{21ff}' | '\u{2500}'..='\u{25ff}' | '\u{3001}' | '\u{3003}'..='\u{3011}'
+                | '\u{fe50}'..='\u{fe6b}' | '\u{ff01}'..='\u{ff0c}' | '\u{ff0f}' | '\u{ff1a}'..='\u{ff20}')
+                && !matches!(char, '\u{aa}' | '\u{ad}' | '\u{b5}' | '\u{b7}' | '\u{ba}')
+    };
+    match text.chars().any(is_sign) {
+        true => Err(RejectReason::NotAnEntry),
+        false => Ok(()),
+    }
 }
 
 /// Which characters a text contains.
@@ -207,29 +382,6 @@ fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
     }
 }
 
-/// Rejects a hash or an IP address, which has no special characters either. A text with an
-/// `@` is neither.
-fn ordinary(text: &[u8]) -> Result<(), RejectReason> {
-    let label = text.strip_prefix(b".").unwrap_or(text);
-    let hash = match label.len() {
-        32 => "MD5",
-        40 => "SHA-1",
-        64 => "SHA-256",
-        128 => "SHA-512",
-        _ => "",
-    };
-    if !hash.is_empty() && label.iter().all(u8::is_ascii_hexdigit) {
-        return Err(RejectReason::Hash(hash));
-    }
-    // The last character of an IP address or network is a digit (or a hexadecimal digit
-    // after a colon), but never the last one of a domain.
-    let numeric = text.last().is_some_and(u8::is_ascii_digit) || text.contains(&b':');
-    if numeric && !text.contains(&b'@') && is_ip(text) {
-        return Err(RejectReason::IpAddress);
-    }
-    Ok(())
-}
-
 /// Returns whether a field looks like an address or a domain, not like another word.
 pub(crate) fn looks_like_entry(field: &[u8]) -> bool {
     if field.contains(&b'@') {
@@ -245,28 +397,6 @@ pub(crate) fn looks_like_entry(field: &[u8]) -> bool {
         && !is_ip(field)
 }
 
-/// Returns whether a field only repeats a part of an address: the domain, or a local part
-/// that looks like a domain.
-pub(crate) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
-    let Some(at) = memchr::memrchr(b'@', address) else {
-        return false;
-    };
-    let (local, domain) = address.split_at(at);
-    let domain = domain.get(1..).unwrap_or_default();
-    looks_like_entry(field)
-        && (field.eq_ignore_ascii_case(local) || field.eq_ignore_ascii_case(domain))
-}
-
-/// Returns whether a field is an address, perhaps with a display name.
-pub(crate) fn is_address(field: &[u8]) -> bool {
-    field.contains(&b'@') && (looks_like_entry(field) || field.ends_with(b">"))
-}
-
-/// Returns whether an entry equals another, or is a part of it.
-pub(crate) fn is_same(entry: &[u8], other: &[u8]) -> bool {
-    entry.eq_ignore_ascii_case(other) || is_part_of(entry, other)
-}
-
 /// Returns whether `text` is an IP address or a network in CIDR form.
 pub(crate) fn is_ip(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else {
@@ -274,63 +404,6 @@ pub(crate) fn is_ip(text: &[u8]) -> bool {
     };
     let address = text.split_once('/').map_or(text, |(address, _)| address);
     address.parse::<IpAddr>().is_ok()
-}
-
-/// Returns whether `text` looks like a regular expression: `/.../i`, an anchor, a backslash
-/// outside quotes, `.*`, an alternative in parentheses.
-fn is_expression(text: &[u8]) -> bool {
-    if let [b'/', rest @ ..] = text
-        && let Some(end) = memchr::memrchr(b'/', rest)
-        && rest
-            .get(end + 1..)
-            .is_some_and(|flags| flags.iter().all(u8::is_ascii_alphabetic))
-    {
-        return true;
-    }
-    if text.first() == Some(&b'^') || text.last() == Some(&b'$') {
-        return true;
-    }
-    let has_group = memchr::memchr(b'(', text).is_some();
-    // Comments are not skipped: a parenthesis may be a group.
-    let mut nesting = Nesting::new().without_comments();
-    let mut before = b' ';
-    for &b in text {
-        if nesting.step(b) == Place::Outside {
-            match b {
-                b'\\' => return true,
-                b'*' if before == b'.' => return true,
-                // A comment is separate: `(er)` in `spam(er)@bad.example` is a group.
-                b'(' if !matches!(before, b' ' | b'\t' | b'>') => return true,
-                b'|' if has_group => return true,
-                _ => {}
-            }
-        }
-        before = b;
-    }
-    // `(a|b)@domain` begins with a group.
-    text.first() == Some(&b'(')
-}
-
-/// Returns whether a wildcard is where no entry can have one.
-fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
-    let text = match text {
-        [b'*', b'@', b'*', b'.', rest @ ..] | [b'*', b'@' | b'.', rest @ ..] => rest,
-        [rest @ .., b'@', b'*'] => rest,
-        _ => text,
-    };
-    let mut nesting = Nesting::new().without_comments();
-    let mut before = 0;
-    text.iter().any(|&b| {
-        let before = std::mem::replace(&mut before, b);
-        nesting.step(b) == Place::Outside
-            && match b {
-                b'*' => true,
-                b'?' | b'{' => wildcards == Wildcards::StarAndQuestionMark,
-                // After the `@`, it is the bracket of an address literal.
-                b'[' => wildcards == Wildcards::StarAndQuestionMark && before != b'@',
-                _ => false,
-            }
-    })
 }
 
 #[cfg(test)]

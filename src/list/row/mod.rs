@@ -1,14 +1,16 @@
 //! What the lines of a list give: entries, or the reason why there are none.
 
-pub(crate) mod charset;
-pub(crate) mod day;
 pub(crate) mod entry;
+pub(crate) mod pattern;
+pub(crate) mod refusal;
 pub(crate) mod reject_reason;
 
 use std::fmt;
 
-use day::Day;
+use refusal::Refusal;
 use reject_reason::RejectReason;
+
+use crate::base::day::Day;
 
 /// Maximum number of bytes of a rejected or skipped line that are passed on for a message.
 const SHOWN: usize = 120;
@@ -37,7 +39,7 @@ impl<'a> RawEntry<'a> {
 }
 
 /// What a line of a list says. One line may give several rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row<'a> {
     /// Somebody is listed.
     Entry(RawEntry<'a>),
@@ -45,7 +47,7 @@ pub enum Row<'a> {
     Skipped {
         /// Why.
         skip: Skip,
-        /// The text, or its beginning.
+        /// The text, or its beginning; for [`Skip::is_by_word`] the word that it is counted by.
         text: &'a [u8],
     },
     /// Perhaps somebody should be listed, but this text cannot say whom.
@@ -55,10 +57,10 @@ pub enum Row<'a> {
         /// The text, or its beginning.
         text: &'a [u8],
     },
-    /// The entries that follow were read from a faulty text.
-    Mended {
-        /// What was wrong with it.
-        mend: Mend,
+    /// Nothing of the list can be used: this text may change the meaning of others.
+    Refused {
+        /// Why.
+        refusal: Refusal,
         /// The text, or its beginning.
         text: &'a [u8],
     },
@@ -66,24 +68,18 @@ pub enum Row<'a> {
 
 impl<'a> Row<'a> {
     pub(crate) fn rejected(reason: RejectReason, text: &'a [u8]) -> Self {
-        Self::Rejected {
-            reason,
-            text: beginning(text),
-        }
+        let text = beginning(text);
+        Self::Rejected { reason, text }
     }
 
-    pub(crate) fn mended(mend: Mend, text: &'a [u8]) -> Self {
-        Self::Mended {
-            mend,
-            text: beginning(text),
-        }
+    pub(crate) fn refused(refusal: Refusal, text: &'a [u8]) -> Self {
+        let text = beginning(text);
+        Self::Refused { refusal, text }
     }
 
     pub(crate) fn skipped(skip: Skip, text: &'a [u8]) -> Self {
-        Self::Skipped {
-            skip,
-            text: beginning(text),
-        }
+        let text = beginning(text);
+        Self::Skipped { skip, text }
     }
 }
 
@@ -102,29 +98,28 @@ pub enum Skip {
     Comment,
     /// Text that continues the line before.
     Continuation,
-    /// It lets a sender pass: OK, allow, an exception, a negative score.
+    /// It lets a sender pass, as its format documents: `OK`, `!`, `@@`, a negative score.
     Allow,
-    /// Its action is not to refuse: DUNNO, HOLD, FILTER, quarantine.
-    OtherAction,
     /// It is about clients or recipients, not about senders.
     NotSender,
-    /// A mention under a heading or key that does not say it is listed: a contact, a reporter.
-    Mention,
-    /// Part of a list of known good names, such as the warninglists of MISP.
-    KnownGood,
-    /// A column heading, or a setting of the format.
-    Setting,
-    /// A directive that this reader does not know.
-    Directive,
-    /// A column or key of unknown meaning that holds `no` or a day; reported once for each.
-    UnknownColumn,
+    /// It is about something else: another directive, another action. Counted by this word.
+    Other,
+    /// A row of a table that its owner has declared as not listed. Counted by column and value, as
+    /// in `Action = Allow`.
+    Unlisted,
 }
 
 impl Skip {
-    /// Returns whether the user should see it: all but blank lines and comments.
+    /// Returns whether the user should see it: all but blank lines, comments and their like.
     #[must_use]
     pub fn is_notable(self) -> bool {
-        !matches!(self, Self::Blank | Self::Comment)
+        !matches!(self, Self::Blank | Self::Comment | Self::Continuation)
+    }
+
+    /// Returns whether such rows are counted by their text.
+    #[must_use]
+    pub fn is_by_word(self) -> bool {
+        matches!(self, Self::Other | Self::Unlisted)
     }
 }
 
@@ -133,38 +128,11 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::Blank => "blank",
             Self::Comment => "comment",
-            Self::Allow => "allows a sender; add it to the whitelist",
-            Self::OtherAction => "the action is not to reject",
-            Self::NotSender => "about clients, recipients or the null sender",
             Self::Continuation => "continues the line before",
-            Self::Mention => "only mentioned: its heading or key does not say that it is listed",
-            Self::KnownGood => "from a list of known good domains",
-            Self::Setting => "heading or setting",
-            Self::Directive => "a directive that does not list a sender",
-            Self::UnknownColumn => {
-                "a column or key of unknown meaning with dates or \"no\" in it; it takes nobody off the list"
-            }
-        })
-    }
-}
-
-/// A fault in a text whose meaning was clear nevertheless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Mend {
-    /// Not UTF-8.
-    Charset,
-    /// The full-width form of the `@`.
-    AtSign,
-    /// Quotation marks around the entry.
-    Quotes,
-}
-
-impl fmt::Display for Mend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Charset => "not UTF-8; listed byte by byte, and as Windows-1252",
-            Self::AtSign => "full-width @ read as @",
-            Self::Quotes => "quotation marks around the entry removed",
+            Self::Allow => "allows a sender; add it to the whitelist",
+            Self::NotSender => "about clients, recipients or the null sender",
+            Self::Other => "about something else",
+            Self::Unlisted => "not listed, as declared",
         })
     }
 }

@@ -10,6 +10,9 @@
 /// so a hundred of them fit in one line, with names and comments.
 pub const MAX_LINE: usize = 64 << 10;
 
+/// The byte order mark that editors put before UTF-8.
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// Returns the lines of `block` without their ends. A carriage return before the
 /// newline belongs to the end. A last line without a newline is a line too; an
 /// empty block has none.

@@ -62,6 +62,29 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
+/// The pieces of a text between commas, semicolons and line breaks; those in quotes and brackets do
+/// not count.
+pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        while !self.0.is_empty() {
+            let mut nesting = Nesting::new();
+            let is_end = |b: &u8| nesting.step(*b) && matches!(b, b',' | b';' | b'\n' | b'\r');
+            let end = self.0.iter().position(is_end).unwrap_or(self.0.len());
+            let (piece, rest) = self.0.split_at(end);
+            self.0 = rest.get(1..).unwrap_or_default();
+            let piece = piece.trim_ascii();
+            if !piece.is_empty() {
+                return Some(piece);
+            }
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Words;

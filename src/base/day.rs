@@ -1,0 +1,167 @@
+//! Days as lists write them: the day an entry was added, the day it ends.
+
+use std::fmt;
+
+use jiff::civil::{Date, Time};
+
+/// A day, counted from 1970-01-01; the last one is 2149-06-06.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Day(pub u16);
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
+
+impl Day {
+    /// Returns the day of a date; `None` before 1970 and after 2149-06-06.
+    #[must_use]
+    pub fn of(date: Date) -> Option<Self> {
+        u16::try_from(days(date)?).ok().map(Self)
+    }
+
+    /// Reads a day, with or without a time after it (ISO 8601). Time zones are ignored: a day is
+    /// exact enough.
+    #[must_use]
+    pub fn read(text: &[u8]) -> Option<Self> {
+        Self::of(iso(text.trim_ascii())?.0)
+    }
+
+    /// Reads the first day on which an entry is no longer listed: the next day if the text has a
+    /// time after midnight. Returns `Some(None)` for a day too far away to store (`9999-12-31`),
+    /// which never comes, and `None` if the text cannot be read.
+    #[must_use]
+    #[allow(
+        clippy::option_option,
+        reason = "an end that is unknown is not one that never comes"
+    )]
+    pub fn read_end(text: &[u8]) -> Option<Option<Self>> {
+        let (date, is_after_midnight) = iso(text.trim_ascii())?;
+        Self::end(date, is_after_midnight)
+    }
+
+    /// Returns the first day on which an entry is no longer listed that ends on a date, perhaps
+    /// after midnight; as [`read_end`](Self::read_end).
+    #[allow(clippy::option_option, reason = "as above")]
+    pub(crate) fn end(date: Date, is_after_midnight: bool) -> Option<Option<Self>> {
+        let days = days(date)?.checked_add(i32::from(is_after_midnight))?;
+        match u16::try_from(days) {
+            Ok(days) if days < u16::MAX => Some(Some(Self(days))),
+            _ if days > 0 => Some(None),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the days from 1970-01-01 to a date.
+fn days(date: Date) -> Option<i32> {
+    EPOCH.until(date).ok().map(|span| span.get_days())
+}
+
+/// Reads a date of ISO 8601, perhaps with a time: `2026-12-24`, `20261224`, `2026-12-24T18:00:00Z`,
+/// `2026-12-24 18:00:00.000+01:00`. Returns the date, and whether it has a time after midnight.
+pub(crate) fn iso(text: &[u8]) -> Option<(Date, bool)> {
+    let (date, rest) = match text {
+        [year @ .., b'-', _, _, b'-', _, _] if year.len() == 4 => (text, &[][..]),
+        [_, _, _, _, b'-', _, _, b'-', _, _, ..] => text.split_at(10),
+        _ => text.split_at_checked(8)?,
+    };
+    let date = match date {
+        [year @ .., b'-', m1, m2, b'-', d1, d2] => civil(year, [*m1, *m2], [*d1, *d2]),
+        [year @ .., m1, m2, d1, d2] => civil(year, [*m1, *m2], [*d1, *d2]),
+        _ => None,
+    }?;
+    match rest {
+        [] => Some((date, false)),
+        [b'T' | b't' | b' ', time @ ..] => Some((date, is_after_midnight(time)?)),
+        _ => None,
+    }
+}
+
+fn civil(year: &[u8], month: [u8; 2], day: [u8; 2]) -> Option<Date> {
+    let year = year.iter().try_fold(0_i16, |year, digit| {
+        Some(year * 10 + i16::from(digit_of(*digit)?))
+    })?;
+    Date::new(year, two(month)?, two(day)?).ok()
+}
+
+fn two([tens, ones]: [u8; 2]) -> Option<i8> {
+    Some(digit_of(tens)? * 10 + digit_of(ones)?)
+}
+
+fn digit_of(byte: u8) -> Option<i8> {
+    byte.is_ascii_digit().then(|| (byte - b'0').cast_signed())
+}
+
+/// Returns whether a time of day is after midnight; `None` if it is no time.
+fn is_after_midnight(time: &[u8]) -> Option<bool> {
+    let time = std::str::from_utf8(time).ok()?;
+    // The zone, which has no letter but `Z`.
+    let zone = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
+    let (time, zone) = time.split_at(zone);
+    let is_zone = match zone.as_bytes() {
+        [] | [b'Z' | b'z'] => true,
+        [b'+' | b'-', zone @ ..] => {
+            matches!(zone.len(), 2 | 4 | 5) && zone.iter().all(|b| b.is_ascii_digit() || *b == b':')
+        }
+        _ => false,
+    };
+    let time: Time = is_zone.then(|| time.trim_end().parse().ok())??;
+    Some(time != Time::midnight())
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let date = EPOCH
+            .checked_add(jiff::Span::new().days(i64::from(self.0)))
+            .unwrap_or(EPOCH);
+        date.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Day;
+
+    #[test]
+    fn days_are_written_in_one_way() {
+        for (text, day) in [
+            ("1970-01-01", Some(0)),
+            ("2026-03-01", Some(20513)),
+            (" 2026-03-01 10:00:00", Some(20513)),
+            ("2026-03-31T10:00:00Z", Some(20543)),
+            ("2149-06-06", Some(u16::MAX)),
+            ("2149-06-07", None),
+            ("2026-02-30", None),
+            ("1969-12-31", None),
+            ("2026-03-011", None),
+            ("2026-03-01, or so", None),
+            ("01.03.2026", None),
+            ("3/4/2026", None),
+            ("20260301", Some(20513)),
+            ("+026-03-01", None),
+            ("", None),
+        ] {
+            assert_eq!(Day::read(text.as_bytes()), day.map(Day), "{text}");
+        }
+        assert_eq!(Day(20513).to_string(), "2026-03-01");
+    }
+
+    #[test]
+    fn an_end_is_the_first_day_after_it() {
+        for (text, end) in [
+            ("2026-03-01", Some(Some(Day(20513)))),
+            ("2149-06-05", Some(Some(Day(u16::MAX - 1)))),
+            ("2149-06-06", Some(None)),
+            ("2026-03-01 00:00:00", Some(Some(Day(20513)))),
+            ("2026-03-01T00:00:00+01:00", Some(Some(Day(20513)))),
+            ("2026-03-01T18:00:00Z", Some(Some(Day(20514)))),
+            ("9999-12-31", Some(None)),
+            ("9999-12-31T23:59:59Z", Some(None)),
+            ("0001-01-01", None),
+            ("1969-12-31", None),
+            ("2026-02-30", None),
+            ("never", None),
+            ("", None),
+        ] {
+            assert_eq!(Day::read_end(text.as_bytes()), end, "{text}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Files of settings in TOML, checked completely before they are used: the configuration, and the
+//! `list.toml` of a list.
+//!
+//! `read` reads the text and collects all errors with line and column, `values` reads values,
+//! `percent` is a percentage, `problem` the errors. What the settings are called and what they mean
+//! is not known here.
+
+mod percent;
+mod problem;
+mod read;
+mod values;
+
+pub use percent::Percent;
+pub(crate) use problem::text_of;
+pub use problem::{Error, Problem};
+pub(crate) use read::{Reader, Section};
+pub(crate) use values::{
+    Fault, Value, boolean, choice, count, nearest, number, percent, percent_of_a_whole, text,
+    wrong_type,
+};

@@ -1,0 +1,117 @@
+//! The errors of a file of settings, and its text.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
+
+use thiserror::Error;
+
+use crate::base::access;
+
+/// Every setting of a file, by section; `""` is the top of the file.
+pub(crate) type Settings = &'static [(&'static str, &'static [&'static str])];
+
+/// Largest configuration file that is read: a wrong path must not fill the memory.
+const FILE_MAX_BYTES: u64 = 4 << 20;
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("{}: cannot read the configuration: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file has errors: all of them, in the order of the file.
+    #[error("{}", Faults(path, problems))]
+    Faulty {
+        /// The file.
+        path: PathBuf,
+        /// The errors.
+        problems: Vec<Problem>,
+    },
+}
+
+/// Writes each error on a line, in the format of compilers, which editors understand.
+struct Faults<'a>(&'a Path, &'a [Problem]);
+
+impl fmt::Display for Faults<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, problem) in self.1.iter().enumerate() {
+            let line_break = if number == 0 { "" } else { "\n" };
+            write!(f, "{line_break}{}:{problem}", self.0.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// One error in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl Problem {
+    /// Reports a text that is not UTF-8.
+    fn not_utf8(error: &FromUtf8Error) -> Self {
+        let bytes = error.as_bytes();
+        let good = error.utf8_error().valid_up_to();
+        let before = String::from_utf8_lossy(&bytes[..good]);
+        let byte = bytes.get(good).copied().unwrap_or_default();
+        let message = format!("not UTF-8: byte {byte:#04x}; save the file as UTF-8");
+        Self::at(&before, good, message)
+    }
+
+    /// Reports an error at a byte of a text.
+    pub(super) fn at(text: &str, at: usize, message: String) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            line: before.bytes().filter(|&b| b == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+        }
+    }
+}
+
+/// Reads a file of settings.
+///
+/// # Errors
+/// It cannot be read, is too large, or is not UTF-8.
+pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
+    let unreadable = |source| Error::Unreadable {
+        path: path.to_owned(),
+        source: access::explained(path, source),
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_MAX_BYTES {
+        return Err(unreadable(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            format!("larger than {FILE_MAX_BYTES} bytes; not a configuration file"),
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| Error::Faulty {
+        path: path.to_owned(),
+        problems: vec![Problem::not_utf8(&error)],
+    })
+}

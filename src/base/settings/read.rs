@@ -1,0 +1,393 @@
+//! Reads TOML tables setting by setting, and collects every error with its position.
+//!
+//! `serde` stops at the first error. An administrator who edits a configuration wants all of them
+//! at once, each with line and column. So this module walks the tree of the `toml` crate, which has
+//! positions. The caller asks for each setting by name. An invalid value is noted as an error and
+//! replaced by its default. A key that nobody asked for is unknown; the error suggests the most
+//! similar known name.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problem, Settings};
+use super::values::{Fault, nearest, text, wrong_type};
+
+/// The text being read, and the errors found so far.
+pub(crate) struct Reader<'t> {
+    text: &'t str,
+    /// Every setting, to tell where a misplaced one belongs.
+    settings: Settings,
+    problems: RefCell<Vec<Problem>>,
+    /// Lines with a syntax error: further errors in them would be guesses.
+    broken_lines: RefCell<BTreeSet<usize>>,
+}
+
+impl<'t> Reader<'t> {
+    pub(crate) fn new(text: &'t str, settings: Settings) -> Self {
+        Self {
+            text,
+            settings,
+            problems: RefCell::default(),
+            broken_lines: RefCell::default(),
+        }
+    }
+
+    /// Records an error at a byte of the text.
+    pub(crate) fn problem(&self, at: usize, message: impl Into<String>) {
+        let problem = self.place(at, message.into());
+        let mut problems = self.problems.borrow_mut();
+        if !self.broken_lines.borrow().contains(&problem.line) && !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+
+    fn place(&self, at: usize, message: String) -> Problem {
+        Problem::at(self.text, at, message)
+    }
+
+    /// Returns all errors, in the order of the file.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort();
+        problems
+    }
+
+    /// Parses the whole document. Records its syntax errors, the first of each line.
+    pub(crate) fn document(&self) -> Spanned<DeTable<'t>> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in errors {
+            let span = error.span().unwrap_or_default();
+            let mut message = error.message().trim().to_owned();
+            if message == "duplicate key"
+                && let Some(key) = self.text.get(span.clone())
+            {
+                message = format!("{message} {key}");
+            } else if let Some(hint) = self.text.get(span.start..).and_then(hint) {
+                message = format!("{message}; {hint}");
+            }
+            let problem = self.place(span.start, message);
+            if self.broken_lines.borrow_mut().insert(problem.line) {
+                self.problems.borrow_mut().push(problem);
+            }
+        }
+        table
+    }
+
+    /// Returns a table whose settings the caller then asks for by name.
+    pub(crate) fn section<'s>(
+        &'s self,
+        path: &'static str,
+        table: &'s DeTable<'t>,
+        span: Range<usize>,
+    ) -> Section<'s, 't> {
+        Section {
+            reader: self,
+            path,
+            table: Some(table),
+            span,
+            asked: RefCell::default(),
+        }
+    }
+
+    /// Returns the position of byte `offset` of a decoded string in the file: exact if the string
+    /// is written without escapes, else the start of the value.
+    fn inside(&self, value: &Spanned<DeValue<'_>>, offset: usize) -> usize {
+        let span = value.span();
+        let written = self.text.get(span.clone()).unwrap_or_default();
+        value
+            .get_ref()
+            .as_str()
+            .filter(|decoded| !decoded.is_empty())
+            .and_then(|decoded| written.find(decoded))
+            .map_or(span.start, |start| span.start + start + offset)
+    }
+}
+
+/// One table of the file, or a missing table, where every setting has its default.
+pub(crate) struct Section<'s, 't> {
+    reader: &'s Reader<'t>,
+    path: &'static str,
+    table: Option<&'s DeTable<'t>>,
+    span: Range<usize>,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl<'s, 't> Section<'s, 't> {
+    /// Returns the position where the table begins, for errors about the table as a whole.
+    pub(crate) fn start(&self) -> usize {
+        self.span.start
+    }
+
+    /// Returns line and column of a setting's value, or of the table if the setting is missing.
+    pub(crate) fn place(&self, name: &str) -> (usize, usize) {
+        let value = self.table.and_then(|table| table.get(name));
+        let at = value.map_or(self.span.start, |value| value.span().start);
+        let place = self.reader.place(at, String::new());
+        (place.line, place.column)
+    }
+
+    fn value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'t>>> {
+        self.asked.borrow_mut().push(name);
+        self.table?.get(name)
+    }
+
+    fn note(&self, value: &Spanned<DeValue<'_>>, name: &str, fault: &Fault) {
+        let at = match fault.offset {
+            Some(offset) => self.reader.inside(value, offset),
+            None => value.span().start,
+        };
+        self.reader
+            .problem(at, format!("{name}: {}", fault.message));
+    }
+
+    /// Returns a setting as read by `read`, or its default. Records an error, and then returns the
+    /// default.
+    pub(crate) fn get<T>(
+        &self,
+        name: &'static str,
+        default: T,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> T {
+        let Some(value) = self.value(name) else {
+            return default;
+        };
+        match read(value.get_ref()) {
+            Ok(read) => read,
+            Err(fault) => {
+                self.note(value, name, &fault);
+                default
+            }
+        }
+    }
+
+    /// Returns a setting without default. `None` if it is missing or invalid, which is recorded.
+    pub(crate) fn required<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> Option<T> {
+        if self.table.is_some_and(|table| table.contains_key(name)) {
+            self.get(name, None, |value| read(value).map(Some))
+        } else {
+            self.asked.borrow_mut().push(name);
+            self.reader.problem(
+                self.start(),
+                format!("[{}] missing required setting {name}", self.path),
+            );
+            None
+        }
+    }
+
+    /// Returns a list of strings, each read by `read`. Records and omits invalid ones. One string
+    /// is a list with one element: `listen = "inet:8891@127.0.0.1"`.
+    pub(crate) fn each<T>(
+        &self,
+        name: &'static str,
+        default: Vec<T>,
+        read: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Vec<T> {
+        let Some(value) = self.value(name) else {
+            return default;
+        };
+        let value_type = value.get_ref();
+        if value_type.as_array().is_none() && value_type.as_str().is_none() {
+            let wanted = "a string or a list of strings, such as [\"a\", \"b\"]";
+            self.note(value, name, &wrong_type(wanted, value_type));
+            return default;
+        }
+        self.items(name, |item| text(item).and_then(&read))
+    }
+
+    /// Returns a list of values, each read by `read`. Records and omits invalid ones. One value is a
+    /// list with one element.
+    pub(crate) fn items<T>(
+        &self,
+        name: &'static str,
+        read: impl Fn(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> Vec<T> {
+        let Some(value) = self.value(name) else {
+            return Vec::new();
+        };
+        let items: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![value],
+        };
+        let mut all = Vec::new();
+        for item in items {
+            match read(item.get_ref()) {
+                Ok(read) => all.push(read),
+                Err(fault) => self.note(item, name, &fault),
+            }
+        }
+        all
+    }
+
+    /// Like [`each`](Self::each), for a list that must not be empty; `what` names what it lacks
+    /// then.
+    pub(crate) fn some<T>(
+        &self,
+        name: &'static str,
+        what: &str,
+        default: Vec<T>,
+        read: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Vec<T> {
+        self.check_filled(name, what);
+        self.each(name, default, read)
+    }
+
+    /// Records that a list is empty, which lacks `what` then.
+    pub(crate) fn check_filled(&self, name: &str, what: &str) {
+        let value = self.table.and_then(|table| table.get(name));
+        if let Some(value) = value
+            && value.get_ref().as_array().is_some_and(|all| all.is_empty())
+        {
+            self.note(value, name, &format!("lacks {what}").into());
+        }
+    }
+
+    /// Returns the keys and values of a table whose keys can be any names. Records and omits invalid
+    /// ones; `wanted` says what the table should be.
+    pub(crate) fn map<T>(
+        &self,
+        name: &'static str,
+        wanted: &str,
+        read: impl Fn(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> Vec<(String, T)> {
+        let Some(value) = self.value(name) else {
+            return Vec::new();
+        };
+        let Some(table) = value.get_ref().as_table().filter(|table| !table.is_empty()) else {
+            self.note(value, name, &wrong_type(wanted, value.get_ref()));
+            return Vec::new();
+        };
+        let mut rows: Vec<_> = table.iter().collect();
+        // In the order of the file.
+        rows.sort_by_key(|(key, _)| key.span().start);
+        let mut all = Vec::new();
+        for (key, value) in rows {
+            let key = key.get_ref().as_ref();
+            match read(value.get_ref()) {
+                Ok(read) => all.push((key.to_owned(), read)),
+                Err(fault) => self.note(value, &format!("{name}: {}", key.escape_debug()), &fault),
+            }
+        }
+        all
+    }
+
+    /// Returns whether there is such a setting or table.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(name))
+    }
+
+    /// Records an error about a setting, or about the table if the setting is missing.
+    pub(crate) fn wrong(&self, name: &str, message: &str) {
+        let value = self.table.and_then(|table| table.get(name));
+        let at = value.map_or(self.span.start, |value| value.span().start);
+        self.reader.problem(at, format!("{name}: {message}"));
+    }
+
+    /// Returns the table under `name`; if it is missing, one where every setting has its default.
+    pub(crate) fn table(&self, name: &'static str) -> Self {
+        let none = Section {
+            reader: self.reader,
+            path: name,
+            table: None,
+            span: self.span.clone(),
+            asked: RefCell::default(),
+        };
+        let Some(value) = self.value(name) else {
+            return none;
+        };
+        let Some(table) = value.get_ref().as_table() else {
+            self.note(
+                value,
+                name,
+                &wrong_type(&format!("a table, written [{name}]"), value.get_ref()),
+            );
+            return none;
+        };
+        self.reader.section(name, table, value.span())
+    }
+
+    /// Returns the tables under `[[name]]`.
+    pub(crate) fn tables(&self, name: &'static str) -> Vec<Self> {
+        let Some(value) = self.value(name) else {
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        let wanted = format!("a list of tables, each written [[{name}]]");
+        match value.get_ref().as_array() {
+            None => self.note(value, name, &wrong_type(&wanted, value.get_ref())),
+            Some(items) => {
+                for item in items.iter() {
+                    match item.get_ref().as_table() {
+                        Some(table) => sections.push(self.reader.section(name, table, item.span())),
+                        None => self.note(item, name, &wrong_type(&wanted, item.get_ref())),
+                    }
+                }
+            }
+        }
+        sections
+    }
+
+    /// Records each key that nobody asked for, with the most similar known name.
+    pub(crate) fn finish(self) {
+        let Some(table) = self.table else { return };
+        let asked = self.asked.into_inner();
+        for key in table.keys() {
+            let written = key.get_ref().as_ref();
+            if asked.contains(&written) {
+                continue;
+            }
+            let place = if self.path.is_empty() {
+                String::new()
+            } else {
+                format!(" in [{}]", self.path)
+            };
+            let hint = match (
+                elsewhere(self.reader.settings, written),
+                nearest(written, &asked),
+            ) {
+                (Some(section), _) => format!("; it belongs {section}"),
+                (None, Some(name)) => format!("; did you mean {name}?"),
+                (None, None) => format!("; there are: {}", asked.join(", ")),
+            };
+            let written = written.escape_debug();
+            self.reader.problem(
+                key.span().start,
+                format!("unknown setting {written}{place}{hint}"),
+            );
+        }
+    }
+}
+
+/// Returns how to write a value that is no TOML, at the start of `text`, if it is a frequent mistake.
+fn hint(text: &str) -> Option<&'static str> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric());
+    let word = text.get(..end.unwrap_or(text.len()))?.to_ascii_lowercase();
+    let is_number =
+        word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit());
+    match word.as_str() {
+        "yes" | "no" | "on" | "off" | "true" | "false" => Some("write true or false"),
+        _ if is_number => {
+            Some("a number has no leading zero; write permission bits in quotes, such as \"0660\"")
+        }
+        _ => None,
+    }
+}
+
+/// Returns where a setting with this name belongs, if there is one.
+fn elsewhere(settings: Settings, written: &str) -> Option<String> {
+    let (section, _) = settings
+        .iter()
+        .find(|(_, names)| names.contains(&written))?;
+    Some(match *section {
+        "" => "at the top of the file, before the first [section]".to_owned(),
+        "list" | "file" => format!("in [[{section}]]"),
+        section => format!("in [{section}]"),
+    })
+}

@@ -1,0 +1,113 @@
+//! Values of settings: their types, allowed values, and error messages.
+
+use toml::de::DeValue;
+
+use super::percent::Percent;
+
+/// A value in TOML.
+pub(crate) use toml::de::DeValue as Value;
+
+/// Why a value is invalid, and at which byte of a string, if known.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) offset: Option<usize>,
+}
+
+impl<T: Into<String>> From<T> for Fault {
+    fn from(message: T) -> Self {
+        Self {
+            message: message.into(),
+            offset: None,
+        }
+    }
+}
+
+/// Returns the name most similar to `written`, if any is similar.
+pub(crate) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
+    let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
+    names
+        .iter()
+        .copied()
+        .map(|name| (likeness(name), name))
+        .filter(|&(score, _)| score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+pub(crate) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
+    format!(
+        "expected {wanted}, found {} {}",
+        article(found.type_str()),
+        found.type_str()
+    )
+    .into()
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    }
+}
+
+pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
+    value
+        .as_str()
+        .ok_or_else(|| wrong_type("a string in quotes", value))
+}
+
+pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
+    value
+        .as_bool()
+        .ok_or_else(|| wrong_type("true or false", value))
+}
+
+/// Reads a whole number within `range`.
+pub(crate) fn number(
+    value: &DeValue<'_>,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Fault> {
+    let written = value
+        .as_integer()
+        .ok_or_else(|| wrong_type("a whole number", value))?;
+    u64::from_str_radix(written.as_str(), written.radix())
+        .ok()
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("must be between {} and {}", range.start(), range.end()).into())
+}
+
+/// Reads `"50%"`.
+pub(crate) fn percent(value: &DeValue<'_>) -> Result<Percent, Fault> {
+    let written = value
+        .as_str()
+        .ok_or_else(|| wrong_type("a percentage such as \"50%\"", value))?;
+    written.parse().map_err(Fault::from)
+}
+
+/// Reads `"50%"`, at most `"100%"`.
+pub(crate) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Fault> {
+    percent(value)?.of_a_whole().map_err(Fault::from)
+}
+
+/// Reads one of a few words. The error for a misspelt one suggests the most similar word.
+pub(crate) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
+    if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
+        return Ok(chosen);
+    }
+    let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
+    let hint = nearest(written, &names)
+        .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
+    Err(format!(
+        "\"{}\" is not one of {}{hint}",
+        written.escape_debug(),
+        names.join(", ")
+    )
+    .into())
+}
+
+/// Returns a number that was checked to be small.
+pub(crate) fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

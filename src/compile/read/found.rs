@@ -1,0 +1,456 @@
+//! Which files are read: those that are named, and those of folders, as their `list.toml` says.
+//!
+//! A folder stands for the files in it, except hidden files, filter files, licences and the like.
+//! Files in subfolders are not read, nor are files that by their names are whitelists or backups,
+//! which must never become blocklists. The shell may have expanded `lists/*`, so files that are
+//! named are chosen in the same way; only those given by `--input` are read whatever their names.
+//! Every list that was left out is reported. A `list.toml` counts for its folder alone: a file that
+//! is named is read as the options say.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file_name::{BACKUP, is_backup, is_hidden, is_no_list, is_not_meant};
+use super::input::{Input, text};
+use crate::compile::Error;
+use crate::list::{self, BuildSettings, Declared, LIST_TOML, ListToml};
+
+/// What is to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Files and folders, which the shell may have chosen by a pattern.
+    pub(crate) paths: &'a [PathBuf],
+    /// Files and folders that are read whatever their names.
+    pub(crate) meant: &'a [PathBuf],
+    /// What options declare about all files.
+    pub(crate) declared: &'a Declared,
+    /// What a feed has fetched, in place of the files of its folder.
+    pub(crate) fetched: Option<&'a Path>,
+}
+
+/// Returns the lists that `paths` stand for, each once, in the order of their numbers. They are
+/// read whatever their names.
+///
+/// # Errors
+/// When a path does not exist, a folder cannot be read, or its `list.toml` has faults.
+pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
+    Ok(find_or_typed(paths, &[], &Declared::default())?.lists)
+}
+
+/// Returns what the folders among `paths` say about the build, in their `list.toml`.
+///
+/// # Errors
+/// When it has faults, or two folders say different things.
+pub fn build_settings<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<BuildSettings, Error> {
+    let mut found: Option<(&Path, BuildSettings)> = None;
+    for path in paths.into_iter().filter(|path| path.is_dir()) {
+        let settings = ListToml::of_folder(path)?.unwrap_or_default().build;
+        match &found {
+            Some((other, others)) if *others != settings => {
+                return Err(Error::Plan(format!(
+                    "{} and {}: [build] in their {LIST_TOML} is different, so they cannot become one filter",
+                    text(other),
+                    text(path)
+                )));
+            }
+            _ => found = Some((path, settings)),
+        }
+    }
+    Ok(found.map(|(_, settings)| settings).unwrap_or_default())
+}
+
+/// Returns the lists of a folder, or one file of it, as they are read when the folder is built, with
+/// the files that are not read, and what `[[file]]` says nothing about.
+///
+/// # Errors
+/// As [`inputs`].
+pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, Error> {
+    let wanted = Wanted {
+        paths: &[path.to_owned()],
+        meant: &[],
+        declared,
+        fetched: None,
+    };
+    if fs::metadata(path)
+        .map_err(Error::io(path, "read"))?
+        .is_dir()
+    {
+        return wanted.find();
+    }
+    let list_toml = ListToml::of_folder(folder_of(path))?.unwrap_or_default();
+    let mut found = Found::default();
+    found.file(path, true, |names| {
+        let lower = list_toml.declared(names)?;
+        Some(Arc::new(declared.clone().or(&lower)))
+    })?;
+    if found.lists.is_empty() {
+        found
+            .passed_over
+            .push(not_read(path, "list.toml says to ignore it"));
+    }
+    Ok(found)
+}
+
+/// Returns the folder of a file.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().unwrap_or(path);
+    match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    }
+}
+
+/// Like [`inputs`], with `entries` typed on the command line. A path without a file that is written
+/// like an address (it has an `@` and no `/`) is such an entry, too.
+pub(crate) fn find_or_typed(
+    arguments: &[PathBuf],
+    entries: &[String],
+    declared: &Declared,
+) -> Result<Found, Error> {
+    let is_typed = |argument: &Path| {
+        let text = argument.as_os_str().as_encoded_bytes();
+        text.contains(&b'@')
+            && !text.contains(&b'/')
+            && fs::symlink_metadata(argument)
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let (typed, paths): (Vec<_>, Vec<_>) = arguments
+        .iter()
+        .cloned()
+        .partition(|argument| is_typed(argument));
+    // Options name single files; no shell pattern has chosen them.
+    let wanted = Wanted {
+        paths: &[],
+        meant: &paths,
+        declared,
+        fetched: None,
+    };
+    let mut found = wanted.find()?;
+    if !typed.is_empty() || !entries.is_empty() {
+        let typed = typed
+            .iter()
+            .map(|entry| entry.as_os_str().as_encoded_bytes());
+        let entries = typed.chain(entries.iter().map(String::as_bytes));
+        found.lists.push(Input::typed(entries));
+    }
+    Ok(found)
+}
+
+/// The lists that paths stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The lists, each once, in the order of their numbers.
+    pub(crate) lists: Vec<Input>,
+    /// The files that might be meant as lists, with the reason why they are not read.
+    pub(crate) passed_over: Vec<String>,
+    /// The first of these whose omission may be a mistake if nothing else is read; a backup left in
+    /// a folder is none.
+    pub(crate) perhaps_meant: Option<String>,
+}
+
+impl Wanted<'_> {
+    /// Finds the lists, and what was left out.
+    ///
+    /// # Errors
+    /// As [`inputs`].
+    pub(crate) fn find(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
+        let declared = Arc::new(self.declared.clone());
+        let all = self.meant.iter().map(|path| (path, true));
+        for (path, is_meant) in all.chain(self.paths.iter().map(|path| (path, false))) {
+            if path.as_os_str() == "-" {
+                found.lists.push(Input::file(path, &declared));
+            } else if fs::metadata(path)
+                .map_err(Error::io(path, "read"))?
+                .is_dir()
+            {
+                self.folder(path, &mut found)?;
+            } else if path.file_name() == Some(OsStr::new(LIST_TOML)) && !is_meant {
+                // What it says would be ignored.
+                let path = text(path);
+                return Err(Error::Plan(format!(
+                    "{path}: no list; name its folder, which it describes"
+                )));
+            } else {
+                found.file(path, is_meant, |_| Some(Arc::clone(&declared)))?;
+            }
+        }
+        found.lists.sort_by_cached_key(|input| text(&input.label()));
+        found
+            .lists
+            .dedup_by(|input, before| input.is_same_file(before));
+        found.passed_over.sort();
+        found.passed_over.dedup();
+        Ok(found)
+    }
+
+    /// Adds the files of a folder, or what its feed has fetched.
+    fn folder(&self, path: &Path, found: &mut Found) -> Result<(), Error> {
+        let list_toml = ListToml::of_folder(path)?.unwrap_or_default();
+        let declared = |names: &[&str]| {
+            let lower = list_toml.declared(names)?;
+            Some(Arc::new(self.declared.clone().or(&lower)))
+        };
+        let fetched = self.fetched.filter(|_| list_toml.feed.is_some());
+        match fetched {
+            Some(file) if file.is_file() => found.file(file, true, declared),
+            Some(folder) if has_file(folder) => {
+                found
+                    .passed_over
+                    .push(not_read(path, "its feed takes its place"));
+                found.folder(folder, declared)
+            }
+            _ => {
+                found.folder(path, declared)?;
+                if list_toml.feed.is_some() && found.lists.is_empty() {
+                    found.perhaps_meant = Some(not_read(path, "its feed has not been fetched yet"));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Returns whether a folder is a feed that has fetched something.
+///
+/// # Errors
+/// When its `list.toml` has faults.
+pub fn is_fetched(folder: &Path, fetched: Option<&Path>) -> Result<bool, Error> {
+    let is_there = fetched.is_some_and(|path| path.is_file() || has_file(path));
+    Ok(is_there && ListToml::of_folder(folder)?.is_some_and(|list| list.feed.is_some()))
+}
+
+/// Returns whether a folder has a file that is not hidden.
+fn has_file(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.path().is_file() && !is_hidden(&entry.path()))
+}
+
+impl Found {
+    /// Adds the files of a folder.
+    fn folder(
+        &mut self,
+        path: &Path,
+        declared: impl Fn(&[&str]) -> Option<Arc<Declared>>,
+    ) -> Result<(), Error> {
+        for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
+            let file = entry.map_err(Error::io(path, "read"))?.path();
+            if is_hidden(&file) || is_no_list(&file).is_some() {
+                continue;
+            }
+            // A file that has vanished, or a broken link, must not be ignored.
+            let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
+            if meta.is_dir() {
+                self.pass_over(
+                    &file,
+                    "a folder in a folder; give it as an input too if you want its lists",
+                );
+            } else if meta.is_file() {
+                if is_backup(&file) {
+                    self.passed_over.push(not_read(&file, BACKUP));
+                } else {
+                    self.file(&file, false, &declared)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a file, unless its name says that it is not meant; of an archive, its files. `declared`
+    /// returns what is declared about a file with these names; nothing, if it is ignored.
+    fn file(
+        &mut self,
+        path: &Path,
+        is_meant: bool,
+        declared: impl Fn(&[&str]) -> Option<Arc<Declared>>,
+    ) -> Result<(), Error> {
+        let why_not = |file: &Path| is_no_list(file).or_else(|| is_not_meant(file));
+        if let Some(why) = why_not(path).filter(|_| !is_meant) {
+            self.pass_over(path, why);
+            return Ok(());
+        }
+        let name = base_name(path);
+        let Some(whole) = declared(&[&name]) else {
+            return Ok(());
+        };
+        let Some(members) = list::members(path).map_err(Error::io(path, "read"))? else {
+            self.lists.push(Input::file(path, &whole));
+            return Ok(());
+        };
+        let before = self.lists.len();
+        for member in members {
+            let mut input = Input::member(path, member);
+            let label = input.label().into_owned();
+            match (why_not(&label), declared(&[&base_name(&label), &name])) {
+                _ if is_hidden(&label) => {}
+                (_, None) => {}
+                (Some(why), _) => self.pass_over(&label, why),
+                (None, Some(declared)) => {
+                    input.declared = declared;
+                    self.lists.push(input);
+                }
+            }
+        }
+        if self.lists.len() == before {
+            let why = io::Error::other("no list in this archive");
+            return Err(Error::io(path, "read")(why));
+        }
+        Ok(())
+    }
+
+    fn pass_over(&mut self, file: &Path, why: &str) {
+        let line = not_read(file, why);
+        self.perhaps_meant.get_or_insert_with(|| line.clone());
+        self.passed_over.push(line);
+    }
+}
+
+fn not_read(file: &Path, why: &str) -> String {
+    format!("{}: {why}", text(file))
+}
+
+/// Returns the name of a file without its folder.
+fn base_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::name_of;
+    use super::*;
+    use crate::list::Format;
+
+    fn find_all(paths: &[PathBuf], meant: &[PathBuf]) -> Result<Found, Error> {
+        let wanted = Wanted {
+            paths,
+            meant,
+            declared: &Declared::default(),
+            fetched: None,
+        };
+        wanted.find()
+    }
+
+    #[test]
+    fn what_is_named_by_input_is_read_whatever_it_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("whitelist.txt");
+        fs::write(&path, "x@y.example\n").unwrap();
+        let paths = [path];
+        let found = find_all(&paths, &[]).unwrap();
+        assert_eq!((found.lists.len(), found.passed_over.len()), (0, 1));
+        let found = find_all(&[], &paths).unwrap();
+        assert_eq!((found.lists.len(), found.passed_over.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_a_feed_has_fetched_takes_the_place_of_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, fetched) = (dir.path().join("lists"), dir.path().join("feeds"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("shipped.txt"), "x@y.example\n").unwrap();
+        let names = || {
+            let wanted = Wanted {
+                paths: std::slice::from_ref(&folder),
+                meant: &[],
+                declared: &Declared::default(),
+                fetched: Some(&fetched),
+            };
+            let found = wanted.find().unwrap();
+            let lists = found.lists.iter().map(|input| name_of(&input.path));
+            (lists.collect::<Vec<_>>(), found.passed_over.len())
+        };
+        let feed = "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://x.example/\"\n";
+        for (list_toml, is_there, expected) in [
+            ("", true, (vec!["shipped".to_owned()], 0)),
+            (feed, false, (vec!["shipped".to_owned()], 0)),
+            (feed, true, (vec!["new".to_owned()], 1)),
+        ] {
+            fs::write(folder.join("list.toml"), list_toml).unwrap();
+            let _ = fs::remove_dir_all(&fetched);
+            if is_there {
+                fs::create_dir(&fetched).unwrap();
+                fs::write(fetched.join("new.txt"), "x@y.example\n").unwrap();
+            }
+            assert_eq!(names(), expected);
+            let is_fetched = is_fetched(&folder, Some(&fetched)).unwrap();
+            assert_eq!(is_fetched, is_there && list_toml == feed);
+        }
+        let named = find_all(&[folder.join("list.toml")], &[]).unwrap_err();
+        assert!(named.to_string().contains("name its folder"), "{named}");
+    }
+
+    #[test]
+    fn folders_that_are_built_in_different_ways_are_not_joined() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = ["a", "b"].map(|name| dir.path().join(name));
+        for folder in &folders {
+            fs::create_dir(folder).unwrap();
+        }
+        let protect = "[build]\nprotect = [\"our.example\"]\n";
+        fs::write(folders[0].join("list.toml"), protect).unwrap();
+        assert!(build_settings(&folders).is_err());
+        fs::write(folders[1].join("list.toml"), protect).unwrap();
+        assert_eq!(build_settings(&folders).unwrap().protect, ["our.example"]);
+    }
+
+    #[test]
+    fn folders_are_opened_and_order_does_not_matter() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "b.txt",
+            "a.txt",
+            ".hidden",
+            "a.txt~",
+            "old.blf",
+            "README.md",
+            "Whitelist.txt",
+            "ignored.csv",
+        ] {
+            fs::write(dir.path().join(name), "x@y.example\n").unwrap();
+        }
+        let list_toml = "[[file]]\nmatch = \"ignored.*\"\nignore = true\n[[file]]\nmatch = \"b.*\"\nformat = \"hosts\"\n";
+        fs::write(dir.path().join("list.toml"), list_toml).unwrap();
+        fs::create_dir(dir.path().join("below")).unwrap();
+        let found = find_all(&[dir.path().to_path_buf()], &[]).unwrap();
+        let whole = found.lists;
+        let passed_over: Vec<_> = found
+            .passed_over
+            .iter()
+            .map(|file| file.rsplit_once('/').unwrap().1)
+            .collect();
+        assert_eq!(
+            passed_over,
+            [
+                "Whitelist.txt: the name of a whitelist; use --input if it is a blocklist",
+                "a.txt~: the name of a backup or unfinished file; use --input if it is a list",
+                "below: a folder in a folder; give it as an input too if you want its lists",
+            ]
+        );
+        assert_eq!(
+            whole
+                .iter()
+                .map(|input| name_of(&input.path))
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
+        let typed = inputs(&[
+            dir.path().join("b.txt"),
+            dir.path().join("a.txt"),
+            dir.path().join("b.txt"),
+        ])
+        .unwrap();
+        let formats: Vec<_> = whole.iter().map(|input| input.declared.format).collect();
+        assert_eq!(formats, [None, Some(Format::Hosts)]);
+        assert!(whole.iter().zip(&typed).all(|(a, b)| a.is_same_file(b)));
+        assert!(inputs(&[dir.path().join("none")]).is_err());
+        std::os::unix::fs::symlink("nowhere", dir.path().join("c.txt")).unwrap();
+        let error = inputs(&[dir.path().to_path_buf()]).unwrap_err();
+        assert!(error.to_string().contains("c.txt: cannot read"), "{error}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Which format a list has, by marks of syntax alone.
+//!
+//! A mark is what only the lines of one format have ([`FORMATS`]). Without one, a list is plain.
+//! With those of several, the candidates read the beginning of the list: those that reject a line
+//! give way to one that rejects none. If the others read it equally, the first in the registry
+//! counts; if not, the list is refused. The name of the file means nothing.
+
+use super::format::Format;
+use super::formats::out::Out;
+use super::formats::plain::split_comment;
+use super::formats::read_lines;
+use super::registry::{FORMATS, Registered, marked};
+use super::row::Row;
+use super::row::entry::{characters, looks_like_entry};
+use super::row::refusal::Refusal;
+use super::text::lines::{BOM, lines};
+use super::text::words::Nesting;
+
+/// The format of a list, and the mark that decided it; no mark for a plain list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detected {
+    /// The format.
+    pub format: Format,
+    /// What decided it.
+    pub mark: Option<&'static str>,
+}
+
+impl Detected {
+    fn by(format: Format, mark: &'static str) -> Self {
+        Self {
+            format,
+            mark: Some(mark),
+        }
+    }
+}
+
+/// Detects the format of a list that begins with `head`; `is_whole` tells whether that is all.
+///
+/// # Errors
+/// When the text is not a list, or has the marks of several formats.
+pub fn detect(head: &[u8], is_whole: bool) -> Result<Detected, Refusal> {
+    let head = head.strip_prefix(BOM).unwrap_or(head);
+    if let Some((what, remedy)) = no_list(head) {
+        return Err(Refusal::NotAList { what, remedy });
+    }
+    if let Some(format) = json(head) {
+        return Ok(Detected::by(format, "JSON"));
+    }
+    let whole = match memchr::memrchr(b'\n', head) {
+        Some(newline) if !is_whole => head.get(..newline + 1).unwrap_or(head),
+        _ => head,
+    };
+    let candidates = candidates(whole);
+    match (candidates.as_slice(), separator(whole)) {
+        ([], None) => Ok(Detected {
+            format: Format::Plain,
+            mark: None,
+        }),
+        ([], Some(mark)) => Ok(Detected::by(Format::Csv, mark)),
+        ([first, ..], Some(_)) => Err(Refusal::Ambiguous(first.name, Format::Csv.name())),
+        ([first, ..], None) => one_of(first, &candidates, whole),
+    }
+}
+
+/// Returns whether the beginning of a list, perhaps cut in a line, has nothing but comments, so that
+/// more of it is wanted to tell its format.
+#[must_use]
+pub fn says_nothing(head: &[u8]) -> bool {
+    significant(head).all(|line| line.starts_with(b"!") || line.starts_with(b"//"))
+}
+
+/// Returns the lines without their comments, trimmed, except for those that are nothing else.
+fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lines(head)
+        .map(|line| line.strip_prefix(BOM).unwrap_or(line).trim_ascii())
+        .map(|line| split_comment(line, false).0)
+        .filter(|line| !line.is_empty())
+}
+
+/// Returns the formats whose marks are on some line.
+fn candidates(head: &[u8]) -> Vec<&'static Registered> {
+    let mut found = Vec::new();
+    // A line without any special character has no mark.
+    for line in significant(head).filter(|line| characters(line).special) {
+        for row in FORMATS {
+            let has_mark = |row: &Registered| {
+                row.mark
+                    .as_ref()
+                    .is_some_and(|mark| mark.decides && (mark.is_on)(line))
+            };
+            if !found.contains(&row.format) && has_mark(row) {
+                found.push(row.format);
+            }
+        }
+    }
+    FORMATS
+        .iter()
+        .filter(|row| found.contains(&row.format))
+        .collect()
+}
+
+/// Returns the candidate that reads a list.
+fn one_of(
+    first: &Registered,
+    candidates: &[&'static Registered],
+    head: &[u8],
+) -> Result<Detected, Refusal> {
+    let mark = |row: &Registered| row.mark.as_ref().map(|mark| mark.shown);
+    if candidates.len() == 1 {
+        return Ok(Detected {
+            format: first.format,
+            mark: mark(first),
+        });
+    }
+    let read: Vec<_> = candidates
+        .iter()
+        .map(|row| (*row, result(row, head)))
+        .collect();
+    let is_clean = read.iter().any(|(_, (_, rejected))| *rejected == 0);
+    let mut left = read
+        .iter()
+        .filter(|(_, (_, rejected))| !is_clean || *rejected == 0);
+    let Some((first, (entries, _))) = left.next() else {
+        return Ok(Detected {
+            format: first.format,
+            mark: mark(first),
+        });
+    };
+    match left.find(|(_, (others, _))| others != entries) {
+        Some((other, _)) => Err(Refusal::Ambiguous(first.name, other.name)),
+        None => Ok(Detected {
+            format: first.format,
+            mark: mark(first),
+        }),
+    }
+}
+
+/// Returns what a format lists, with the lines, and how many lines it rejects.
+fn result(row: &Registered, head: &[u8]) -> (Vec<(u64, Vec<u8>)>, usize) {
+    let (mut entries, mut rejected, mut lines) = (Vec::new(), 0, 0);
+    let mut sink = |line, row: Row<'_>| match row {
+        Row::Entry(raw) => entries.push((line, raw.text.to_vec())),
+        Row::Skipped { .. } => {}
+        Row::Rejected { .. } | Row::Refused { .. } => rejected += 1,
+    };
+    if let Some(format) = row.lines {
+        let mut format = format(true);
+        read_lines(format.as_mut(), head, true, &mut lines, &mut sink);
+        format.finish(&mut Out::new(lines, b"", &mut sink));
+    }
+    (entries, rejected)
+}
+
+/// Returns the mark of a table with separators: its first two lines are divided in cells of which
+/// some cannot be entries, or the first is one quoted entry.
+fn separator(head: &[u8]) -> Option<&'static str> {
+    let mut lines = significant(head);
+    let first = lines.next()?;
+    let second = lines.next().unwrap_or(first);
+    if marked(first).is_some() {
+        return None;
+    }
+    if let [b'"', inner @ .., b'"'] = first
+        && !inner.contains(&b'"')
+        && looks_like_entry(inner)
+    {
+        return Some("a quoted entry");
+    }
+    [(b',', "commas"), (b';', "semicolons"), (b'\t', "tabs")]
+        .into_iter()
+        .find(|(sign, _)| first.contains(sign) && second.contains(sign) && is_divided(first))
+        .map(|(_, mark)| mark)
+}
+
+/// Returns whether separators divide a line in cells of which some cannot be entries.
+fn is_divided(line: &[u8]) -> bool {
+    let mut nesting = Nesting::new();
+    let cells = line
+        .split(|&b| nesting.step(b) && matches!(b, b',' | b';' | b'\t'))
+        .map(<[u8]>::trim_ascii);
+    let is_entry: Vec<bool> = cells
+        .filter(|cell| !cell.is_empty())
+        .map(looks_like_entry)
+        .collect();
+    is_entry.len() > 1 && is_entry.contains(&false)
+}
+
+/// Returns the format of JSON, by its first characters.
+fn json(head: &[u8]) -> Option<Format> {
+    let text = head.trim_ascii_start();
+    let after = text.get(1..).unwrap_or_default().trim_ascii_start();
+    match (text.first()?, after.first()) {
+        (b'{', Some(b'"' | b'}')) => {}
+        (b'[', Some(b'"' | b'{' | b'[' | b']')) if !after.starts_with(b"[[") => {
+            return Some(Format::Json);
+        }
+        _ => return None,
+    }
+    let mut lines = lines(text)
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty());
+    let is_object = lines.next().is_some_and(|line| line.ends_with(b"}"));
+    let is_next_one = match lines.next() {
+        Some(line) => line.starts_with(b"{"),
+        None => false,
+    };
+    Some(match is_object && is_next_one {
+        true => Format::JsonLines,
+        false => Format::Json,
+    })
+}
+
+/// Returns what a text is that is not a list, and what to do.
+fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    if is_web_page(head) {
+        Some((
+            "a web page or XML",
+            "was the download refused? Convert XML to plain text or CSV",
+        ))
+    } else if is_mail(head) {
+        Some(("a mail", "list its senders, one a line"))
+    } else if is_diff(head) {
+        Some(("the output of diff", "give the list itself"))
+    } else {
+        None
+    }
+}
+
+fn is_web_page(head: &[u8]) -> bool {
+    let text = head.trim_ascii_start();
+    [
+        &b"<!doctype"[..],
+        b"<html",
+        b"<head",
+        b"<body",
+        b"<?xml",
+        b"<!--",
+    ]
+    .iter()
+    .any(|start| {
+        text.get(..start.len())
+            .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+    })
+}
+
+/// Names of headers that a mail has among its first lines.
+const HEADERS: &[&[u8]] = &[
+    b"ARC-Seal",
+    b"Authentication-Results",
+    b"Content-Type",
+    b"DKIM-Signature",
+    b"Date",
+    b"Delivered-To",
+    b"From",
+    b"MIME-Version",
+    b"Message-ID",
+    b"Received",
+    b"Reply-To",
+    b"Return-Path",
+    b"Subject",
+    b"To",
+];
+
+/// Returns whether a text is a mail as it was sent, or a folder of mails.
+fn is_mail(head: &[u8]) -> bool {
+    let mut first_lines = lines(head).filter(|line| !line.trim_ascii().is_empty());
+    let is_header = |line: &[u8]| {
+        let colon = memchr::memchr(b':', line).unwrap_or(0);
+        let (name, value) = line.split_at(colon);
+        HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+            && value.get(1).is_none_or(u8::is_ascii_whitespace)
+    };
+    let is_folder = head.starts_with(b"From ")
+        && lines(head)
+            .next()
+            .unwrap_or_default()
+            .iter()
+            .filter(|&&b| b == b':')
+            .count()
+            >= 2;
+    is_folder || first_lines.next().is_some_and(is_header) && first_lines.take(40).any(is_header)
+}
+
+/// Returns whether a text is the output of `diff`: it says what is added and removed, but not what
+/// the list has now.
+fn is_diff(head: &[u8]) -> bool {
+    let mut before: &[u8] = b"";
+    lines(head).take(500).any(|line| {
+        let before = std::mem::replace(&mut before, line);
+        line.starts_with(b"diff --git ")
+            || line.starts_with(b"@@ -")
+            || line.starts_with(b"+++ ") && before.starts_with(b"--- ")
+            || line.starts_with(b"--- ") && before.starts_with(b"*** ")
+            || matches!(line, [b'<' | b'>', b' ', ..]) && is_change(before)
+    })
+}
+
+/// Returns whether a line of `diff` says which lines have changed: `3c3`, `5a5,6`.
+fn is_change(line: &[u8]) -> bool {
+    let mut ranges = line.split(|b| matches!(b, b'a' | b'c' | b'd'));
+    let is_range = |range: &[u8]| {
+        range.first().is_some_and(u8::is_ascii_digit)
+            && range.iter().all(|b| b.is_ascii_digit() || *b == b',')
+    };
+    ranges.clone().count() == 2 && ranges.all(is_range)
+}

@@ -1,0 +1,106 @@
+//! Tables in which a line that begins with white space continues the line before: access(5),
+//! Exim's `lsearch`. Blank lines and comments may come between.
+
+use super::LineFormat;
+use super::out::Out;
+use crate::list::row::Skip;
+use crate::list::row::entry::looks_like_entry;
+use crate::list::row::reject_reason::RejectReason;
+use crate::list::text::lines::MAX_LINE;
+
+/// Reads a line with those that continue it.
+pub(crate) trait Logical: std::fmt::Debug + Send {
+    /// Reads a line with its continuations; their white space is one blank.
+    fn logical(&self, text: &[u8], out: &mut Out<'_>);
+}
+
+/// Collects the lines of such a table.
+#[derive(Debug)]
+pub(crate) struct Continued<L> {
+    table: L,
+    /// The line that the next one may continue.
+    text: Vec<u8>,
+    line: u64,
+}
+
+impl<L: Logical> Continued<L> {
+    pub(crate) fn new(table: L) -> Self {
+        Self {
+            table,
+            text: Vec::new(),
+            line: 0,
+        }
+    }
+}
+
+impl<L: Logical> LineFormat for Continued<L> {
+    fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
+        let text = line.trim_ascii();
+        if matches!(text, [] | [b'#', ..]) {
+            return out.nothing();
+        }
+        if line.first().is_some_and(u8::is_ascii_whitespace) {
+            if self.text.is_empty() {
+                return out.reject(RejectReason::Indented, text);
+            }
+            // Perhaps it is meant as a line of its own.
+            let mut words = text.split(u8::is_ascii_whitespace);
+            let is_entry = words.next().is_some_and(looks_like_entry);
+            let is_action = |word: &[u8]| word.iter().all(u8::is_ascii_uppercase);
+            if is_entry && words.find(|word| !word.is_empty()).is_none_or(is_action) {
+                return out.reject(RejectReason::Indented, text);
+            }
+            // What the line says is in its first words.
+            if self.text.len() + text.len() < MAX_LINE {
+                self.text.push(b' ');
+                self.text.extend_from_slice(text);
+            }
+            return out.skip(Skip::Continuation);
+        }
+        self.finish(out);
+        self.text.extend_from_slice(text);
+        self.line = out.line();
+    }
+
+    fn finish(&mut self, out: &mut Out<'_>) {
+        if !self.text.is_empty() {
+            self.table
+                .logical(&self.text, &mut out.at(self.line, &self.text));
+            self.text.clear();
+        }
+    }
+}
+
+/// Returns where the last line of a block begins that continues no other, if that is not its start:
+/// the next lines may continue it.
+pub(crate) fn cut(block: &[u8]) -> Option<usize> {
+    let mut end = block.len();
+    loop {
+        let newline = memchr::memrchr(b'\n', block.get(..end)?)?;
+        // A byte order mark is not part of the line.
+        let begins = |first: &u8| !first.is_ascii_whitespace() && !matches!(first, b'#' | 0xef);
+        if block.get(newline + 1).is_some_and(begins) {
+            return Some(newline + 1);
+        }
+        end = newline;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_table_is_cut_before_a_line_that_continues_no_other() {
+        for (block, end) in [
+            ("a OK\nb OK", Some(5)),
+            ("a OK\nb OK\n", Some(5)),
+            ("a OK\nb\n  OK\n# c\n\n OK\n", Some(5)),
+            ("a\n OK\n", None),
+            ("a OK", None),
+            ("", None),
+        ] {
+            assert_eq!(cut(block.as_bytes()), end, "{block:?}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `[build]` and `[feed]` of `list.toml`: how a filter is built, and what is downloaded.
+
+use std::str::FromStr;
+
+use super::max_rejects::MaxRejects;
+use crate::base::day::Day;
+use crate::base::settings::{
+    Fault, Percent, Section, Value, boolean, number, percent, percent_of_a_whole, text,
+};
+
+/// `[build]`: settings of the filter. What is `None` or empty was not given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BuildSettings {
+    /// The false-positive rate of the pages.
+    pub fpr: Option<f64>,
+    /// When entries end that have no day of their own.
+    pub expires: Option<Expires>,
+    /// Domains that must not be listed.
+    pub protect: Vec<String>,
+    /// Overly broad entries to accept.
+    pub allow: Vec<String>,
+    /// Accept all overly broad entries.
+    pub allow_world: Option<bool>,
+    /// Write a filter without entries.
+    pub allow_empty: Option<bool>,
+    /// By how much the list, and each source of it, may shrink.
+    pub max_shrink: Option<Percent>,
+    /// By how much each source may grow.
+    pub max_growth: Option<Percent>,
+    /// How many rows of a file may be rejected.
+    pub max_rejects: Option<MaxRejects>,
+    /// Whether exact records are kept.
+    pub records: Option<bool>,
+    /// Remove `+tag` at every domain.
+    pub plus: Option<bool>,
+    /// Also look up the sender inside SRS addresses.
+    pub srs: Option<bool>,
+    /// Compare local parts in the Unicode form NFKC.
+    pub nfkc: Option<bool>,
+    /// Apply the rules of mail providers.
+    pub providers: Option<bool>,
+}
+
+/// `[feed]`: a list that is downloaded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedSettings {
+    /// Its address: only https, because others could change it on its way.
+    pub url: String,
+    /// Whether and how it may be used: a note.
+    pub licence: String,
+    /// The recommended action of the list in the configuration.
+    pub action: Option<String>,
+    /// Largest download.
+    pub max_bytes: u64,
+    /// Longest time of a download.
+    pub timeout_s: u64,
+    /// For a feed of the newest entries alone: for how many days the file of each day is kept.
+    pub keep_days: u64,
+    /// For how long it may stay the same; 0 for ever.
+    pub max_age_days: u64,
+    /// By how much it may shrink from one download to the next.
+    pub max_shrink: Percent,
+    /// By how much it may grow.
+    pub max_growth: Percent,
+}
+
+/// When entries end that have no day of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expires {
+    /// On this day.
+    On(Day),
+    /// This many days after the build.
+    After(u16),
+}
+
+impl BuildSettings {
+    pub(super) fn read(section: Section<'_, '_>) -> Self {
+        let is = |name| section.get(name, None, |value| boolean(value).map(Some));
+        let texts = |name| section.each(name, Vec::new(), |text| Ok(text.to_owned()));
+        let settings = Self {
+            fpr: section.get("fpr", None, |value| {
+                let rate = value.as_float().and_then(|rate| rate.as_str().parse().ok());
+                let rate = rate.filter(|rate| *rate > 0.0 && *rate < 1.0);
+                rate.map(Some)
+                    .ok_or_else(|| "must be a rate such as 1e-4".into())
+            }),
+            expires: section.get("expires", None, |value| parsed(value).map(Some)),
+            protect: texts("protect"),
+            allow: texts("allow"),
+            allow_world: is("allow_world"),
+            allow_empty: is("allow_empty"),
+            max_shrink: section.get("max_shrink", None, |value| {
+                percent_of_a_whole(value).map(Some)
+            }),
+            max_growth: section.get("max_growth", None, |value| percent(value).map(Some)),
+            max_rejects: section.get("max_rejects", None, |value| match value.as_str() {
+                Some(_) => parsed(value).map(Some),
+                None => number(value, 0..=u64::MAX).map(|most| Some(MaxRejects::Lines(most))),
+            }),
+            records: is("records"),
+            plus: is("plus"),
+            srs: is("srs"),
+            nfkc: is("nfkc"),
+            providers: is("providers"),
+        };
+        section.finish();
+        settings
+    }
+}
+
+impl FeedSettings {
+    pub(super) fn read(section: Section<'_, '_>) -> Self {
+        let settings = Self {
+            url: section.required("url", url).unwrap_or_default(),
+            licence: section.get(
+                "licence",
+                String::new(),
+                |value| Ok(text(value)?.to_owned()),
+            ),
+            action: section.get("action", None, |value| Ok(Some(text(value)?.to_owned()))),
+            max_bytes: section.get("max_bytes", 64 << 20, |value| number(value, 1..=1 << 40)),
+            timeout_s: section.get("timeout_s", 300, |value| number(value, 1..=86_400)),
+            keep_days: section.get("keep_days", 0, |value| number(value, 1..=3650)),
+            max_age_days: section.get("max_age_days", 0, |value| number(value, 1..=3650)),
+            max_shrink: section.get("max_shrink", Percent(20), percent_of_a_whole),
+            max_growth: section.get("max_growth", Percent::ALL, percent),
+        };
+        section.finish();
+        settings
+    }
+}
+
+fn url(value: &Value<'_>) -> Result<String, Fault> {
+    let url = text(value)?;
+    let host = url.strip_prefix("https://").unwrap_or_default();
+    if host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
+        && url.bytes().all(|b| b.is_ascii_graphic())
+    {
+        Ok(url.to_owned())
+    } else {
+        Err("must begin with https://, because others could change the list on its way, and have no blanks".into())
+    }
+}
+
+fn parsed<T: FromStr<Err: ToString>>(value: &Value<'_>) -> Result<T, Fault> {
+    text(value)?
+        .parse()
+        .map_err(|error: T::Err| Fault::from(error.to_string()))
+}
+
+/// Most days after which an entry may end.
+const MAX_DAYS: u16 = 3650;
+
+impl Expires {
+    /// Returns the day, given the day of the build.
+    #[must_use]
+    pub fn from(self, today: Day) -> Day {
+        match self {
+            Self::On(day) => day,
+            Self::After(days) => Day(today.0.saturating_add(days)),
+        }
+    }
+}
+
+impl FromStr for Expires {
+    type Err = String;
+
+    /// Reads `2026-12-31` and `30d`.
+    fn from_str(written: &str) -> Result<Self, String> {
+        if let Some(days) = written.strip_suffix(['d', 'D']) {
+            let days = days
+                .parse()
+                .ok()
+                .filter(|days| (1..=MAX_DAYS).contains(days));
+            return days
+                .map(Self::After)
+                .ok_or_else(|| format!("must be 1d to {MAX_DAYS}d"));
+        }
+        let day = Day::read(written.as_bytes()).filter(|day| day.0 < u16::MAX);
+        day.map(Self::On)
+            .ok_or_else(|| "must be a date such as 2026-12-31, or days such as 30d".to_owned())
+    }
+}

@@ -1,0 +1,262 @@
+//! What the owner of a list declares about one file, from options and `list.toml`.
+
+use crate::list::format::Format;
+use crate::list::table::dates::DateFormat;
+use crate::list::table::text::Text;
+
+/// A column, with values of it.
+pub(crate) type Values = (String, Vec<String>);
+
+/// What the owner of a list declared for one file. What is empty was not declared.
+///
+/// A column is a heading, a number from 1, or a key path of JSON: which of them, the table decides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Declared {
+    /// The format.
+    pub format: Option<Format>,
+    /// What divides the columns.
+    pub separator: Option<Separator>,
+    /// The columns that name the sender.
+    pub entry: Vec<String>,
+    /// Columns, with the values that list a row.
+    pub when: Vec<Values>,
+    /// Columns, with the values that do not.
+    pub unless: Vec<Values>,
+    /// Columns of numbers, with the number from which on they list a row.
+    pub at_least: Vec<(String, f64)>,
+    /// Whether every row counts.
+    pub rows: Option<Rows>,
+    /// Whether a domain stands for its subdomains, too.
+    pub subdomains: Option<bool>,
+    /// The column with the day on which an entry ends.
+    pub expires_in: Option<String>,
+    /// The column with the day on which an entry was added.
+    pub added_in: Option<String>,
+    /// How dates are written, if not in ISO 8601.
+    pub date_format: Option<DateFormat>,
+    /// Texts that mean no date.
+    pub never: Vec<String>,
+    /// Whether the format is from `list.toml`, not from an option.
+    pub is_in_file: bool,
+}
+
+/// What divides the columns of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Separator(pub(super) u8);
+
+impl Separator {
+    /// Returns the character.
+    pub(crate) fn byte(self) -> u8 {
+        self.0
+    }
+}
+
+impl std::str::FromStr for Separator {
+    type Err = &'static str;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        match written {
+            "tab" | "\t" => Ok(Self(b'\t')),
+            "space" | " " => Ok(Self(b' ')),
+            "," | ";" | "|" | ":" => written.bytes().next().map(Self).ok_or(""),
+            _ => Err("must be one of , ; | : tab space"),
+        }
+    }
+}
+
+/// Which rows count, without a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Every row.
+    All,
+}
+
+impl std::str::FromStr for Rows {
+    type Err = &'static str;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        match written {
+            "all" => Ok(Self::All),
+            _ => Err("can only be \"all\": every row counts"),
+        }
+    }
+}
+
+impl Declared {
+    /// Adds what `self` leaves open from what was declared at a place of lower precedence.
+    #[must_use]
+    pub fn or(mut self, lower: &Self) -> Self {
+        // A format that is no table needs no columns: those below are about other files.
+        if self.format.is_some_and(|format| !format.is_table()) && !self.is_of_table() {
+            return Self {
+                subdomains: self.subdomains.or(lower.subdomains),
+                ..self
+            };
+        }
+        if self.format.is_none() {
+            (self.format, self.is_in_file) = (lower.format, lower.is_in_file);
+        }
+        let has_rule = self.has_condition();
+        if self.rows.is_none() {
+            // Conditions and `rows` exclude each other: the place of higher precedence counts.
+            fill(&mut self.when, &lower.when);
+            fill(&mut self.unless, &lower.unless);
+            fill(&mut self.at_least, &lower.at_least);
+            self.rows = lower.rows.filter(|_| !has_rule);
+        }
+        fill(&mut self.entry, &lower.entry);
+        fill(&mut self.never, &lower.never);
+        self.separator = self.separator.or(lower.separator);
+        self.subdomains = self.subdomains.or(lower.subdomains);
+        self.expires_in = self.expires_in.or_else(|| lower.expires_in.clone());
+        self.added_in = self.added_in.or_else(|| lower.added_in.clone());
+        self.date_format = self.date_format.or_else(|| lower.date_format.clone());
+        self
+    }
+
+    fn has_condition(&self) -> bool {
+        !(self.when.is_empty() && self.unless.is_empty() && self.at_least.is_empty())
+    }
+
+    /// Returns whether it says which rows count.
+    #[must_use]
+    pub fn has_rule(&self) -> bool {
+        self.rows.is_some() || self.has_condition()
+    }
+
+    /// Returns whether it says something that only a table has.
+    #[must_use]
+    pub fn is_of_table(&self) -> bool {
+        self.has_rule()
+            || self.separator.is_some()
+            || !self.entry.is_empty()
+            || self.expires_in.is_some()
+            || self.added_in.is_some()
+            || self.date_format.is_some()
+            || !self.never.is_empty()
+    }
+
+    /// Checks what can be checked without the file.
+    ///
+    /// # Errors
+    /// The name of a setting that contradicts another, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let wrong = |setting, why: String| Err((setting, why));
+        if self.rows.is_some() && self.has_condition() {
+            return wrong(
+                "rows",
+                "every row counts, so when, unless and at_least cannot be given, too".to_owned(),
+            );
+        }
+        for (column, values) in &self.when {
+            let same = |(other, _): &&Values| Text::new(other) == Text::new(column);
+            let not_listed = self
+                .unless
+                .iter()
+                .filter(same)
+                .flat_map(|(_, values)| values);
+            for value in not_listed {
+                if values
+                    .iter()
+                    .any(|other| Text::new(other) == Text::new(value))
+                {
+                    return wrong("unless", format!("{column} = \"{value}\" is in when, too"));
+                }
+            }
+        }
+        if let Some(format) = self.format.filter(|format| !format.is_table())
+            && self.is_of_table()
+        {
+            return wrong(
+                "format",
+                format!(
+                    "{format} has no columns; leave out what is said about columns, rows and dates"
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Takes the lower declaration if there is none.
+fn fill<T: Clone>(own: &mut Vec<T>, lower: &[T]) {
+    if own.is_empty() {
+        own.extend_from_slice(lower);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn when(column: &str, value: &str) -> Vec<Values> {
+        vec![(column.to_owned(), vec![value.to_owned()])]
+    }
+
+    #[test]
+    fn each_key_replaces_that_of_lower_precedence() {
+        let file = Declared {
+            format: Some(Format::Csv),
+            entry: vec!["Sender".to_owned()],
+            when: when("Action", "Block"),
+            never: vec!["never".to_owned()],
+            subdomains: Some(true),
+            is_in_file: true,
+            ..Declared::default()
+        };
+        let option = Declared {
+            when: when("Action", "Reject"),
+            unless: when("Action", "Allow"),
+            ..Declared::default()
+        };
+        let both = option.clone().or(&file);
+        assert_eq!(
+            both,
+            Declared {
+                when: option.when,
+                unless: option.unless,
+                ..file.clone()
+            }
+        );
+        // Conditions and "all" exclude each other.
+        let all = Declared {
+            rows: Some(Rows::All),
+            ..Declared::default()
+        };
+        let merged = all.clone().or(&file);
+        assert!(merged.when.is_empty() && merged.rows.is_some() && merged.check().is_ok());
+        let merged = file.clone().or(&all);
+        assert!(merged.rows.is_none() && merged.check().is_ok());
+        // A file that is no table, beside tables.
+        let plain = Declared {
+            format: Some(Format::Plain),
+            ..Declared::default()
+        }
+        .or(&file);
+        assert!(plain.check().is_ok() && !plain.is_of_table() && plain.subdomains == Some(true));
+    }
+
+    #[test]
+    fn contradictions_are_errors() {
+        let wrong = [
+            Declared {
+                rows: Some(Rows::All),
+                when: when("a", "b"),
+                ..Declared::default()
+            },
+            Declared {
+                when: when("Action", "x"),
+                unless: when("action", "X "),
+                ..Declared::default()
+            },
+            Declared {
+                format: Some(Format::Plain),
+                entry: vec!["a".to_owned()],
+                ..Declared::default()
+            },
+        ];
+        for declared in wrong {
+            assert!(declared.check().is_err(), "{declared:?}");
+        }
+    }
+}

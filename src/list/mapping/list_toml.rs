@@ -1,0 +1,629 @@
+//! `list.toml`: how the files of a list are read and built, said once by its owner.
+//!
+//! ```toml
+//! [read]                       # for all files
+//! [[file]]                     # for those whose name matches; the first that does counts
+//! match = "*.csv"
+//! entry = "Sender"
+//! when = { Action = ["Block"] }
+//! [build]                      # the filter
+//! protect = ["our.example"]
+//! [feed]                       # a list that is downloaded
+//! url = "https://lists.example/bad.txt"
+//! ```
+
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::build::{BuildSettings, FeedSettings};
+use super::declared::{Declared, Values};
+use crate::base::settings::{
+    Error, Fault, Reader, Section, Value, boolean, text, text_of, wrong_type,
+};
+use crate::list::format::Format;
+use crate::list::table::text::Text;
+
+/// The name of the file.
+pub const LIST_TOML: &str = "list.toml";
+
+/// The content of a `list.toml`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListToml {
+    read: Declared,
+    files: Vec<FileSection>,
+    /// `[build]`
+    pub build: BuildSettings,
+    /// `[feed]`
+    pub feed: Option<FeedSettings>,
+}
+
+/// `[[file]]`
+#[derive(Clone, Debug, PartialEq)]
+struct FileSection {
+    glob: String,
+    /// `None` if the file is ignored.
+    declared: Option<Declared>,
+}
+
+impl ListToml {
+    /// Reads the `list.toml` of a folder; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or it has faults: all of them, with their lines.
+    pub fn of_folder(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join(LIST_TOML);
+        match text_of(&path) {
+            Ok(text) => Self::parse(&text, &path).map(Some),
+            // Not a link to a file that is missing: that is an error.
+            Err(Error::Unreadable { source, .. })
+                if source.kind() == io::ErrorKind::NotFound
+                    && path
+                        .symlink_metadata()
+                        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the `list.toml` in the folder of a list; without one, nothing is declared.
+    ///
+    /// # Errors
+    /// As [`of_folder`](Self::of_folder).
+    pub fn beside(list: &Path) -> Result<Self, Error> {
+        let folder = list.parent().unwrap_or_else(|| Path::new(""));
+        Self::of_folder(folder).map(Option::unwrap_or_default)
+    }
+
+    /// Reads the text of a `list.toml`; `path` is for messages.
+    ///
+    /// # Errors
+    /// Its faults: all of them, with their lines.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let reader = Reader::new(text, &SETTINGS);
+        let list = Self::read(&reader);
+        let problems = reader.into_problems();
+        if problems.is_empty() {
+            return Ok(list);
+        }
+        Err(Error::Faulty {
+            path: path.to_owned(),
+            problems,
+        })
+    }
+
+    fn read(reader: &Reader<'_>) -> Self {
+        let document = reader.document();
+        let top = reader.section("", document.get_ref(), 0..0);
+        let read = {
+            let section = top.table("read");
+            let read = declared(&section);
+            check(&section, &read);
+            section.finish();
+            read
+        };
+        let sections = top.tables("file").into_iter();
+        let files = sections.map(|section| file(section, &read)).collect();
+        let list = Self {
+            files,
+            build: BuildSettings::read(top.table("build")),
+            feed: top
+                .has("feed")
+                .then(|| FeedSettings::read(top.table("feed"))),
+            read,
+        };
+        if list.feed.is_some() {
+            if list.read.format.is_none() {
+                top.wrong("feed", "needs format in [read]: a download is not guessed");
+            }
+            if !list.files.is_empty() {
+                top.wrong("file", "a feed has one file, which is read as [read] says");
+            }
+        }
+        top.finish();
+        list
+    }
+
+    /// Returns whether a `[[file]]` is about a file with this name.
+    #[must_use]
+    pub fn has_file(&self, name: &str) -> bool {
+        self.files.iter().any(|file| fits(name, &file.glob))
+    }
+
+    /// Returns what is declared for a file that has these names: its own, and that of the archive it
+    /// is in. `None` if it is to be ignored.
+    #[must_use]
+    pub fn declared(&self, names: &[&str]) -> Option<Declared> {
+        let matches = |file: &&FileSection| names.iter().any(|name| fits(name, &file.glob));
+        match self.files.iter().find(matches) {
+            None => Some(self.read.clone()),
+            Some(file) => file
+                .declared
+                .as_ref()
+                .map(|declared| declared.clone().or(&self.read)),
+        }
+    }
+}
+
+/// Every setting, by section.
+const SETTINGS: [(&str, &[&str]); 5] = [
+    ("", &[]),
+    (
+        "read",
+        &[
+            "format",
+            "separator",
+            "entry",
+            "when",
+            "unless",
+            "at_least",
+            "rows",
+            "subdomains",
+            "expires_in",
+            "added_in",
+            "date_format",
+            "never",
+        ],
+    ),
+    ("file", &["match", "ignore"]),
+    (
+        "build",
+        &[
+            "fpr",
+            "expires",
+            "protect",
+            "allow",
+            "allow_world",
+            "allow_empty",
+            "max_shrink",
+            "max_growth",
+            "max_rejects",
+            "records",
+            "plus",
+            "srs",
+            "nfkc",
+            "providers",
+        ],
+    ),
+    (
+        "feed",
+        &[
+            "url",
+            "licence",
+            "action",
+            "max_bytes",
+            "timeout_s",
+            "keep_days",
+            "max_age_days",
+        ],
+    ),
+];
+
+fn file(section: Section<'_, '_>, read: &Declared) -> FileSection {
+    let glob = section.required("match", |value| match text(value)? {
+        "" => Err("a name of a file, such as \"*.csv\"; * and ? stand for other characters".into()),
+        name if name.contains('/') => Err("the name of a file in this folder, without /".into()),
+        name => Ok(name.to_owned()),
+    });
+    let is_ignored = section.get("ignore", false, boolean);
+    let own = declared(&section);
+    if is_ignored && own != Declared::default() {
+        section.wrong(
+            "ignore",
+            "the file is not read, so nothing else can be said about it",
+        );
+    }
+    check(&section, &own.clone().or(read));
+    section.finish();
+    FileSection {
+        glob: glob.unwrap_or_default(),
+        declared: (!is_ignored).then_some(own),
+    }
+}
+
+/// Records what contradicts itself.
+fn check(section: &Section<'_, '_>, declared: &Declared) {
+    if let Err((setting, why)) = declared.check() {
+        section.wrong(setting, &why);
+    }
+}
+
+/// Reads the settings that `[read]` and `[[file]]` have in common.
+pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
+    section.check_filled("entry", "the column that names the sender");
+    let format = section.get("format", None, |value| parsed::<Format>(value).map(Some));
+    let column = |name| section.get(name, None, |value| column_of(value).map(Some));
+    let values = |name| -> Vec<Values> {
+        section.map(
+            name,
+            "a column and its values, such as { Action = [\"Block\"] }",
+            values,
+        )
+    };
+    Declared {
+        is_in_file: format.is_some(),
+        format,
+        separator: section.get("separator", None, |value| parsed(value).map(Some)),
+        entry: section.items("entry", column_of),
+        when: distinct(section, "when", values("when")),
+        unless: distinct(section, "unless", values("unless")),
+        at_least: distinct(
+            section,
+            "at_least",
+            section.map(
+                "at_least",
+                "a column and a number, such as { Score = 4 }",
+                float,
+            ),
+        ),
+        rows: section.get("rows", None, |value| parsed(value).map(Some)),
+        subdomains: section.get("subdomains", None, |value| boolean(value).map(Some)),
+        expires_in: column("expires_in"),
+        added_in: column("added_in"),
+        date_format: section.get("date_format", None, |value| parsed(value).map(Some)),
+        never: section.items("never", |value| Ok(text(value)?.to_owned())),
+    }
+}
+
+/// Records columns that are named twice: headings are compared without case.
+fn distinct<T>(
+    section: &Section<'_, '_>,
+    name: &'static str,
+    all: Vec<(String, T)>,
+) -> Vec<(String, T)> {
+    let mut rest = all.iter().map(|(column, _)| Text::new(column));
+    while let Some(column) = rest.next() {
+        if rest.clone().any(|other| other == column) {
+            section.wrong(
+                name,
+                "names a column twice; give all its values in one list",
+            );
+        }
+    }
+    all
+}
+
+fn parsed<T: FromStr<Err: ToString>>(value: &Value<'_>) -> Result<T, Fault> {
+    text(value)?
+        .parse()
+        .map_err(|error: T::Err| Fault::from(error.to_string()))
+}
+
+/// Reads a heading, a number from 1, or a key path.
+fn column_of(value: &Value<'_>) -> Result<String, Fault> {
+    let written = match (value.as_str(), value.as_integer()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(number)) => number.as_str().to_owned(),
+        (None, None) => return Err(wrong_type("a heading in quotes, or a number from 1", value)),
+    };
+    if written.trim().is_empty() || written.starts_with('-') {
+        return Err("a heading in quotes, or a number from 1".into());
+    }
+    Ok(written)
+}
+
+/// Reads the values of a column: texts, whole numbers, true and false.
+fn values(value: &Value<'_>) -> Result<Vec<String>, Fault> {
+    let one = |value: &Value<'_>| {
+        let written = value.as_str().map(str::to_owned);
+        let number = || value.as_integer().map(|number| number.as_str().to_owned());
+        let truth = || value.as_bool().map(|truth| truth.to_string());
+        written.or_else(number).or_else(truth)
+    };
+    let all: Option<Vec<String>> = match value.as_array() {
+        Some(items) => items.iter().map(|item| one(item.get_ref())).collect(),
+        None => one(value).map(|one| vec![one]),
+    };
+    all.filter(|all| !all.is_empty())
+        .ok_or_else(|| "needs a list of values, such as [\"Block\"]; a path of JSON needs quotes: \"meta.status\"".into())
+}
+
+/// Reads a number, whole or not.
+fn float(value: &Value<'_>) -> Result<f64, Fault> {
+    let written = value.as_integer().map(|number| number.as_str());
+    let written = written.or_else(|| value.as_float().map(|number| number.as_str()));
+    let number = written.and_then(|written| written.parse().ok());
+    number
+        .filter(|number: &f64| number.is_finite())
+        .ok_or_else(|| wrong_type("a decimal number", value))
+}
+
+/// Returns whether a name matches: `*` stands for any characters, `?` for one.
+fn fits(name: &str, glob: &str) -> bool {
+    let (name, glob): (Vec<char>, Vec<char>) = (name.chars().collect(), glob.chars().collect());
+    let (mut at, mut of) = (0, 0);
+    // The last star, and how far it reaches.
+    let mut star = None;
+    while at < name.len() {
+        match glob.get(of) {
+            Some('*') => {
+                star = Some((of, at));
+                of += 1;
+                continue;
+            }
+            Some('?') => {}
+            Some(c) if name.get(at) == Some(c) => {}
+            _ => {
+                let Some((glob_at, name_at)) = star else {
+                    return false;
+                };
+                star = Some((glob_at, name_at + 1));
+                (of, at) = (glob_at + 1, name_at + 1);
+                continue;
+            }
+        }
+        at += 1;
+        of += 1;
+    }
+    glob.get(of..).unwrap_or_default().iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::Expires;
+    use super::super::max_rejects::MaxRejects;
+    use super::*;
+    use crate::base::settings::Percent;
+
+    fn parse(text: &str) -> Result<ListToml, String> {
+        let path = Path::new("list.toml");
+        ListToml::parse(text, path).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_at_once() {
+        let list = parse(
+            r#"
+            [read]
+            format = "csv"
+            separator = ";"
+            entry = ["Sender", 3]
+            when = { Action = ["Block", 5], Listed = true }
+            unless = { Action = "Allow" }
+            at_least = { Score = 4, Weight = 0.5 }
+            subdomains = true
+            expires_in = "Remove on"
+            added_in = 2
+            date_format = "%d.%m.%Y"
+            never = ["Never expire"]
+            [[file]]
+            match = "own*.txt"
+            format = "plain"
+            [[file]]
+            match = "*.csv"
+            rows = "all"
+            entry = "email"
+            [[file]]
+            match = "partner.csv"
+            ignore = true
+            [[file]]
+            match = "old?.txt"
+            ignore = true
+            [build]
+            fpr = 1e-4
+            expires = "30d"
+            protect = ["our.example"]
+            allow = ".bid"
+            max_shrink = "20%"
+            max_growth = "100%"
+            max_rejects = "0.5%"
+            records = true
+            "#,
+        )
+        .unwrap();
+        let read = list.declared(&["x.xml"]).unwrap();
+        assert_eq!(read.entry, ["Sender", "3"]);
+        let texts = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
+        assert_eq!(
+            read.when,
+            [
+                ("Action".to_owned(), texts(&["Block", "5"])),
+                ("Listed".to_owned(), texts(&["true"])),
+            ]
+        );
+        assert_eq!(
+            read.at_least,
+            [("Score".to_owned(), 4.0), ("Weight".to_owned(), 0.5)]
+        );
+        assert!(read.is_in_file && read.added_in.as_deref() == Some("2"));
+        let own = list.declared(&["own-2.txt"]).unwrap();
+        assert!(own.format == Some(Format::Plain) && !own.is_of_table());
+        let table = list.declared(&["partner.csv"]).unwrap();
+        assert!(table.rows.is_some() && table.when.is_empty() && table.never == ["Never expire"]);
+        assert_eq!(list.declared(&["old1.txt"]), None);
+        assert!(list.declared(&["old.txt"]).is_some());
+        assert_eq!(list.build.expires, Some(Expires::After(30)));
+        assert_eq!(list.build.allow, [".bid"]);
+        assert_eq!(list.build.max_shrink, Some(Percent(20)));
+        assert_eq!(list.build.max_rejects, Some(MaxRejects::Percent(0.5)));
+        assert_eq!(parse("").unwrap(), ListToml::default());
+        let limit = parse("[build]\nmax_rejects = 0\n")
+            .unwrap()
+            .build
+            .max_rejects;
+        assert_eq!(limit, Some(MaxRejects::Lines(0)));
+    }
+
+    #[test]
+    fn a_feed_says_what_is_fetched() {
+        let feed = |text: &str| parse(text).map(|list| list.feed);
+        let url = "[feed]\nurl = \"https://lists.example/x?y=1\"\n";
+        let settings = feed(&format!("[read]\nformat = \"plain\"\n{url}"))
+            .unwrap()
+            .unwrap();
+        assert_eq!(settings.url, "https://lists.example/x?y=1");
+        assert_eq!((settings.max_bytes, settings.keep_days), (64 << 20, 0));
+        for (text, why) in [
+            (url.to_owned(), "1:1: feed: needs format in [read]"),
+            (
+                format!("[read]\nformat = \"plain\"\n[[file]]\nmatch = \"x\"\n{url}"),
+                "3:1: file: a feed has one file",
+            ),
+            (
+                "[read]\nformat = \"plain\"\n[feed]\n".to_owned(),
+                "[feed] missing required setting url",
+            ),
+            (
+                "[read]\nformat = \"plain\"\n[feed]\nurl = \"http://x.example\"\n".to_owned(),
+                "4:7: url: must begin with https://",
+            ),
+            (
+                "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://x.example/a b\"\n".to_owned(),
+                "no blanks",
+            ),
+            (
+                "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://x\"\nkeep_days = 0\n"
+                    .to_owned(),
+                "5:13: keep_days: must be between 1",
+            ),
+        ] {
+            let error = feed(&text).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn faults_have_line_column_and_the_nearest_name() {
+        for (text, fault) in [
+            (
+                "[read]\nentri = \"x\"",
+                "list.toml:2:1: unknown setting entri in [read]; did you mean entry?",
+            ),
+            (
+                "[reed]\n",
+                "list.toml:1:2: unknown setting reed; did you mean read?",
+            ),
+            (
+                "[read]\nprotect = [\"x\"]",
+                "unknown setting protect in [read]; it belongs in [build]",
+            ),
+            (
+                "[read]\nmatch = \"x\"",
+                "unknown setting match in [read]; it belongs in [[file]]",
+            ),
+            (
+                "[read]\nformat = \"cvs\"",
+                "list.toml:2:10: format: unknown list format",
+            ),
+            ("[read]\nformat = \"csv:3\"", "--format csv --entry 3"),
+            (
+                "[read]\nseparator = \"x\"",
+                "separator: must be one of , ; | : tab space",
+            ),
+            (
+                "[read]\nentry = []",
+                "entry: lacks the column that names the sender",
+            ),
+            ("[read]\nentry = \" \"", "entry: a heading in quotes"),
+            (
+                "[read]\nentry = -1",
+                "entry: a heading in quotes, or a number from 1",
+            ),
+            (
+                "[read]\nentry = true",
+                "expected a heading in quotes, or a number from 1, found a boolean",
+            ),
+            (
+                "[read]\nwhen = \"x\"",
+                "when: expected a column and its values",
+            ),
+            (
+                "[read]\nwhen = {}",
+                "when: expected a column and its values",
+            ),
+            (
+                "[read]\nwhen = { Action = [] }",
+                "2:19: when: Action: needs a list of values",
+            ),
+            (
+                "[read]\nwhen = { meta.status = [\"x\"] }",
+                "a path of JSON needs quotes",
+            ),
+            (
+                "[read]\nwhen = { Action = [\"x\"], action = [\"y\"] }",
+                "names a column twice",
+            ),
+            (
+                "[read]\nat_least = { Score = \"4\" }",
+                "expected a decimal number, found a string",
+            ),
+            (
+                "[read]\nat_least = { Score = nan }",
+                "expected a decimal number",
+            ),
+            ("[read]\nrows = \"some\"", "rows: can only be \"all\""),
+            (
+                "[read]\nrows = \"all\"\nwhen = { a = [\"b\"] }",
+                "2:8: rows: every row counts",
+            ),
+            (
+                "[read]\nwhen = { a = [\"b\"] }\nunless = { A = [\"B\"] }",
+                "3:10: unless: a = \"B\" is in when, too",
+            ),
+            (
+                "[read]\nformat = \"plain\"\nentry = 1",
+                "2:10: format: plain has no columns",
+            ),
+            (
+                "[read]\ndate_format = \"dd.mm.yyyy\"",
+                "date_format: must name day, month and year",
+            ),
+            (
+                "[[file]]\nformat = \"csv\"",
+                "[file] missing required setting match",
+            ),
+            (
+                "[[file]]\nmatch = \"a/b\"",
+                "match: the name of a file in this folder",
+            ),
+            (
+                "[[file]]\nmatch = \"a\"\nignore = true\nformat = \"csv\"",
+                "ignore: the file is not read",
+            ),
+            (
+                "[file]\nmatch = \"a\"",
+                "file: expected a list of tables, each written [[file]]",
+            ),
+            ("[build]\nfpr = 2.0", "fpr: must be a rate such as 1e-4"),
+            (
+                "[build]\nexpires = \"soon\"",
+                "expires: must be a date such as 2026-12-31",
+            ),
+            (
+                "[build]\nmax_shrink = \"101%\"",
+                "max_shrink: must be at most 100%",
+            ),
+            ("[build]\nmax_rejects = \"many\"", "max_rejects: must be"),
+            ("[build]\nformat = \"csv\"", "it belongs in [read]"),
+            ("x = ", "list.toml:1:"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(fault), "{text}\n{error}");
+        }
+        let two = parse("[read]\nentri = 1\n[build]\nfpr = 7\n").unwrap_err();
+        assert_eq!(two.lines().count(), 2, "{two}");
+    }
+
+    #[test]
+    fn names_match_as_in_a_shell() {
+        for (glob, name, is_match) in [
+            ("*.csv", "a.csv", true),
+            ("*.csv", ".csv", true),
+            ("*.csv", "a.csv.gz", false),
+            ("a?c", "a\u{fc}c", true),
+            ("a?c", "ac", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b", "abab", true),
+            ("*", "", true),
+            ("", "a", false),
+            ("A.csv", "a.csv", false),
+            ("[a].csv", "[a].csv", true),
+        ] {
+            assert_eq!(fits(name, glob), is_match, "{glob} {name}");
+        }
+        let name = "a".repeat(255);
+        assert!(!fits(&name, &format!("{}b", "a*".repeat(120))));
+    }
+}

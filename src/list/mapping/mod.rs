@@ -1,0 +1,25 @@
+//! What people say about a list: its format, and for a table which column or key names the sender
+//! and which rows count.
+//!
+//! | module | about |
+//! |---|---|
+//! | `declared` | what is declared for one file, with the precedence of options over `list.toml` |
+//! | `list_toml`, `build` | the file `list.toml` of a folder |
+//! | `profiles` | exports whose vendors publish their form, so that nothing need be declared |
+//! | `reading` | how a file is read, and what decided it |
+//! | `resolve` | the columns and paths of a declaration, found in the file |
+
+mod build;
+mod declared;
+mod list_toml;
+mod max_rejects;
+mod profiles;
+mod reading;
+mod resolve;
+
+pub use build::{BuildSettings, Expires, FeedSettings};
+pub use declared::{Declared, Rows, Separator};
+pub use list_toml::{LIST_TOML, ListToml};
+pub use max_rejects::MaxRejects;
+pub use reading::{Reading, Why};
+pub use resolve::reading;

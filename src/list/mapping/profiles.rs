@@ -1,0 +1,102 @@
+//! Exports whose vendors publish their form, and whose rows say who is blocked. They are read
+//! without a declaration.
+//!
+//! `profiles.toml` has them, each with its source. An export that differs in one heading or key is
+//! another one, and is refused.
+
+use std::sync::LazyLock;
+
+use super::declared::Declared;
+use super::list_toml;
+use crate::base::settings::{Reader, text};
+use crate::list::table::text::Text;
+
+/// A published export.
+#[derive(Debug)]
+pub(super) struct Profile {
+    /// The product, and what it exports.
+    pub(super) name: String,
+    /// What it is recognized by.
+    shape: (Shape, Vec<String>),
+    /// How it is read.
+    pub(super) declared: Declared,
+}
+
+/// What an export is recognized by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The headings of a table, in their order.
+    Headings,
+    /// The keys of the first object of JSON, in any order.
+    Keys,
+}
+
+static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| read(include_str!("profiles.toml")).0);
+
+/// Returns the profile with this shape.
+pub(super) fn find(shape: Shape, names: &[String]) -> Option<&'static Profile> {
+    let mut names: Vec<Text> = names.iter().map(|name| Text::new(name)).collect();
+    if shape == Shape::Keys {
+        names.sort();
+    }
+    PROFILES.iter().find(|profile| {
+        let mut wanted: Vec<Text> = profile.shape.1.iter().map(|name| Text::new(name)).collect();
+        if shape == Shape::Keys {
+            wanted.sort();
+        }
+        profile.shape.0 == shape && wanted == names
+    })
+}
+
+/// Reads the profiles, and the problems of their text.
+fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
+    let reader = Reader::new(text_of, &[]);
+    let profiles = {
+        let document = reader.document();
+        let top = reader.section("", document.get_ref(), 0..0);
+        let sections = top.tables("profile").into_iter();
+        let profiles = sections.map(|section| {
+            let name = section.required("name", |value| Ok(text(value)?.to_owned()));
+            // For people: where the vendor publishes it.
+            let _ = section.required("source", |value| text(value).map(drop));
+            let names = |name| section.each(name, Vec::new(), |name| Ok(name.to_owned()));
+            let (headings, keys) = (names("headings"), names("keys"));
+            let declared = list_toml::declared(&section);
+            section.finish();
+            Profile {
+                name: name.unwrap_or_default(),
+                shape: match headings.is_empty() {
+                    true => (Shape::Keys, keys),
+                    false => (Shape::Headings, headings),
+                },
+                declared,
+            }
+        });
+        let profiles = profiles.collect();
+        top.finish();
+        profiles
+    };
+    let problems = reader.into_problems();
+    (profiles, problems.iter().map(ToString::to_string).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_profile_says_which_rows_count() {
+        let (profiles, problems) = read(include_str!("profiles.toml"));
+        assert_eq!(problems, [""; 0]);
+        assert!(!profiles.is_empty());
+        for profile in profiles {
+            assert!(
+                profile.declared.has_rule() && !profile.declared.entry.is_empty(),
+                "{}",
+                profile.name
+            );
+            assert!(profile.declared.check().is_ok(), "{}", profile.name);
+            assert!(!profile.shape.1.is_empty(), "{}", profile.name);
+        }
+    }
+}

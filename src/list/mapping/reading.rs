@@ -1,0 +1,75 @@
+//! How one file is read, decided before its first row.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::list::format::{Format, Splits};
+use crate::list::table::Table;
+
+/// How one file is read: its format, and for a table which of its columns or keys count.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The format.
+    pub format: Format,
+    /// What decided it.
+    pub why: Why,
+    /// For a table, how its rows are read. `None` for every other format.
+    pub table: Option<Arc<Table>>,
+    /// Whether a domain stands for its subdomains, too.
+    pub subdomains: bool,
+}
+
+/// What decided how a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// An option, or the program itself.
+    Given,
+    /// `list.toml`.
+    Declared,
+    /// The published form of a product's export, by its name.
+    Profile(&'static str),
+    /// A mark that only this format has.
+    Mark(&'static str),
+    /// Nothing: no mark of any format.
+    NoMark,
+}
+
+impl Reading {
+    /// Returns the reading of a format that was given and needs no table.
+    #[must_use]
+    pub fn given(format: Format) -> Self {
+        Self {
+            format,
+            why: Why::Given,
+            table: None,
+            subdomains: false,
+        }
+    }
+
+    /// Returns where a list can be cut.
+    #[must_use]
+    pub fn splits(&self) -> Splits {
+        self.format.registered().splits
+    }
+}
+
+impl Why {
+    /// Returns whether a person or a profile chose the format. What looks like another one is then
+    /// a rejected line; otherwise it refuses the file.
+    #[must_use]
+    pub fn is_explicit(self) -> bool {
+        matches!(self, Self::Given | Self::Declared | Self::Profile(_))
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given => f.write_str("given"),
+            Self::Declared => f.write_str("list.toml"),
+            Self::Profile(name) => write!(f, "the export of {name}"),
+            Self::Mark(mark) => f.write_str(mark),
+            Self::NoMark => f.write_str("no mark of another format"),
+        }
+    }
+}

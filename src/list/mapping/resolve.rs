@@ -1,0 +1,407 @@
+//! From what is declared to how a file is read: finds the columns and paths of the declaration in
+//! the beginning of the file.
+
+use std::sync::Arc;
+
+use super::declared::Declared;
+use super::profiles::{self, Shape};
+use super::reading::{Reading, Why};
+use crate::base::settings::nearest;
+use crate::list::detect::{Detected, detect};
+use crate::list::format::Format;
+use crate::list::row::entry::{self, Wildcards};
+use crate::list::row::refusal::Refusal;
+use crate::list::table::dates::Dates;
+use crate::list::table::path::{Step, steps};
+use crate::list::table::rules::{Condition, Rules};
+use crate::list::table::text::{Text, decoded};
+use crate::list::table::tree::Tree;
+use crate::list::table::{Columns, Source, Table};
+use crate::list::text::cells::{Cells, record_length, without_line_end};
+use crate::list::text::input::is_text;
+use crate::list::text::json::{Token, Tokens};
+
+/// Decides how a list is read that begins with `head` (up to 64 KiB); `is_whole` tells whether
+/// that is all of it.
+///
+/// # Errors
+/// When the list is not read; the refusal says what was found and what to do.
+pub fn reading(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Reading, Refusal> {
+    if !is_text(head) {
+        return Err(Refusal::NotAList {
+            what: "a binary file",
+            remedy: "is it compressed twice, encrypted, or another kind of file?",
+        });
+    }
+    if let Err((setting, why)) = declared.check() {
+        return Err(mapping(format!("{setting}: {why}")));
+    }
+    let (format, why) = format(head, is_whole, declared)?;
+    let table = match format {
+        Format::Csv => Some(csv(head, is_whole, declared)?),
+        Format::Json | Format::JsonLines => Some(json(head, format, declared)?),
+        _ => None,
+    };
+    let (table, profile) = table.unzip();
+    Ok(Reading {
+        format,
+        why: profile.flatten().map_or(why, Why::Profile),
+        table: table.map(Arc::new),
+        subdomains: declared.subdomains.unwrap_or(false),
+    })
+}
+
+/// Returns the format, and what decided it.
+fn format(head: &[u8], is_whole: bool, declared: &Declared) -> Result<(Format, Why), Refusal> {
+    if let Some(format) = declared.format {
+        let why = if declared.is_in_file {
+            Why::Declared
+        } else {
+            Why::Given
+        };
+        return Ok((format, why));
+    }
+    match detect(head, is_whole) {
+        Err(refusal @ Refusal::NotAList { .. }) => Err(refusal),
+        Ok(Detected { format, mark }) if format.is_table() || !declared.is_of_table() => {
+            Ok((format, mark.map_or(Why::NoMark, Why::Mark)))
+        }
+        // Only a table has columns.
+        _ if declared.is_of_table() => Ok((Format::Csv, Why::Declared)),
+        Err(refusal) => Err(refusal),
+        Ok(Detected { format, .. }) => Ok((format, Why::NoMark)),
+    }
+}
+
+fn mapping(why: impl Into<Box<str>>) -> Refusal {
+    Refusal::Mapping(why.into())
+}
+
+/// A table, and the profile that it was read by.
+type Resolved = (Table, Option<&'static str>);
+
+/// Finds the columns of a table with separators.
+fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Refusal> {
+    let Some(record) = first_record(head, is_whole)? else {
+        // Nothing in it.
+        return Ok((Table::default(), None));
+    };
+    let separator = match &declared.separator {
+        Some(separator) => separator.0,
+        None => separator(record)?,
+    };
+    let mut cells = Cells::default();
+    cells.find(record, separator).map_err(|_| Refusal::Quote)?;
+    let width = cells.count();
+    let headings: Vec<String> = (0..width)
+        .map(|column| decoded(&cells.get(record, column)).into_owned())
+        .collect();
+    let profile = profiles::find(Shape::Headings, &headings).filter(|_| declared.entry.is_empty());
+    let declared = &match profile {
+        Some(profile) => declared.clone().or(&profile.declared),
+        None => declared.clone(),
+    };
+    let undeclared = || {
+        let what = format!(
+            "a table with the columns {}: say which column",
+            shown(&headings)
+        );
+        Refusal::Table(what.into())
+    };
+    let is_alone = width == 1 && !declared.is_of_table();
+    if is_alone && declared.format.is_none() {
+        // One column and nothing else: a first line that is no entry may be a heading.
+        entry::read(&cells.get(record, 0), Wildcards::Star).map_err(|_| undeclared())?;
+    }
+    if !is_alone && (declared.entry.is_empty() || width > 1 && !declared.has_rule()) {
+        return Err(undeclared());
+    }
+    let has_heading = columns(declared).any(|column| !is_number(column));
+    let mut values = Vec::new();
+    let find = |column: &str| column_number(column, &headings);
+    let rules = rules(declared, &mut values, find)?;
+    let entry: Result<Vec<usize>, Refusal> =
+        declared.entry.iter().map(|column| find(column)).collect();
+    let columns = Columns {
+        separator,
+        has_heading,
+        width,
+        entry: if is_alone { vec![0] } else { entry? },
+        values,
+        is_undeclared: is_alone,
+    };
+    let table = Table {
+        source: Source::Columns(columns),
+        rules,
+    };
+    Ok((table, profile.map(|profile| profile.name.as_str())))
+}
+
+/// Returns the first record that is not blank, without its line end.
+fn first_record(head: &[u8], is_whole: bool) -> Result<Option<&[u8]>, Refusal> {
+    let mut rest = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    loop {
+        let length = match record_length(rest) {
+            Some(length) => length,
+            None if is_whole && !rest.contains(&b'\n') => rest.len(),
+            None => return Err(Refusal::Quote),
+        };
+        let (record, after) = rest.split_at(length);
+        let record = without_line_end(record);
+        if !record.trim_ascii().is_empty() {
+            return Ok(Some(record));
+        }
+        if after.is_empty() {
+            return Ok(None);
+        }
+        rest = after;
+    }
+}
+
+/// Returns what divides the first record.
+fn separator(record: &[u8]) -> Result<u8, Refusal> {
+    let mut is_quoted = false;
+    let mut found = None;
+    for &byte in record {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b',' | b';' | b'\t' if !is_quoted => {
+                if found.is_some_and(|other| other != byte) {
+                    return Err(mapping(
+                        "the first line has several of comma, semicolon and tab: say which one divides the columns, with separator",
+                    ));
+                }
+                found = Some(byte);
+            }
+            _ => {}
+        }
+    }
+    Ok(found.unwrap_or(b','))
+}
+
+/// Returns every column of a declaration.
+fn columns(declared: &Declared) -> impl Iterator<Item = &str> {
+    let with_values = declared
+        .when
+        .iter()
+        .chain(&declared.unless)
+        .map(|(column, _)| column);
+    let with_numbers = declared.at_least.iter().map(|(column, _)| column);
+    let dates = declared.expires_in.iter().chain(&declared.added_in);
+    let all = declared
+        .entry
+        .iter()
+        .chain(with_values)
+        .chain(with_numbers)
+        .chain(dates);
+    all.map(String::as_str)
+}
+
+fn is_number(column: &str) -> bool {
+    column.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns a column for messages.
+fn shown_column(column: &str) -> String {
+    match is_number(column) {
+        true => format!("column {column}"),
+        false => column.to_owned(),
+    }
+}
+
+/// Finds a column by its heading, or its number from 1.
+fn column_number(column: &str, headings: &[String]) -> Result<usize, Refusal> {
+    if is_number(column) {
+        let number = column
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        return number
+            .filter(|number| *number < headings.len())
+            .ok_or_else(|| {
+                mapping(format!(
+                    "there is no column {column}; the first line has {}",
+                    headings.len()
+                ))
+            });
+    }
+    let wanted = Text::new(column);
+    let mut found = headings
+        .iter()
+        .enumerate()
+        .filter(|(_, heading)| Text::new(heading) == wanted);
+    match (found.next(), found.next()) {
+        (Some((number, _)), None) => Ok(number),
+        (Some(_), Some(_)) => Err(mapping(format!(
+            "the heading \"{column}\" is there twice, so that it is unclear which column is meant; rename one, or give the columns numbers"
+        ))),
+        (None, _) => {
+            let names: Vec<&str> = headings.iter().map(String::as_str).collect();
+            let hint = nearest(column, &names).map_or_else(String::new, |name| {
+                format!(" (did you mean \"{}\"?)", name.escape_debug())
+            });
+            Err(mapping(format!(
+                "no column has the heading \"{column}\"{hint}. The first line is: {}",
+                shown(headings)
+            )))
+        }
+    }
+}
+
+/// Most names that a message shows, and the longest.
+const SHOWN: usize = 12;
+const SHOWN_CHARS: usize = 40;
+
+/// Returns names for a message.
+fn shown(names: &[String]) -> String {
+    let mut shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| {
+            name.chars()
+                .take(SHOWN_CHARS)
+                .flat_map(char::escape_debug)
+                .collect()
+        })
+        .collect();
+    if names.len() > SHOWN {
+        shown.push(format!("and {} more", names.len() - SHOWN));
+    }
+    shown.join(", ")
+}
+
+/// Finds the values of a row. `find` returns where a column is; `places` are those of the values.
+fn rules<P: PartialEq>(
+    declared: &Declared,
+    places: &mut Vec<P>,
+    find: impl Fn(&str) -> Result<P, Refusal>,
+) -> Result<Rules, Refusal> {
+    let mut value = |column: &str| -> Result<usize, Refusal> {
+        let place = find(column)?;
+        let known = places.iter().position(|other| *other == place);
+        Ok(known.unwrap_or_else(|| {
+            places.push(place);
+            places.len() - 1
+        }))
+    };
+    let mut conditions: Vec<Condition> = Vec::new();
+    let mut of = |column: &str, add: &dyn Fn(&mut Condition)| -> Result<(), Refusal> {
+        let value = value(column)?;
+        let at = conditions
+            .iter()
+            .position(|condition| condition.value == value);
+        let at = at.unwrap_or_else(|| {
+            conditions.push(Condition {
+                value,
+                name: shown_column(column).into(),
+                ..Condition::default()
+            });
+            conditions.len() - 1
+        });
+        conditions.get_mut(at).into_iter().for_each(add);
+        Ok(())
+    };
+    let texts = |values: &[String]| {
+        values
+            .iter()
+            .map(|value| Text::new(value))
+            .collect::<Vec<_>>()
+    };
+    for (column, values) in &declared.when {
+        of(column, &|condition| condition.when.extend(texts(values)))?;
+    }
+    for (column, values) in &declared.unless {
+        of(column, &|condition| condition.unless.extend(texts(values)))?;
+    }
+    for (column, least) in &declared.at_least {
+        of(column, &|condition| condition.at_least = Some(*least))?;
+    }
+    let added = declared.added_in.as_deref().map(&mut value).transpose()?;
+    let expires = declared.expires_in.as_deref().map(&mut value).transpose()?;
+    Ok(Rules {
+        conditions,
+        has_rule: declared.has_rule(),
+        added,
+        expires,
+        dates: Dates {
+            format: declared.date_format.clone(),
+            never: texts(&declared.never),
+        },
+    })
+}
+
+/// Finds the paths of JSON.
+fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Refusal> {
+    let keys = keys(head, format == Format::JsonLines);
+    let profile = profiles::find(Shape::Keys, &keys).filter(|_| declared.entry.is_empty());
+    let declared = &match profile {
+        Some(profile) => declared.clone().or(&profile.declared),
+        None => declared.clone(),
+    };
+    let path = |written: &str| steps(written).map_err(mapping);
+    if declared.entry.is_empty() {
+        if declared.is_of_table() || format == Format::JsonLines || !is_array_of_strings(head) {
+            let what = match keys.is_empty() {
+                true => "JSON that is no array of strings: say which key".to_owned(),
+                false => format!("JSON with the keys {}: say which key", shown(&keys)),
+            };
+            return Err(Refusal::Table(what.into()));
+        }
+        let tree = Tree::new(&[path("[]")?], &[]).map_err(mapping)?;
+        let table = Table {
+            source: Source::Strings(tree),
+            rules: Rules::default(),
+        };
+        return Ok((table, None));
+    }
+    let mut values: Vec<Vec<Step>> = Vec::new();
+    let rules = rules(declared, &mut values, path)?;
+    let entries: Result<Vec<_>, _> = declared.entry.iter().map(|entry| path(entry)).collect();
+    let entries = entries?;
+    let has_names = entries.iter().any(|entry| entry.ends_with(&[Step::Names]));
+    if has_names && !declared.has_rule() {
+        return Err(Refusal::Table(
+            "JSON with values beside the keys that are entries: say which key".into(),
+        ));
+    }
+    let tree = Tree::new(&entries, &values).map_err(mapping)?;
+    let table = Table {
+        source: Source::Paths(tree),
+        rules,
+    };
+    Ok((table, profile.map(|profile| profile.name.as_str())))
+}
+
+/// Returns whether JSON begins as an array of strings does, or is an empty array.
+fn is_array_of_strings(head: &[u8]) -> bool {
+    let text = head
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(head)
+        .trim_ascii_start();
+    let inner = text.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    inner.is_some_and(|inner| matches!(inner.first(), Some(b'"' | b']')))
+}
+
+/// Returns the keys of the first object that JSON begins with, perhaps in an array.
+fn keys(head: &[u8], one_a_line: bool) -> Vec<String> {
+    let (mut keys, mut depth, mut object, mut is_over) = (Vec::new(), 0, None, false);
+    let (mut tokens, mut lines) = (Tokens::new(one_a_line), 0);
+    tokens.read(head, &mut lines, &mut |_, token| match token {
+        Token::Open { is_object } => {
+            depth += 1;
+            if is_object && object.is_none() {
+                object = Some(depth);
+            }
+        }
+        Token::Close => {
+            is_over |= object == Some(depth);
+            depth -= 1;
+        }
+        Token::Key(key) if object == Some(depth) && !is_over => {
+            keys.push(decoded(key.text).into_owned());
+        }
+        Token::Fault(_) => is_over = true,
+        _ => {}
+    });
+    keys
+}

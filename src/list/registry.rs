@@ -1,0 +1,295 @@
+//! One row for each format: its names, the mark that tells it from others, how it is read.
+//!
+//! | format | listed | not listed |
+//! |---|---|---|
+//! | plain | `a@b` `a@` `@b` `b` `.b` `*.b` `*@b` | comments |
+//! | addresses | the same, several between commas and semicolons | comments |
+//! | hosts | names with a null or loopback address | hosts with a real one |
+//! | dnsmasq (also unbound), adblock, rbldnsd | domains, with their subdomains if the format says so | `!`, `@@`, real addresses |
+//! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
+//! | postfix-access, sendmail-access | REJECT, DISCARD, 5xx; a domain with its subdomains | OK, DUNNO, 4xx, `To:`, `Connect:` |
+//! | spamassassin | `blocklist_from` | `unblocklist_from`, `welcomelist_*` |
+//! | rspamd, amavis | a positive score or none | any other score |
+//! | exim | keys of `lsearch` files | `!` keys |
+//! | csv, json, jsonl | what their owner declares | what their owner declares |
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::format::{Format, Splits};
+use super::formats::access::{self, Program};
+use super::formats::adblock::{self, Adblock};
+use super::formats::continued::Continued;
+use super::formats::exim::{self, Exim};
+use super::formats::plain::{Kind, Plain};
+use super::formats::rpz::{self, Rpz};
+use super::formats::spamassassin::{self, SpamAssassin};
+use super::formats::{AtLines, LineFormat, dnsmasq, hosts, rbldnsd, score};
+
+/// What is known about a format.
+pub(crate) struct Registered {
+    pub(crate) format: Format,
+    pub(crate) name: &'static str,
+    /// Other names: programs whose lists have this format.
+    pub(crate) aliases: &'static [&'static str],
+    /// Whether it can be asked for.
+    pub(crate) is_offered: bool,
+    pub(crate) splits: Splits,
+    pub(crate) mark: Option<Mark>,
+    /// Makes the reader of a line format; `true` if somebody chose the format.
+    pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
+}
+
+/// What only the lines of one format have.
+pub(crate) struct Mark {
+    /// What it is, for people.
+    pub(crate) shown: &'static str,
+    /// Whether a line, trimmed and not a comment, has it.
+    pub(crate) is_on: fn(&[u8]) -> bool,
+    /// Whether it decides the format. If not, other kinds of files have such lines, too.
+    pub(crate) decides: bool,
+}
+
+/// Returns the format whose mark a line has.
+pub(crate) fn marked(line: &[u8]) -> Option<&'static str> {
+    let has_mark = |row: &&Registered| row.mark.as_ref().is_some_and(|mark| (mark.is_on)(line));
+    FORMATS.iter().find(has_mark).map(|row| row.name)
+}
+
+const fn row(format: Format, name: &'static str, splits: Splits) -> Registered {
+    Registered {
+        format,
+        name,
+        aliases: &[],
+        is_offered: true,
+        splits,
+        mark: None,
+        lines: None,
+    }
+}
+
+const fn mark(shown: &'static str, is_on: fn(&[u8]) -> bool) -> Option<Mark> {
+    Some(Mark {
+        shown,
+        is_on,
+        decides: true,
+    })
+}
+
+/// The formats; of several that read a list equally, the first counts.
+pub(crate) static FORMATS: &[Registered] = &[
+    Registered {
+        aliases: &["text", "qmail", "opensmtpd", "haraka"],
+        lines: Some(|is_explicit| Box::new(Plain::new(Kind::Plain, is_explicit, marked))),
+        ..row(Format::Plain, "plain", Splits::AtLines)
+    },
+    Registered {
+        lines: Some(|is_explicit| Box::new(Plain::new(Kind::Addresses, is_explicit, marked))),
+        ..row(Format::Addresses, "addresses", Splits::AtLines)
+    },
+    Registered {
+        mark: mark("a name after an IP address", hosts::is_marked),
+        lines: Some(|_| Box::new(AtLines(hosts::read))),
+        ..row(Format::Hosts, "hosts", Splits::AtLines)
+    },
+    Registered {
+        aliases: &["unbound"],
+        mark: mark(
+            "address=/, server=/, local=/, local-zone: or local-data:",
+            dnsmasq::is_marked,
+        ),
+        lines: Some(|_| Box::new(AtLines(dnsmasq::read))),
+        ..row(Format::Dnsmasq, "dnsmasq", Splits::AtLines)
+    },
+    Registered {
+        mark: mark("|| or @@|| before a name, or [Adblock]", adblock::is_marked),
+        lines: Some(|_| Box::<Adblock>::default()),
+        ..row(Format::Adblock, "adblock", Splits::Never)
+    },
+    Registered {
+        mark: mark("$ORIGIN, SOA or CNAME", rpz::is_marked),
+        lines: Some(|_| Box::<Rpz>::default()),
+        ..row(Format::Rpz, "rpz", Splits::Never)
+    },
+    Registered {
+        aliases: &["dnset"],
+        mark: mark(":127.0.0.2:, $SOA, $NS or $DATASET", rbldnsd::is_marked),
+        lines: Some(|_| Box::new(AtLines(rbldnsd::read))),
+        ..row(Format::Rbldnsd, "rbldnsd", Splits::AtLines)
+    },
+    Registered {
+        aliases: &["access", "postfix"],
+        mark: mark("an action after a key", access::is_postfix),
+        lines: Some(|_| Box::new(Continued::new(Program::Postfix))),
+        ..row(Format::PostfixAccess, "postfix-access", Splits::AtRecords)
+    },
+    Registered {
+        aliases: &["sendmail"],
+        mark: mark(
+            "From:, To: or another tag before a key, or ERROR: after it",
+            access::is_sendmail,
+        ),
+        lines: Some(|_| Box::new(Continued::new(Program::Sendmail))),
+        ..row(Format::SendmailAccess, "sendmail-access", Splits::AtRecords)
+    },
+    Registered {
+        mark: mark(
+            "blocklist_from or an option like it",
+            spamassassin::is_marked,
+        ),
+        lines: Some(|_| Box::<SpamAssassin>::default()),
+        ..row(Format::SpamAssassin, "spamassassin", Splits::Never)
+    },
+    Registered {
+        mark: mark("a score after an entry", |line| {
+            score::is_marked(line) || score::is_of_rspamd(line)
+        }),
+        lines: Some(|_| Box::new(AtLines(score::rspamd))),
+        ..row(Format::Rspamd, "rspamd", Splits::AtLines)
+    },
+    Registered {
+        mark: mark("a score after an entry", score::is_marked),
+        lines: Some(|_| Box::new(AtLines(score::amavis))),
+        ..row(Format::Amavis, "amavis", Splits::AtLines)
+    },
+    Registered {
+        aliases: &["lsearch"],
+        mark: Some(Mark {
+            shown: "a colon after an entry",
+            is_on: exim::is_marked,
+            decides: false,
+        }),
+        lines: Some(|_| Box::new(Continued::new(Exim))),
+        ..row(Format::Exim, "exim", Splits::AtRecords)
+    },
+    row(Format::Csv, "csv", Splits::AtRecords),
+    row(Format::Json, "json", Splits::Never),
+    Registered {
+        aliases: &["json-lines", "ndjson"],
+        ..row(Format::JsonLines, "jsonl", Splits::AtLines)
+    },
+    Registered {
+        is_offered: false,
+        lines: Some(|_| Box::new(Plain::new(Kind::Whitelist, true, marked))),
+        ..row(Format::Whitelist, "whitelist", Splits::AtLines)
+    },
+    Registered {
+        is_offered: false,
+        lines: Some(|_| Box::new(Plain::new(Kind::Whitelist, true, marked))),
+        ..row(
+            Format::Removals { trees: false },
+            "removals",
+            Splits::AtLines,
+        )
+    },
+    Registered {
+        is_offered: false,
+        lines: Some(|_| Box::new(Continued::new(Program::Removals))),
+        ..row(
+            Format::Removals { trees: true },
+            "removals-access",
+            Splits::AtRecords,
+        )
+    },
+];
+
+impl Format {
+    pub(crate) fn registered(self) -> &'static Registered {
+        let same = |row: &&Registered| row.format == self;
+        // A test finds each format there.
+        FORMATS.iter().find(same).unwrap_or(&FORMATS[0])
+    }
+
+    /// Returns the name that [`Format::from_str`] reads.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.registered().name
+    }
+
+    /// Returns the names that can be asked for, for messages.
+    #[must_use]
+    pub fn known() -> String {
+        let offered = FORMATS.iter().filter(|row| row.is_offered);
+        let names: Vec<&str> = offered.map(|row| row.name).collect();
+        names.join(", ")
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a name is that of no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownFormat {
+    /// It never was one.
+    #[error("unknown list format {0:?}; known are {known}", known = Format::known())]
+    Unknown(String),
+    /// Lists under headings: what a heading means is not guessed.
+    #[error(
+        "the format \"sections\" is no longer read: put the senders to list into a file of their own, one a line"
+    )]
+    Sections,
+    /// The column of a table is no longer part of the name.
+    #[error("the format {0:?} is now written as format \"csv\" with the column as entry: --format csv --entry {column}", column = .0.rsplit(':').next().unwrap_or_default())]
+    Column(String),
+    /// A table with tabs is a table.
+    #[error(
+        "the format \"tsv\" is now written as format \"csv\" with the separator: --format csv --separator tab"
+    )]
+    Tabs,
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let named =
+            |row: &&Registered| row.is_offered && (row.name == name || row.aliases.contains(&name));
+        if let Some(row) = FORMATS.iter().find(named) {
+            return Ok(row.format);
+        }
+        Err(match name {
+            "sections" | "ini" | "yaml" => UnknownFormat::Sections,
+            "tsv" => UnknownFormat::Tabs,
+            _ if name.starts_with("csv:") || name.starts_with("tsv:") => {
+                UnknownFormat::Column(name.to_owned())
+            }
+            _ => UnknownFormat::Unknown(name.to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for row in FORMATS {
+            assert_eq!(row.format.registered().name, row.name);
+            for name in [&[row.name], row.aliases].concat() {
+                let read = row.is_offered.then_some(row.format);
+                assert_eq!(name.parse::<Format>().ok(), read, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_gone_say_what_replaces_them() {
+        for (name, says) in [
+            ("sections", "a file of their own"),
+            ("csv:3", "--format csv --entry 3"),
+            ("tsv", "--format csv --separator tab"),
+            ("Plain", "known are plain, addresses, hosts"),
+            ("removals", "unknown"),
+            ("", "unknown"),
+        ] {
+            let error = name.parse::<Format>().unwrap_err().to_string();
+            assert!(error.contains(says), "{name}: {error}");
+        }
+    }
+}

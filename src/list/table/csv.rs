@@ -1,0 +1,171 @@
+//! Tables with separators.
+//!
+//! The reader of a later part of a table begins at a record, and knows the columns from the first
+//! part: so a table is read on all cores.
+
+use std::sync::Arc;
+
+use super::rows::{Columns, Source, Table, list, report};
+use crate::list::formats::out::Out;
+use crate::list::row::refusal::Refusal;
+use crate::list::row::reject_reason::RejectReason;
+use crate::list::row::{Row, Skip};
+use crate::list::text::cells::{Cells, record_length, without_line_end};
+use crate::list::text::lines::MAX_LINE;
+
+/// Reads a table with separators.
+#[derive(Debug)]
+pub(crate) struct Csv {
+    table: Arc<Table>,
+    /// Whether the next record is the first of the table.
+    at_start: bool,
+    /// Whether the file is refused. The rest is only counted.
+    is_refused: bool,
+    cells: Cells,
+}
+
+impl Csv {
+    /// Returns a reader for a table, or with `at_start` unset for a later part of it, which has no
+    /// heading line.
+    pub(crate) fn new(table: Arc<Table>, at_start: bool) -> Self {
+        Self {
+            table,
+            at_start,
+            is_refused: false,
+            cells: Cells::default(),
+        }
+    }
+
+    /// Reads the whole records of a block, and counts their lines. Returns the number of bytes
+    /// used; all, if it is the `last` block.
+    pub(crate) fn read(
+        &mut self,
+        block: &[u8],
+        last: bool,
+        lines: &mut u64,
+        sink: &mut dyn FnMut(u64, Row<'_>),
+    ) -> usize {
+        let mut done = 0;
+        while !self.is_refused {
+            let rest = block.get(done..).unwrap_or_default();
+            let length = record_length(rest);
+            let is_cut = length.is_none();
+            let length = length.unwrap_or(rest.len());
+            if length == 0 || is_cut && !last && length <= MAX_LINE {
+                return done;
+            }
+            let record = rest.get(..length).unwrap_or_default();
+            let text = without_line_end(record);
+            let mut out = Out::new(*lines + 1, text, &mut *sink);
+            let is_good = if length > MAX_LINE {
+                Err(Refusal::TooLong)
+            } else {
+                self.record(text, is_cut, &mut out)
+            };
+            if let Err(refusal) = is_good {
+                out.refuse(refusal);
+                self.is_refused = true;
+                break;
+            }
+            *lines += newlines(record) + u64::from(is_cut);
+            done += length;
+        }
+        let rest = block.get(done..).unwrap_or_default();
+        *lines += newlines(rest);
+        block.len()
+    }
+
+    /// Reads one record, which is the last one if its line has no end.
+    fn record(&mut self, text: &[u8], has_no_end: bool, out: &mut Out<'_>) -> Result<(), Refusal> {
+        let Source::Columns(columns) = &self.table.source else {
+            return Ok(());
+        };
+        let text = match self.at_start {
+            true => text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
+            false => text,
+        };
+        if text.trim_ascii().is_empty() {
+            out.skip(Skip::Blank);
+            return Ok(());
+        }
+        let is_first = std::mem::take(&mut self.at_start);
+        if is_first && columns.has_heading {
+            out.skip(Skip::Comment);
+            return Ok(());
+        }
+        if self.cells.find(text, columns.separator).is_err() {
+            // A quote that goes on in the next line may hide rows in it.
+            if text.contains(&b'\n') || has_no_end {
+                return Err(Refusal::Quote);
+            }
+            out.reject(RejectReason::Quote, text);
+            return Ok(());
+        }
+        let count = self.cells.count();
+        if count != columns.width {
+            if columns.is_undeclared {
+                return Err(Refusal::Table(
+                    format!("a table with {count} columns: say which column").into(),
+                ));
+            }
+            if has_no_end && count < columns.width {
+                return Err(Refusal::BrokenOff);
+            }
+            out.reject(RejectReason::Cells, text);
+            return Ok(());
+        }
+        self.row(columns, text, out)
+    }
+
+    /// Reads the cells of a row.
+    fn row(&self, columns: &Columns, text: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
+        let cell = |column| self.cells.get(text, column);
+        let value = |number: usize| cell(columns.values.get(number).copied().unwrap_or(usize::MAX));
+        let dates = match self.table.rules.judge(value) {
+            Ok(dates) => dates,
+            // A row of nothing but separators, as spreadsheets have them at the end.
+            Err(_) if (0..columns.width).all(|column| cell(column).is_empty()) => {
+                out.skip(Skip::Blank);
+                return Ok(());
+            }
+            Err(why) => return report(why, text, out),
+        };
+        let mut is_filled = false;
+        for &column in &columns.entry {
+            let cell = cell(column);
+            if !cell.is_empty() {
+                is_filled = true;
+                list(&cell, dates, out);
+            }
+        }
+        if is_filled {
+            return Ok(());
+        }
+        if (0..columns.width).all(|column| cell(column).is_empty()) {
+            out.skip(Skip::Blank);
+        } else {
+            out.reject(RejectReason::NoEntry, text);
+        }
+        Ok(())
+    }
+}
+
+fn newlines(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
+}
+
+/// Returns the length of the whole records at the start of a block that begins with a record.
+pub(crate) fn cut(block: &[u8]) -> Option<usize> {
+    let quotes = |text: &[u8]| memchr::memchr_iter(b'"', text).count();
+    let mut is_quoted = !quotes(block).is_multiple_of(2);
+    let mut end = block.len();
+    for newline in memchr::memrchr_iter(b'\n', block) {
+        let after = block.get(newline + 1..end).unwrap_or_default();
+        is_quoted ^= !quotes(after).is_multiple_of(2);
+        if !is_quoted {
+            return Some(newline + 1);
+        }
+        end = newline;
+    }
+    None
+}

@@ -1,0 +1,207 @@
+//! Dates in the columns of a table: ISO 8601, or as `date_format` says.
+//!
+//! A date that is written otherwise rejects its row: `3/4/2026` is March in one country and April in
+//! another, and an entry that ends a month early lets a listed sender through. Time zones are
+//! ignored: a day is exact enough.
+
+use std::str::FromStr;
+
+use jiff::civil::{Date, Time};
+use jiff::fmt::strtime::{self, BrokenDownTime};
+use jiff::tz::TimeZone;
+
+use super::text::Text;
+use crate::base::day::{Day, iso};
+use crate::list::row::reject_reason::RejectReason;
+
+/// Directives of strftime(3), such as `%d.%m.%Y`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DateFormat(String);
+
+impl FromStr for DateFormat {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        let format = Self(written.to_owned());
+        let sample = Date::constant(2026, 12, 24).at(22, 41, 53, 0);
+        let same = sample
+            .to_zoned(TimeZone::UTC)
+            .ok()
+            .and_then(|sample| strtime::format(written, &sample).ok())
+            .and_then(|text| format.read(&text))
+            .is_some_and(|(date, _)| date == sample.date());
+        if same {
+            Ok(format)
+        } else {
+            Err("must name day, month and year, such as \"%d.%m.%Y\" or \"%m/%d/%Y %I:%M:%S %p\"; \"%s\" are seconds since 1970".to_owned())
+        }
+    }
+}
+
+impl DateFormat {
+    /// Reads a date, and whether it has a time after midnight.
+    fn read(&self, text: &str) -> Option<(Date, bool)> {
+        let time = BrokenDownTime::parse(&self.0, text).ok()?;
+        if let Some(instant) = time.timestamp() {
+            let instant = instant.to_zoned(TimeZone::UTC).datetime();
+            return Some((instant.date(), instant.time() != Time::midnight()));
+        }
+        let is_within = time.to_time().is_ok_and(|time| time != Time::midnight());
+        Some((time.to_date().ok()?, is_within))
+    }
+
+    /// Returns it as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How the date columns of a table are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dates {
+    /// `None` for ISO 8601.
+    pub(crate) format: Option<DateFormat>,
+    /// Texts that mean no date, besides an empty one.
+    pub(crate) never: Vec<Text>,
+}
+
+impl Dates {
+    /// Reads the first day on which an entry is no longer listed: the next day, if the date has a
+    /// time after midnight. `None` if there is none, or if it is too far away to store
+    /// (`9999-12-31`).
+    pub(crate) fn end(&self, cell: &[u8]) -> Result<Option<Day>, RejectReason> {
+        match self.date(cell)? {
+            None => Ok(None),
+            Some((date, is_within)) => Day::end(date, is_within).ok_or(RejectReason::Date),
+        }
+    }
+
+    /// Reads the day on which an entry was added; `None` if there is none.
+    pub(crate) fn start(&self, cell: &[u8]) -> Result<Option<Day>, RejectReason> {
+        match self.date(cell)? {
+            None => Ok(None),
+            Some((date, _)) => Day::of(date).map(Some).ok_or(RejectReason::Date),
+        }
+    }
+
+    /// Reads a date, and whether it has a time after midnight; `None` if the cell says that there
+    /// is none.
+    fn date(&self, cell: &[u8]) -> Result<Option<(Date, bool)>, RejectReason> {
+        let cell = cell.trim_ascii();
+        if cell.is_empty() || self.never.iter().any(|never| never.is(cell)) {
+            return Ok(None);
+        }
+        let read = match &self.format {
+            None => iso(cell),
+            Some(format) => std::str::from_utf8(cell)
+                .ok()
+                .and_then(|cell| format.read(cell.trim())),
+        };
+        read.map(Some).ok_or(RejectReason::Date)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(
+        format: Option<&str>,
+        never: &[&str],
+        cell: &str,
+    ) -> Result<Option<String>, RejectReason> {
+        let dates = Dates {
+            format: format.map(|format| format.parse().unwrap()),
+            never: never.iter().map(|text| Text::new(text)).collect(),
+        };
+        let day = dates.end(cell.as_bytes())?;
+        Ok(day.map(|day| day.to_string()))
+    }
+
+    #[test]
+    fn dates_are_iso_8601_unless_declared() {
+        for (cell, day) in [
+            ("2026-03-31", "2026-03-31"),
+            (" 20260331 ", "2026-03-31"),
+            ("2026-03-31T00:00:00Z", "2026-03-31"),
+            ("2026-03-31T10:00:00Z", "2026-04-01"),
+            ("2026-03-31 10:00", "2026-04-01"),
+            ("2026-03-31t10:00:00.123456+01:00", "2026-04-01"),
+            ("2026-03-31 00:00:00 +0000", "2026-03-31"),
+            ("2149-06-04T10:00:00", "2149-06-05"),
+            // Never: there is no room for a later day.
+            ("2149-06-06", ""),
+            ("9999-12-31T23:59:59Z", ""),
+            ("", ""),
+            ("  ", ""),
+        ] {
+            let day = (!day.is_empty()).then(|| day.to_owned());
+            assert_eq!(end(None, &[], cell), Ok(day), "{cell}");
+        }
+        for cell in [
+            "31.03.2026",
+            "3/31/2026",
+            "2026-3-31",
+            "2026-02-30",
+            "2026-03-31 (by Bob)",
+            "never",
+            "0",
+            "1772359200",
+            "2026-03-31T25:00",
+            "2026-03-31T10:00 UTC",
+            "0000-00-00",
+            "0001-01-01",
+            "1969-12-31",
+            "202603311",
+            "2026-03-3x",
+            "2026",
+            "2026-03-31T",
+            "２０２６-03-31",
+            "null",
+        ] {
+            assert_eq!(end(None, &[], cell), Err(RejectReason::Date), "{cell}");
+        }
+    }
+
+    #[test]
+    fn a_declared_format_is_the_only_one() {
+        for (format, cell, day) in [
+            ("%d.%m.%Y", "24.12.2026", Some("2026-12-24")),
+            ("%d.%m.%Y", "1.2.2026", Some("2026-02-01")),
+            ("%m/%d/%Y", "3/4/2026", Some("2026-03-04")),
+            ("%d/%m/%Y", "3/4/2026", Some("2026-04-03")),
+            ("%d.%m.%y", "24.12.26", Some("2026-12-24")),
+            ("%d.%m.%Y %H:%M", "24.12.2026 18:30", Some("2026-12-25")),
+            (
+                "%m/%d/%Y %I:%M:%S %p",
+                "3/31/2026 12:00:00 AM",
+                Some("2026-03-31"),
+            ),
+            ("%d %b %Y", "24 Dec 2026", Some("2026-12-24")),
+            ("%s", "1772323200", Some("2026-03-01")),
+            ("%s", "1772359200", Some("2026-03-02")),
+            ("%d.%m.%Y", "2026-12-24", None),
+            ("%d.%m.%Y", "24.12.2026 10:00", None),
+            ("%d.%m.%Y", "24.12.26", None),
+            ("%d.%m.%Y", "32.12.2026", None),
+        ] {
+            let day = day
+                .map(|day| Some(day.to_owned()))
+                .ok_or(RejectReason::Date);
+            assert_eq!(end(Some(format), &[], cell), day, "{format} {cell}");
+        }
+        for format in ["", "%d.%m", "%Y", "%H:%M", "dd.mm.yyyy", "%"] {
+            assert!(format.parse::<DateFormat>().is_err(), "{format}");
+        }
+    }
+
+    #[test]
+    fn only_declared_texts_mean_never() {
+        let never = ["Never expire", "\u{fc}nlimited"];
+        for cell in ["never EXPIRE", " Never expire ", "\u{dc}nlimited"] {
+            assert_eq!(end(None, &never, cell), Ok(None), "{cell}");
+        }
+        assert_eq!(end(None, &never, "never"), Err(RejectReason::Date));
+    }
+}

@@ -1,0 +1,147 @@
+//! Which rows of a table count, and what their dates are.
+
+use std::borrow::Cow;
+
+use super::dates::Dates;
+use super::text::{Text, decoded};
+use crate::base::day::Day;
+use crate::list::row::refusal::Refusal;
+use crate::list::row::reject_reason::RejectReason;
+
+/// What is said about one column.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Condition {
+    /// The number of the value in a row.
+    pub(crate) value: usize,
+    /// The column, as its owner calls it.
+    pub(crate) name: Box<str>,
+    /// The values that list a row; empty if there are none.
+    pub(crate) when: Vec<Text>,
+    /// The values that do not.
+    pub(crate) unless: Vec<Text>,
+    /// The number from which on they list a row.
+    pub(crate) at_least: Option<f64>,
+}
+
+/// Which rows count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Rules {
+    /// Each of them must hold.
+    pub(crate) conditions: Vec<Condition>,
+    /// Whether something says which rows count. If not, a row has nothing but its entry.
+    pub(crate) has_rule: bool,
+    /// The numbers of the values with the day on which an entry was added, and with its end.
+    pub(crate) added: Option<usize>,
+    pub(crate) expires: Option<usize>,
+    pub(crate) dates: Dates,
+}
+
+/// Why a row lists nobody.
+#[derive(Debug, PartialEq)]
+pub(crate) enum NotListed {
+    /// Its owner says so. The text is what it is counted by.
+    Unlisted(String),
+    /// A value cannot be read.
+    Rejected(RejectReason),
+    /// The file is refused.
+    Refused(Refusal),
+}
+
+/// The dates of a row that counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RowDates {
+    pub(crate) added: Option<Day>,
+    pub(crate) expires: Option<Day>,
+}
+
+impl Rules {
+    /// Returns whether a row can be judged without any of its values.
+    pub(crate) fn need_no_value(&self) -> bool {
+        self.conditions.is_empty() && self.added.is_none() && self.expires.is_none()
+    }
+
+    /// Judges a row by its values, trimmed.
+    ///
+    /// # Errors
+    /// Why it lists nobody.
+    pub(crate) fn judge<'v>(
+        &self,
+        value: impl Fn(usize) -> Cow<'v, [u8]>,
+    ) -> Result<RowDates, NotListed> {
+        let mut unlisted = None;
+        for condition in &self.conditions {
+            let cell = value(condition.value);
+            match condition.holds(&cell) {
+                Some(true) => {}
+                // A later condition may still refuse the file.
+                Some(false) => unlisted = unlisted.or(Some(condition)),
+                None => {
+                    let shown = shown(&condition.name, &cell);
+                    return Err(NotListed::Refused(Refusal::Undeclared(shown.into())));
+                }
+            }
+        }
+        if let Some(condition) = unlisted {
+            let shown = shown(&condition.name, &value(condition.value));
+            return Err(NotListed::Unlisted(shown));
+        }
+        for condition in &self.conditions {
+            condition.reaches(&value(condition.value))?;
+        }
+        let date =
+            |number: Option<usize>,
+             read: fn(&Dates, &[u8]) -> Result<Option<Day>, RejectReason>| {
+                let Some(number) = number else {
+                    return Ok(None);
+                };
+                let cell = value(number);
+                read(&self.dates, &cell).map_err(NotListed::Rejected)
+            };
+        Ok(RowDates {
+            added: date(self.added, Dates::start)?,
+            expires: date(self.expires, Dates::end)?,
+        })
+    }
+}
+
+impl Condition {
+    /// Returns whether a value lists its row; `None` if it is undeclared.
+    fn holds(&self, cell: &[u8]) -> Option<bool> {
+        let is_one_of = |values: &[Text]| values.iter().any(|value| value.is(cell));
+        match (self.when.is_empty(), self.unless.is_empty()) {
+            (true, true) => Some(true),
+            (false, true) => Some(is_one_of(&self.when)),
+            (true, false) => Some(!is_one_of(&self.unless)),
+            (false, false) if is_one_of(&self.when) => Some(true),
+            (false, false) => is_one_of(&self.unless).then_some(false),
+        }
+    }
+
+    /// Checks that a number is large enough.
+    fn reaches(&self, cell: &[u8]) -> Result<(), NotListed> {
+        let Some(least) = self.at_least else {
+            return Ok(());
+        };
+        let number = std::str::from_utf8(cell)
+            .ok()
+            .and_then(|cell| cell.trim().parse::<f64>().ok());
+        match number.filter(|number| number.is_finite()) {
+            Some(number) if number >= least => Ok(()),
+            Some(_) => Err(NotListed::Unlisted(format!("{} below {least}", self.name))),
+            None => Err(NotListed::Rejected(RejectReason::NotANumber)),
+        }
+    }
+}
+
+/// Longest value that is shown.
+const SHOWN_CHARS: usize = 60;
+
+/// Returns a column with its value: `Action = Allow`.
+fn shown(name: &str, cell: &[u8]) -> String {
+    let value = decoded(cell);
+    let value: String = value.trim().chars().take(SHOWN_CHARS).collect();
+    match value.is_empty() {
+        true => format!("{name} is empty"),
+        false => format!("{name} = {value}"),
+    }
+}

@@ -1,0 +1,62 @@
+//! Values of cells, and how they are compared: trimmed and without case.
+
+use std::borrow::Cow;
+
+use crate::list::text::charset::windows_1252;
+
+/// A value or heading that cells are compared with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Text(Box<str>);
+
+impl Text {
+    pub(crate) fn new(written: &str) -> Self {
+        Self(folded(written).into())
+    }
+
+    /// Returns whether a cell has this value.
+    #[inline]
+    pub(crate) fn is(&self, cell: &[u8]) -> bool {
+        if cell.is_ascii() {
+            cell.trim_ascii().eq_ignore_ascii_case(self.0.as_bytes())
+        } else {
+            folded(&decoded(cell)) == *self.0
+        }
+    }
+}
+
+/// Returns a text in the form in which texts are compared.
+fn folded(text: &str) -> String {
+    text.trim().to_lowercase()
+}
+
+/// Decodes a cell: a table that is not UTF-8 is read as Windows-1252.
+pub(crate) fn decoded(cell: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(cell) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(windows_1252(cell)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_trimmed_and_without_case() {
+        let value = Text::new(" L\u{f6}schen ");
+        for cell in [
+            &b"L\xc3\xb6schen"[..],
+            "\u{a0}L\u{d6}SCHEN ".as_bytes(),
+            b"l\xf6schen",
+            b"L\xd6schen\t",
+        ] {
+            assert!(value.is(cell), "{cell:?}");
+        }
+        assert!(!value.is(b"Loschen") && !value.is(b""));
+        assert!(
+            Text::new("").is(b"  ")
+                && Text::new("Block").is(b"BLOCK")
+                && !Text::new("Block").is(b"Blocked")
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! The records of a table with separators, and their cells. RFC 4180.
+//!
+//! ```text
+//!   spam@bad.example;"a ""quoted"" note";Block      three cells
+//!   spam@bad.example;"a note                        one record in two lines
+//!   of two lines";Block
+//!   spam@bad.example;a 3" disk;Block                no cell: this quote opens nothing
+//! ```
+//!
+//! A record ends at a newline with an even number of quotes before it, wherever they stand, so that
+//! a table can be cut without being understood. A quote where none may stand is found when the record
+//! is divided into cells.
+
+use std::borrow::Cow;
+
+/// Returns the length of the record at the start of `block`, with its newline; `None` if its end is
+/// not there. A block that does not begin with a record needs its parity: whether it `is_quoted`
+/// there.
+pub(crate) fn record_length(block: &[u8]) -> Option<usize> {
+    let end = memchr::memchr(b'\n', block)?;
+    let line = block.get(..=end).unwrap_or_default();
+    if memchr::memchr(b'"', line).is_none() {
+        return Some(end + 1);
+    }
+    let mut is_quoted = false;
+    for at in memchr::memchr2_iter(b'"', b'\n', block) {
+        match block.get(at) {
+            Some(b'"') => is_quoted = !is_quoted,
+            _ if !is_quoted => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns a record without its line end.
+pub(crate) fn without_line_end(record: &[u8]) -> &[u8] {
+    let record = record.strip_suffix(b"\n").unwrap_or(record);
+    record.strip_suffix(b"\r").unwrap_or(record)
+}
+
+/// The places of the cells of one record; reused for the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cells(Vec<Cell>);
+
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    start: usize,
+    end: usize,
+    /// It has doubled quotes, each of which stands for one.
+    has_quotes: bool,
+}
+
+/// A quote that neither opens nor closes a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StrayQuote;
+
+impl Cells {
+    /// Finds the cells of a record without its line end.
+    pub(crate) fn find(&mut self, record: &[u8], separator: u8) -> Result<(), StrayQuote> {
+        self.0.clear();
+        if memchr::memchr(b'"', record).is_some() {
+            return self.find_quoted(record, separator);
+        }
+        let mut start = 0;
+        for end in memchr::memchr_iter(separator, record).chain([record.len()]) {
+            self.push(start, end, false);
+            start = end + 1;
+        }
+        Ok(())
+    }
+
+    fn find_quoted(&mut self, record: &[u8], separator: u8) -> Result<(), StrayQuote> {
+        let blanks = |from: usize| {
+            let rest = record.get(from..).unwrap_or_default();
+            let is_blank = |b: &&u8| matches!(**b, b' ' | b'\t') && **b != separator;
+            from + rest.iter().take_while(is_blank).count()
+        };
+        let mut at = 0;
+        loop {
+            let open = blanks(at);
+            let end = if record.get(open) == Some(&b'"') {
+                let (close, has_quotes) = closing(record, open + 1).ok_or(StrayQuote)?;
+                self.push(open + 1, close, has_quotes);
+                blanks(close + 1)
+            } else {
+                let rest = record.get(at..).unwrap_or_default();
+                let length = memchr::memchr2(separator, b'"', rest).unwrap_or(rest.len());
+                self.push(at, at + length, false);
+                at + length
+            };
+            match record.get(end) {
+                None => return Ok(()),
+                Some(&byte) if byte == separator => at = end + 1,
+                Some(_) => return Err(StrayQuote),
+            }
+        }
+    }
+
+    fn push(&mut self, start: usize, end: usize, has_quotes: bool) {
+        self.0.push(Cell {
+            start,
+            end,
+            has_quotes,
+        });
+    }
+
+    /// Returns the number of cells.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns a cell of the record, trimmed and without quotes; empty if there is none with this
+    /// number.
+    #[inline]
+    pub(crate) fn get<'r>(&self, record: &'r [u8], number: usize) -> Cow<'r, [u8]> {
+        let Some(cell) = self.0.get(number) else {
+            return Cow::Borrowed(&[]);
+        };
+        let text = record.get(cell.start..cell.end).unwrap_or_default();
+        if cell.has_quotes {
+            let mut single = Vec::with_capacity(text.len());
+            let mut parts = memchr::memmem::find_iter(text, b"\"\"");
+            let mut from = 0;
+            for at in &mut parts {
+                single.extend_from_slice(text.get(from..=at).unwrap_or_default());
+                from = at + 2;
+            }
+            single.extend_from_slice(text.get(from..).unwrap_or_default());
+            return Cow::Owned(single.trim_ascii().to_vec());
+        }
+        Cow::Borrowed(text.trim_ascii())
+    }
+}
+
+/// Returns the place of the quote that closes a cell which is open at `from`, and whether the cell
+/// has doubled quotes.
+fn closing(record: &[u8], from: usize) -> Option<(usize, bool)> {
+    let (mut at, mut has_quotes) = (from, false);
+    loop {
+        at += memchr::memchr(b'"', record.get(at..)?)?;
+        if record.get(at + 1) != Some(&b'"') {
+            return Some((at, has_quotes));
+        }
+        has_quotes = true;
+        at += 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells(record: &str, separator: u8) -> Result<Vec<String>, StrayQuote> {
+        let mut cells = Cells::default();
+        cells.find(record.as_bytes(), separator)?;
+        let get = |number| {
+            let cell = cells.get(record.as_bytes(), number);
+            String::from_utf8(cell.into_owned()).unwrap()
+        };
+        Ok((0..cells.count()).map(get).collect())
+    }
+
+    #[test]
+    fn cells_of_records() {
+        for (record, expected) in [
+            ("a;b;c", &["a", "b", "c"][..]),
+            ("", &[""]),
+            (";", &["", ""]),
+            (" a ;\tb", &["a", "b"]),
+            ("\"a;b\";c", &["a;b", "c"]),
+            ("\"\";\"\"\"\"", &["", "\""]),
+            ("\"a \"\"b\"\"\" ; \"c\"", &["a \"b\"", "c"]),
+            ("\"a\r\nb\";c", &["a\r\nb", "c"]),
+            ("a,b;c", &["a,b", "c"]),
+        ] {
+            let expected = expected.iter().map(|&cell| cell.to_owned()).collect();
+            assert_eq!(cells(record, b';'), Ok(expected), "{record}");
+        }
+        for record in ["a 3\" disk;b", "\"a\"b;c", "\"a", "a;b\"", "\"a\\\"b\";c"] {
+            assert_eq!(cells(record, b';'), Err(StrayQuote), "{record}");
+        }
+        assert_eq!(cells("a  \"b c\"", b' ').unwrap(), ["a", "", "b c"]);
+    }
+
+    #[test]
+    fn records_end_outside_quotes() {
+        for (block, length) in [
+            (&b"a;b\nc"[..], Some(4)),
+            (b"a;\"b\nc\"\nd", Some(8)),
+            (b"a;\"b\nc", None),
+            (b"a", None),
+            (b"\n", Some(1)),
+            (b"\"\"\"\n\"\n", Some(6)),
+        ] {
+            assert_eq!(record_length(block), length, "{block:?}");
+        }
+    }
+
+    proptest! {
+        /// What a spreadsheet writes is read back.
+        #[test]
+        fn quoted_cells_are_read_back(
+            written in proptest::collection::vec("[a-z;\"\n ]{0,8}", 1..6), separator in "[;,\t|]",
+        ) {
+            let separator = separator.as_bytes()[0];
+            let quoted: Vec<String> =
+                written.iter().map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))).collect();
+            let record = quoted.join(&char::from(separator).to_string());
+            prop_assert_eq!(record_length(format!("{record}\nx").as_bytes()), Some(record.len() + 1));
+            let trimmed: Vec<String> = written.iter().map(|cell| cell.trim().to_owned()).collect();
+            prop_assert_eq!(cells(&record, separator), Ok(trimmed));
+        }
+    }
+}
