@@ -37,16 +37,15 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     plan.take(&compile::build_settings([&folder.to_owned()])?);
     args.reading.put_into(&mut plan);
     let seen = preview(path, &mut plan, args.against.as_deref(), &Progress::new())?;
+    let saved = if args.write { save(&seen) } else { Ok(()) };
     let shown = Shown {
         seen: &seen,
         limit: plan.max_rejects,
-        writes: args.write,
+        has_written: args.write && saved.is_ok(),
         against: args.against.as_deref(),
     };
     out.line(format_args!("{}", shown.to_string().trim_end()))?;
-    if args.write {
-        save(&seen, out)?;
-    }
+    saved?;
     // What has been written counts from now on.
     let is_mended = |file: &FilePreview| {
         let rows = file.proposal.as_ref().and_then(|found| found.rows.as_ref());
@@ -58,33 +57,22 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
 }
 
 /// Adds the proposals to `list.toml`.
-fn save(seen: &Preview, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    let proposals: Vec<&Proposal> = seen
-        .files
-        .iter()
-        .filter_map(|file| file.proposal.as_ref())
-        .collect();
+fn save(seen: &Preview) -> Result<(), Error> {
+    let proposals = seen.files.iter().filter_map(|file| file.proposal.as_ref());
+    let proposals: Vec<&Proposal> = proposals.collect();
     if proposals.is_empty() {
-        say(format_args!(
-            "blocklist-compile: nothing to write: no file needs a new [[file]]"
-        ));
+        let why = "nothing to write: no file needs a new [[file]]";
+        say(format_args!("blocklist-compile: {why}"));
         return Ok(());
     }
-    write(&seen.list_toml, &proposals)?;
-    let open = proposals.iter().filter(|proposal| proposal.is_open).count() as u64;
-    let added = counted(proposals.len() as u64, "[[file]]", "[[file]]");
-    let path = path_shown(&seen.list_toml);
-    Ok(match open {
-        0 => out.line(format_args!("\n{path}: added {added}"))?,
-        _ => out.line(format_args!("\n{path}: added {added}, {open} to complete"))?,
-    })
+    write(&seen.list_toml, &proposals)
 }
 
 /// What was seen, in words.
 struct Shown<'a> {
     seen: &'a Preview,
     limit: MaxRejects,
-    writes: bool,
+    has_written: bool,
     against: Option<&'a Path>,
 }
 
@@ -125,19 +113,22 @@ impl Shown<'_> {
         if let Some(refusal) = &file.refusal {
             writeln!(f, "REFUSED: {refusal}.")?;
         }
+        let path = path_shown(&self.seen.list_toml);
         let Some(proposal) = &file.proposal else {
+            if file.refusal.is_some() && file.survey.is_some() {
+                writeln!(f, "{path} has a [[file]] about it: complete that.")?;
+            }
             return Ok(());
         };
-        let path = path_shown(&self.seen.list_toml);
-        match self.writes {
-            true => write!(f, "To {path} comes")?,
+        match self.has_written {
+            true => write!(f, "Added to {path}")?,
             false => write!(f, "Add this to {path} (preview --write does it)")?,
         }
         writeln!(
             f,
             "{}:",
             if proposal.is_open {
-                ", and complete it"
+                "; complete it"
             } else {
                 ""
             }

@@ -195,9 +195,11 @@ impl Draft<'_> {
                 });
             }
             let is_known = |value: &Value| is_of(value, LISTS) || is_of(value, CLEARS);
+            // What is different in each row is a note or a number.
+            let repeats = values.len() < 4 || values.iter().any(|value| value.count > 1);
             if values.iter().any(is_known) {
                 deciding.push((column.as_value.clone(), values));
-            } else if values.len() > 1 {
+            } else if values.len() > 1 && repeats {
                 others.push((column.as_value.clone(), values));
             }
         }
