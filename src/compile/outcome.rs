@@ -19,7 +19,6 @@ const KEPT: usize = 16;
 /// When it cannot be written.
 pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
     let report = match result {
-        Ok(report) if report.part.is_some() => return Ok(()),
         Ok(report) => report.summary(),
         Err(
             Error::Interrupted

@@ -44,11 +44,12 @@ pub(crate) fn records(path: &Path) -> Vec<Record> {
     filter.records().unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Returns the names in a folder, sorted.
+/// Returns the names in a folder, sorted, without the reports of builds, which say what failed, too.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".blf.report"))
         .collect();
     names.sort();
     names

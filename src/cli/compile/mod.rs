@@ -69,10 +69,17 @@ fn build(args: &Build, out: &mut Output) -> Done {
     let reads = [args.inputs.as_slice(), &args.input].concat();
     let plan = match plan(args, &reads) {
         Ok(plan) => plan,
-        Err(error) => return Ok(noted(&args.output, Err(error)).map(|_| ExitCode::SUCCESS)?),
+        Err(error) if args.part.is_none() => {
+            return Ok(noted(&args.output, Err(error)).map(|_| ExitCode::SUCCESS)?);
+        }
+        Err(error) => return Err(error.into()),
     };
     work(&plan, &args.work, &reads, out, |plan, progress| {
-        noted(&plan.output, compile::build(plan, progress))
+        let report = compile::build(plan, progress);
+        match plan.part {
+            Some(_) => report,
+            None => noted(&plan.output, report),
+        }
     })
 }
 
