@@ -642,7 +642,10 @@ fn a_list_that_was_not_compiled_again_is_found() {
     site.write("lists/spam/list.toml", feed);
     site.write("feeds/spam.conf", "url = https://a.example/\n");
     let found = check(&site, &NO_POSTFIX, None);
-    assert!(found.has("wrong", "feeds/spam.conf is no longer read"), "{found:#?}");
+    assert!(
+        found.has("wrong", "feeds/spam.conf is no longer read"),
+        "{found:#?}"
+    );
     assert!(found.has("notice", "advises \"tag\""), "{found:#?}");
 }
 
