@@ -9,7 +9,7 @@
 //! | of which more lines are rejected than [`MaxRejects`](crate::list::MaxRejects) allows | refused |
 //! | that had [`SMALL`] entries or more, and has none now | an error, unless `--allow-empty` |
 //! | that shrinks by more than `--max-shrink`, or grows by more than `--max-growth` | refused |
-//! | that had fewer entries | regarded as kept by hand; it may grow freely and become empty |
+//! | that had fewer entries | regarded as kept by hand; it may grow freely and, as a folder, become empty |
 //!
 //! `--max-shrink` also applies to the filter as a whole. Only this counts for lists that are no
 //! longer read: the user gives a list up by deleting its file.
@@ -79,11 +79,14 @@ impl Report {
             return Ok(());
         }
         // A page that says "not found" in place of the list must not empty a filter.
-        let has_limit = plan.max_shrink.is_some();
         let notable = self.skipped.iter().any(|skip| skip.notable) || !self.broad.is_empty();
-        // A list of nothing but comments, kept by hand, names nobody on purpose.
+        // A folder kept by hand, with nothing but comments or no file at all, names nobody on purpose.
+        let is_kept = plan.meant.is_empty()
+            && plan.fetched.is_none()
+            && plan.inputs.iter().all(|path| path.is_dir());
         // A limit refuses what was large, and its message names the one option that allows it.
-        let on_purpose = self.rejected == 0 && !notable && (before.entries < SMALL || has_limit);
+        let is_judged = before.entries < SMALL || plan.max_shrink.is_some();
+        let on_purpose = is_kept && self.rejected == 0 && !notable && is_judged;
         if self.rows == 0 && !on_purpose {
             return Err(Error::NothingListed(self.why_nothing(&plan.output)));
         }

@@ -172,14 +172,22 @@ impl Scanner {
     }
 
     /// Ends a segment, at `end` of the text. If it has no address, it may consist of encoded words
-    /// that are one mailbox.
+    /// that are one mailbox, perhaps with comments.
     fn end(&mut self, text: &[u8], end: usize, segment: &mut Segment, out: &mut Out<'_>) {
         self.finish(text, end, segment, out);
         self.paths.word.begin();
         let written = &text[segment.from..end];
         if out.pushed() == segment.start.1 && may_encode(written) {
+            let (mut bare, mut tokens) = (Vec::new(), Tokens::new(written));
+            while let Some((kind, bytes)) = tokens.next() {
+                bare.extend_from_slice(if kind == TokenKind::Comment {
+                    b" "
+                } else {
+                    bytes
+                });
+            }
             self.text.clear();
-            encoded::decode_all(written, |_| false, &mut self.text);
+            encoded::decode_all(&bare, |_| false, &mut self.text);
             if let Some(address) = plain::mailbox(&self.text) {
                 out.push(address);
             }
@@ -466,7 +474,7 @@ mod tests {
             ("\"Name\"a@b", "\"Name\"a@b Namea@b a@b"),
             ("Hello. a@b", "Hello.a@b a@b"),
             ("a@b. c@d", "a@b. c@d"),
-            ("a@b@c", "a@b@c"),
+            ("a@b@c", "a@b@c b@c"),
             ("@a@b", "a@b"),
             ("[a]@b", "a@b [a]@b"),
             ("[a]@b [c]@d", "a@b [a]@b c@d [c]@d"),

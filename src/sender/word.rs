@@ -49,7 +49,9 @@ pub(super) struct Word {
     narrow_from: usize,
     /// ... and where it ends.
     narrow_to: Option<usize>,
-    /// Whether another word precedes it in the same text.
+    /// Where the last part was joined to the domain: if it is a local part, it begins here.
+    joined_at: usize,
+    /// Whether anything but blanks precedes it in the same text.
     follows: bool,
     too_long: bool,
     peeled: Vec<u8>,
@@ -61,6 +63,7 @@ impl Word {
     }
 
     pub(super) fn comment(&mut self) {
+        self.follows |= self.bytes.is_empty();
         self.gap = self.gap.max(Gap::Comment);
     }
 
@@ -91,6 +94,7 @@ impl Word {
             if self.is_glued() && inside.iter().copied().all(is_in_domain) {
                 self.narrow_to = self.narrow_to.or(Some(self.bytes.len()));
                 self.append(inside);
+                self.joined_at = self.bytes.len();
                 return;
             }
             self.finish(out);
@@ -119,7 +123,8 @@ impl Word {
                     if joined && self.at.is_none() {
                         self.narrow_from = self.bytes.len();
                     } else if joined {
-                        self.narrow_to = self.narrow_to.or(Some(self.bytes.len()));
+                        self.joined_at = self.bytes.len();
+                        self.narrow_to = self.narrow_to.or(Some(self.joined_at));
                     }
                     joined
                 }
@@ -156,16 +161,19 @@ impl Word {
 
     pub(super) fn at(&mut self, out: &mut Out<'_>) {
         if self.bytes.is_empty() || self.wants_domain() {
+            self.follows = true;
             return;
         }
         if self.at.is_some() {
             if let Some(to) = self.narrow_to.take() {
                 // `a@b. c@d`: the dot ended a sentence. `a@b""@c`: an empty local part.
                 let mut next = self.bytes.split_off(to);
+                let from = self.joined_at - to;
                 self.finish(out);
                 if next.is_empty() {
                     next.extend_from_slice(b"\"\"");
                 }
+                self.narrow_from = if from < next.len() { from } else { 0 };
                 self.bytes = next;
             } else if self.gap != Gap::None {
                 self.finish(out);
@@ -204,6 +212,7 @@ impl Word {
         self.last = Piece::Atom;
         self.narrow_from = 0;
         self.narrow_to = None;
+        self.joined_at = 0;
         self.too_long = false;
     }
 

@@ -268,6 +268,11 @@ const HOSTILE: &[(&str, &str, &str)] = &[
     ("", "a@b ", ""),
     ("", "a@b,", ""),
     ("a@", "b . ", ""),
+    ("", "a@b . ", ""),
+    ("a@b", "\"\"", ""),
+    ("", "a@b\"\"@", ""),
+    ("", "a@=", ""),
+    ("", "=?utf-8?Q?x?= (y),", ""),
     ("\"", "a@b ,", "\""),
     ("", "\r\n ", ""),
     ("", "=?", ""),
@@ -710,7 +715,11 @@ proptest! {
         gap in prop::sample::select(vec![" ", "\t", "@ ", " @ ", " =", " !", "@ *", "\u{a0}", " 'x' "]),
         after in prop::sample::select(vec!["", " ", ", ok@good.example"]),
     ) {
-        let value = format!("{}{gap}spam@bad.example{after}", before.concat());
+        let before = before.concat();
+        // Marks at the start of a text belong to the address.
+        let begins = before.rsplit([',', ';']).next().is_some_and(|text| text.trim_ascii().is_empty());
+        let gap = if begins { gap.trim_end_matches(['=', '!']) } else { gap };
+        let value = format!("{before}{gap}spam@bad.example{after}");
         let found = of_header(value.as_bytes());
         prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{:?}: {:?}", value, found);
     }
