@@ -128,6 +128,8 @@ impl Plain {
         if !matches!(
             reason,
             RejectReason::NotAnEntry
+                | RejectReason::Control
+                | RejectReason::NotUtf8
                 | RejectReason::Words
                 | RejectReason::Sign
                 | RejectReason::Several
