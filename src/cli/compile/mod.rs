@@ -76,8 +76,10 @@ fn build(args: &Build, out: &mut Output) -> Done {
         let why = "--fetched: give the folder of the list alone as the input";
         return Err(Error::Plan(why.to_owned()).into());
     }
-    if is_folder && args.part.is_none() && !compile::is_fetched(&reads[0], args.fetched.as_deref())?
-    {
+    // Without a feed, or before its first download, the folder is a list like any other.
+    let is_fetched = is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())?;
+    plan.fetched = args.fetched.clone().filter(|_| is_fetched);
+    if is_folder && args.part.is_none() && !is_fetched {
         plan.max_shrink = Some(FOLDER_MAX_SHRINK);
     }
     plan.take(&compile::build_settings(&reads)?);
@@ -100,7 +102,6 @@ fn build(args: &Build, out: &mut Output) -> Done {
     plan.rules.providers &= !args.no_providers;
     args.reading.put_into(&mut plan);
     plan.meant.clone_from(&args.input);
-    plan.fetched.clone_from(&args.fetched);
     work(&plan, &args.work, &reads, out, compile::build)
 }
 
