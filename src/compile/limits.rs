@@ -79,14 +79,15 @@ impl Report {
             return Ok(());
         }
         // A page that says "not found" in place of the list must not empty a filter.
+        let has_limit = plan.max_shrink.is_some();
         let notable = self.skipped.iter().any(|skip| skip.notable) || !self.broad.is_empty();
         // A folder kept by hand, with nothing but comments or no file at all, names nobody on purpose.
+        // A limit refuses what was large, and its message names the one option that allows it.
         let is_kept = plan.meant.is_empty()
             && plan.fetched.is_none()
             && plan.inputs.iter().all(|path| path.is_dir());
-        // A limit refuses what was large, and its message names the one option that allows it.
-        let is_judged = before.entries < SMALL || plan.max_shrink.is_some();
-        let on_purpose = is_kept && self.rejected == 0 && !notable && is_judged;
+        let on_purpose =
+            is_kept && self.rejected == 0 && !notable && (before.entries < SMALL || has_limit);
         if self.rows == 0 && !on_purpose {
             return Err(Error::NothingListed(self.why_nothing(&plan.output)));
         }

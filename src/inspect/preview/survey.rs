@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::column::{Column, Formats};
-use super::proposal::quoted;
+use super::column::{Column, Formats, quoted};
 use crate::list::{
     Cells, Declared, Format, MAX_LINE, Token, Tokens, Wildcards, decoded, detect, read_entry,
     record_length, without_line_end,
