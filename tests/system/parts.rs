@@ -19,7 +19,7 @@ use support::{addresses, build, command, folder, names, plan};
 use twox_hash::XxHash3_64;
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
-    compile::join(plan, None, expected, &Progress::new())
+    compile::merge(plan, None, expected, &Progress::new())
 }
 
 fn join(dir: &Path, output: &str, parts: &[String]) -> Result<Vec<u8>, String> {
@@ -335,7 +335,7 @@ fn what_is_foreign_is_refused() {
     );
     assert!(!dir.path().join("all.blf").exists());
     let filters = plan(dir.path(), "all.blf", &["filter.blf", "piece.0000.part"]);
-    let part = compile::merge(&filters, None, &Progress::new())
+    let part = compile::merge(&filters, None, &Expected::default(), &Progress::new())
         .unwrap_err()
         .to_string();
     assert!(

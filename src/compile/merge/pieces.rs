@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 
 use crate::address::{Kinds, RULES_VERSION, Rules};
 use crate::base::numbers::grouped;
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::compile::read::text;
 use crate::compile::wording::digest_shown;
-use crate::compile::write::Sources;
-use crate::compile::{Error, Progress};
-use crate::filter::{Header, Part, Source, Spec};
+use crate::filter::{Header, RecordFile};
 use crate::lookup;
 
 /// How many names a message shows; the others are only counted.
@@ -38,20 +38,6 @@ pub struct Expected {
     pub sources: Vec<String>,
 }
 
-/// The parts that a file is, or was made from.
-#[derive(Clone)]
-pub(super) struct Known<'a> {
-    pub(super) path: &'a Path,
-    /// Name and digest of each piece.
-    pub(super) pieces: Vec<(&'a str, u128)>,
-    pub(super) sources: &'a [Source],
-}
-
-/// The error for a file that is refused; it names the file.
-pub(super) fn refused(path: &Path, why: &str) -> Error {
-    Error::Unlike(format!("{}: {why}", path.display()))
-}
-
 /// The header of a part.
 #[derive(Debug)]
 pub(super) struct Piece {
@@ -61,7 +47,7 @@ pub(super) struct Piece {
 
 impl Piece {
     fn open(path: &Path) -> Result<Self, Error> {
-        let header = Part::open(path)?.header().clone();
+        let header = RecordFile::open_part(path)?.header().clone();
         let spec = &header.spec;
         let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
         if rules.is_none() || Kinds::from_bits(spec.kinds).is_none() {
@@ -85,16 +71,8 @@ impl Piece {
         self.header.part.unwrap_or(0)
     }
 
-    fn known(&self) -> Known<'_> {
-        Known {
-            path: &self.path,
-            pieces: vec![(self.name(), self.digest())],
-            sources: &self.header.spec.sources,
-        }
-    }
-
     fn refused(&self, why: &str) -> Error {
-        refused(&self.path, why)
+        Error::Unlike(format!("{}: {why}", self.path.display()))
     }
 
     /// Checks that its keys were made in the same way as those of `first`.
@@ -136,73 +114,36 @@ impl Piece {
     }
 }
 
-/// All parts of a list.
-#[derive(Debug)]
-pub(super) struct Pieces {
-    /// One or more, each piece once.
-    pub(super) pieces: Vec<Piece>,
-    sources: Sources,
-}
-
-impl Pieces {
-    /// # Errors
-    /// A part cannot be read, or is not as expected.
-    pub(super) fn of(
-        paths: &[PathBuf],
-        expected: &Expected,
-        progress: &Progress,
-    ) -> Result<Self, Error> {
-        let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
-        let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
-        for path in paths {
-            progress.go_on()?;
-            let piece = Piece::open(path)?;
-            if let Some(first) = pieces.first() {
-                piece.check_like(first)?;
+/// Opens the parts of a list, each piece once.
+///
+/// # Errors
+/// A part cannot be read, or is not as expected.
+pub(super) fn pieces(
+    paths: &[PathBuf],
+    expected: &Expected,
+    progress: &Progress,
+) -> Result<Vec<Piece>, Error> {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
+    let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
+    for path in paths {
+        progress.go_on()?;
+        let piece = Piece::open(path)?;
+        if let Some(first) = pieces.first() {
+            piece.check_like(first)?;
+        }
+        // A part without a name is identified by its digest.
+        let digest = piece.header.part.filter(|_| piece.name().is_empty());
+        match places.entry((piece.name().to_owned(), digest)) {
+            Entry::Vacant(place) => {
+                place.insert(pieces.len());
+                pieces.push(piece);
             }
-            // A part without a name is identified by its digest.
-            let digest = piece.header.part.filter(|_| piece.name().is_empty());
-            match places.entry((piece.name().to_owned(), digest)) {
-                Entry::Vacant(place) => {
-                    place.insert(pieces.len());
-                    pieces.push(piece);
-                }
-                Entry::Occupied(place) => piece.check_twin(&pieces[*place.get()])?,
-            }
-        }
-        if pieces.is_empty() {
-            return Err(Error::Plan("no part to merge".to_owned()));
-        }
-        expected.check(pieces.iter().map(Piece::known))?;
-        let mut sources = Sources::default();
-        for piece in &pieces {
-            sources.add_counts(&piece.header.spec.sources);
-        }
-        Ok(Self { pieces, sources })
-    }
-
-    /// Entries of all parts, including duplicates.
-    pub(super) fn entries(&self) -> u64 {
-        self.pieces.iter().fold(0, |sum: u64, piece| {
-            sum.saturating_add(piece.header.entries)
-        })
-    }
-
-    /// The properties that all parts share, the lowest of their rates, and the sources of all.
-    pub(super) fn spec(&self) -> Spec {
-        let rates = self.pieces.iter().map(|piece| piece.header.spec.fpr);
-        Spec {
-            fpr: rates.fold(1.0, f64::min),
-            sources: self.sources.clone().into_list(),
-            ..self.pieces[0].header.spec.clone()
+            Entry::Occupied(place) => piece.check_twin(&pieces[*place.get()])?,
         }
     }
-
-    /// For each part, the index of each of its sources among the sources of all parts.
-    pub(super) fn numbers(&self) -> Vec<Vec<u32>> {
-        let numbers = |piece: &Piece| self.sources.numbers(&piece.header.spec.sources);
-        self.pieces.iter().map(numbers).collect()
-    }
+    expected.check_sources(&pieces)?;
+    expected.check_pieces(&pieces)?;
+    Ok(pieces)
 }
 
 impl Expected {
@@ -211,16 +152,7 @@ impl Expected {
         self.pieces.is_some() || !self.sources.is_empty()
     }
 
-    /// Whether all that is there, and nothing else, is expected.
-    pub(super) fn check<'a>(
-        &self,
-        known: impl Iterator<Item = Known<'a>> + Clone,
-    ) -> Result<(), Error> {
-        self.check_sources(known.clone())?;
-        self.check_pieces(known)
-    }
-
-    fn check_sources<'a>(&self, known: impl Iterator<Item = Known<'a>>) -> Result<(), Error> {
+    fn check_sources(&self, pieces: &[Piece]) -> Result<(), Error> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -230,13 +162,13 @@ impl Expected {
             .map(|file| text(Path::new(file)))
             .collect();
         let mut found = BTreeSet::new();
-        for known in known {
-            for source in known.sources {
+        for piece in pieces {
+            for source in &piece.header.spec.sources {
                 if !wanted.contains(&source.file) {
-                    return Err(refused(
-                        known.path,
-                        &format!("a part of {}, which is not given by --source", source.file),
-                    ));
+                    return Err(piece.refused(&format!(
+                        "a part of {}, which is not given by --source",
+                        source.file
+                    )));
                 }
                 found.insert(&source.file);
             }
@@ -249,30 +181,25 @@ impl Expected {
         }
     }
 
-    fn check_pieces<'a>(&self, known: impl Iterator<Item = Known<'a>>) -> Result<(), Error> {
+    fn check_pieces(&self, pieces: &[Piece]) -> Result<(), Error> {
         let Some(file) = &self.pieces else {
             return Ok(());
         };
         let wanted = names_in(file).map_err(Error::io(file, "read"))?;
         let mut missing: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
-        for known in known {
-            for (name, digest) in known.pieces {
-                // The ways to name it.
-                let digest = digest_shown(digest);
-                let names = [name, &digest, &format!("{digest} {name}")];
-                if !names.iter().any(|&name| wanted.contains(name)) {
-                    return Err(refused(
-                        known.path,
-                        &format!(
-                            "the part of a piece that is not in {}: {}",
-                            file.display(),
-                            names[2].trim_end()
-                        ),
-                    ));
-                }
-                for name in names {
-                    missing.remove(name);
-                }
+        for piece in pieces {
+            // The ways to name it.
+            let (name, digest) = (piece.name(), digest_shown(piece.digest()));
+            let names = [name, &digest, &format!("{digest} {name}")];
+            if !names.iter().any(|&name| wanted.contains(name)) {
+                return Err(piece.refused(&format!(
+                    "the part of a piece that is not in {}: {}",
+                    file.display(),
+                    names[2].trim_end()
+                )));
+            }
+            for name in names {
+                missing.remove(name);
             }
         }
         if missing.is_empty() {
