@@ -49,6 +49,9 @@ _blocklist__compile() {
             blocklist__compile,overlap)
                 cmd="blocklist__compile__subcmd__overlap"
                 ;;
+            blocklist__compile,preview)
+                cmd="blocklist__compile__subcmd__preview"
+                ;;
             blocklist__compile,query)
                 cmd="blocklist__compile__subcmd__query"
                 ;;
@@ -94,6 +97,9 @@ _blocklist__compile() {
             blocklist__compile__subcmd__help,overlap)
                 cmd="blocklist__compile__subcmd__help__subcmd__overlap"
                 ;;
+            blocklist__compile__subcmd__help,preview)
+                cmd="blocklist__compile__subcmd__help__subcmd__preview"
+                ;;
             blocklist__compile__subcmd__help,query)
                 cmd="blocklist__compile__subcmd__help__subcmd__query"
                 ;;
@@ -113,7 +119,7 @@ _blocklist__compile() {
 
     case "${cmd}" in
         blocklist__compile)
-            opts="-h -V --help --version build query info feed update add remove merge delta apply compare overlap false-positives verify help"
+            opts="-h -V --help --version build preview query info feed update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -389,7 +395,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__help)
-            opts="build query info feed update add remove merge delta apply compare overlap false-positives verify help"
+            opts="build preview query info feed update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -556,6 +562,20 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__compile__subcmd__help__subcmd__preview)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__compile__subcmd__help__subcmd__query)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -696,6 +716,88 @@ _blocklist__compile() {
             fi
             case "${prev}" in
                 --svg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__compile__subcmd__preview)
+            opts="-h --write --against --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --separator)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --when)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --unless)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-least)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires-in)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --added-in)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --date-format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --never)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --protect)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-rejects)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rejects)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -20,8 +20,10 @@ pub(crate) const LANES: usize = 16;
 pub(crate) struct Classes {
     /// The bytes, with ASCII letters in lower case.
     pub(crate) lowered: u8x16,
-    /// A byte of a word: a letter, a digit, `+`, `-`, `_`.
+    /// A byte of a word: a letter, a digit, `-`, `_`.
     pub(crate) word: u8x16,
+    /// A `+`, which is part of a word, but of no domain.
+    pub(crate) plus: u8x16,
     /// A `.`, which needs a word on each side.
     pub(crate) dot: u8x16,
     /// The `@`, which needs a word on each side.
@@ -38,7 +40,8 @@ impl Classes {
         let digit = within(bytes, b'-', b'9') & !(is(b'.') | is(b'/'));
         Self {
             lowered: bytes | (letter & case),
-            word: letter | digit | is(b'+') | is(b'_'),
+            word: letter | digit | is(b'_'),
+            plus: is(b'+'),
             dot: is(b'.'),
             at: is(b'@'),
         }
@@ -116,7 +119,7 @@ impl Seen {
     #[inline]
     fn add(&mut self, start: usize, classes: &Classes, seen_lanes: usize) {
         let bits = |mask: u8x16| mask.to_bitmask() >> seen_lanes;
-        let (at, words) = (bits(classes.at), bits(classes.word));
+        let (at, words) = (bits(classes.at), bits(classes.word | classes.plus));
         let separators = at | bits(classes.dot);
         let all = u32::from(u16::MAX) >> seen_lanes;
         self.is_stray |= words | separators != all

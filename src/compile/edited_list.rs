@@ -16,7 +16,7 @@ use crate::base::access::open_regular;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
 use crate::filter::format::MAGIC;
-use crate::list::{self, Format, ListToml, Reader, Reading, Row};
+use crate::list::{self, Format, ListToml, Reader, Reading, Refusal, Row};
 
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
@@ -75,8 +75,11 @@ impl EditedList {
                 let declared = ListToml::beside(path)?.declared(&[&name]);
                 let declared = declared
                     .ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
-                let reading = list::reading(&text, true, &declared)
-                    .map_err(|refusal| refused(&refusal.to_string()))?;
+                let reading =
+                    list::reading(&text, true, &declared).map_err(|refusal| match refusal {
+                        Refusal::Table(_) => refused("a table; only plain lists can be edited"),
+                        other => refused(&other.to_string()),
+                    })?;
                 // What is edited are lines, each with what is written there.
                 Reading {
                     subdomains: false,

@@ -9,7 +9,7 @@
 //! | of which more lines are rejected than [`MaxRejects`](crate::list::MaxRejects) allows | refused |
 //! | that had [`SMALL`] entries or more, and has none now | an error, unless `--allow-empty` |
 //! | that shrinks by more than `--max-shrink`, or grows by more than `--max-growth` | refused |
-//! | that had fewer entries | regarded as kept by hand; it may grow freely and become empty |
+//! | that had fewer entries | regarded as kept by hand; it may grow freely and, as a folder, become empty |
 //!
 //! `--max-shrink` also applies to the filter as a whole. Only this counts for lists that are no
 //! longer read: the user gives a list up by deleting its file.
@@ -80,8 +80,12 @@ impl Report {
         // A page that says "not found" in place of the list must not empty a filter.
         let may_shrink = plan.max_shrink == Some(100);
         let notable = self.skipped.iter().any(|skip| skip.notable) || !self.broad.is_empty();
-        // A list of nothing but comments, kept by hand, names nobody on purpose.
-        let on_purpose = self.rejected == 0 && !notable && (before.entries < SMALL || may_shrink);
+        // A folder kept by hand, with nothing but comments or no file at all, names nobody on purpose.
+        let is_kept = plan.meant.is_empty()
+            && plan.fetched.is_none()
+            && plan.inputs.iter().all(|path| path.is_dir());
+        let on_purpose =
+            is_kept && self.rejected == 0 && !notable && (before.entries < SMALL || may_shrink);
         if self.rows == 0 && !on_purpose {
             return Err(Error::NothingListed(self.why_nothing(&plan.output)));
         }

@@ -462,11 +462,11 @@ impl Report {
         self.rows += removals.rows;
     }
 
-    /// Returns whether a line of this input was rejected.
-    pub(crate) fn has_rejects(&self, file: &str) -> bool {
+    /// Returns whether a line of this input was rejected or left out.
+    pub(crate) fn leaves_out(&self, file: &str) -> bool {
         self.inputs
             .iter()
-            .any(|input| input.file == file && input.rejected > 0)
+            .any(|input| input.file == file && input.rejected + input.broad > 0)
     }
 
     /// Returns, for one line of a message, which inputs gave no entry, and what they gave instead.

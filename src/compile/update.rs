@@ -157,7 +157,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     // A person who types an entry wants exactly that one.
     let typed = [&adding, &removing].into_iter().flatten();
     let mut typed = typed.filter(|input| input.is_typed());
-    if typed.any(|input| report.has_rejects(&input.shown())) {
+    if typed.any(|input| report.leaves_out(&input.shown())) {
         report.refused = Some("an entry on the command line cannot be taken".to_owned());
     }
     if report.refuse(plan) {

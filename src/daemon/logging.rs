@@ -13,7 +13,8 @@
 //!
 //! Lines go to standard error, where journald or a container reads them. journald adds the time of each line, and takes its
 //! priority from a prefix (`<4>`, sd-daemon(3)). If the reader hangs, a write blocks; so a separate thread writes the lines
-//! from a bounded queue. Lines for which the queue has no space, or that cannot be written (full disk), are lost and
+//! from a bounded queue. It collects them for some milliseconds, so that a line of a busy daemon costs no system call of its
+//! own; a kill (SIGKILL) loses those. Lines for which the queue has no space, or that cannot be written (full disk), are lost and
 //! counted. As soon as lines can be written again, one of them reports how many were lost.
 
 use std::env;
@@ -39,6 +40,8 @@ const QUEUE_LINES: usize = 8192;
 const LINE_BYTES_MAX: usize = 32 << 10;
 /// Most bytes per write, if several lines wait.
 const BATCH_BYTES: usize = 64 << 10;
+/// How long lines are collected after the first one. Meanwhile nobody has to wake the thread.
+const COLLECTED: Duration = Duration::from_millis(5);
 
 /// At the end, how long to wait for the remaining lines to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -177,6 +180,9 @@ fn write_lines(
     let mut torn = false;
     let mut open = true;
     while open && let Ok(first) = lines.recv() {
+        if matches!(first, Line::Text(_)) {
+            thread::sleep(COLLECTED);
+        }
         batch.clear();
         if torn {
             // A part of the previous line may have been written.

@@ -15,7 +15,7 @@ use std::io;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Handle};
@@ -32,7 +32,7 @@ pub(super) const LONG_PACKET_BYTES: usize = 4 << 10;
 /// made to be costly take milliseconds.
 pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
 /// For this long after a long step, further steps of the connection count as long, too. So a sender needs a new connection
-/// for each long step in a worker.
+/// for every two long steps in a worker, see [`Pace`].
 pub(super) const SLOW_SECONDS: u32 = 10;
 /// Workers per slow lane: long steps never use more than half of the processors.
 const WORKERS_A_LANE: usize = 2;
@@ -118,10 +118,22 @@ pub(super) async fn step_in<T: Send + 'static>(
 }
 
 /// Whether the steps of a connection count as long.
+///
+/// The processor time of a thread takes a system call. So a step is first measured by the time that passed, which takes
+/// none, and only after a step that seemed long the processor time of the next ones decides: the machine may be busy.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Until this second of its worker's clock.
+    /// Until this second of its worker's clock, steps are long.
     slow_until: u32,
+    /// Until this second, they are measured by processor time.
+    doubted_until: u32,
+}
+
+/// When a step began.
+pub(super) enum Begun {
+    At(Instant),
+    /// The processor time of this thread until then.
+    After(Duration),
 }
 
 impl Pace {
@@ -130,10 +142,25 @@ impl Pace {
         now < self.slow_until
     }
 
-    /// Records a step that began at this [`processor_time`] and has just ended.
-    pub(super) fn note(&mut self, begun: Duration, now: u32) {
-        if processor_time().saturating_sub(begun) > LONG_STEP {
-            self.slow_until = now + SLOW_SECONDS;
+    /// Begins to measure a step.
+    pub(super) fn begin(&self, now: u32) -> Begun {
+        if now < self.doubted_until {
+            Begun::After(processor_time())
+        } else {
+            Begun::At(Instant::now())
+        }
+    }
+
+    /// Records a step that has just ended.
+    pub(super) fn note(&mut self, begun: &Begun, now: u32) {
+        match begun {
+            Begun::At(begun) if begun.elapsed() > LONG_STEP => {
+                self.doubted_until = now + SLOW_SECONDS;
+            }
+            Begun::After(begun) if processor_time().saturating_sub(*begun) > LONG_STEP => {
+                self.slow_until = now + SLOW_SECONDS;
+            }
+            Begun::At(_) | Begun::After(_) => {}
         }
     }
 }

@@ -2,13 +2,14 @@
 //! filters are older than their text lists.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::findings::Findings;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
+use crate::list::{LIST_TOML, ListToml};
 use crate::status::{self, CheckProblem};
 
 const ABOUT: &str = "config";
@@ -72,35 +73,51 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
                 format!("systemctl start blocklist-compile@{name}.service"),
             );
         }
-        let feed = folder.join("feeds").join(format!("{name}.conf"));
         let action = list.terms.action.name();
-        if let Some(meant) = feed_action(&feed)
-            && meant != action
-        {
-            findings.notice(
-                ABOUT,
-                format!(
-                    "list {name}: action = \"{action}\", but {} advises \"{meant}\"",
-                    feed.display()
-                ),
-                "",
-            );
+        match ListToml::of_folder(&texts) {
+            Ok(list_toml) => {
+                let feed = list_toml.and_then(|list_toml| list_toml.feed);
+                if let Some(meant) = feed.and_then(|feed| feed.action)
+                    && meant != action
+                {
+                    let texts = texts.display();
+                    let advice = format!("{texts}/{LIST_TOML} advises \"{meant}\"");
+                    let said = format!("list {name}: action = \"{action}\", but {advice}");
+                    findings.notice(ABOUT, said, "");
+                }
+            }
+            Err(error) => findings.wrong(ABOUT, error.to_string(), ""),
         }
     }
 }
 
-/// Returns what is wrong with the files beside the folders of lists: no unit compiles them.
+/// Returns what is wrong with the files beside the folders of lists: no unit reads them.
 pub fn stray_lists(config_path: &Path) -> Vec<String> {
-    let folder = config_path.with_file_name("lists");
-    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let text = |entry: fs::DirEntry| {
+    let lists = config_path.with_file_name("lists");
+    let lists = lists.display();
+    let strays = files(&config_path.with_file_name("lists"))
+        .filter(|(name, _)| !name.starts_with(['.', '~']) && name != "README")
+        .map(|(name, _)| {
+            format!("{lists}/{name} is in no list: move it into a folder, {lists}/NAME")
+        });
+    let old = files(&config_path.with_file_name("feeds")).filter_map(|(name, path)| {
+        let name = name.strip_suffix(".conf")?;
+        let (old, new) = (path.display(), format!("{lists}/{name}/{LIST_TOML}"));
+        Some(format!(
+            "{old} is no longer read: systemctl start blocklist-compile@{name} says what to write to {new}"
+        ))
+    });
+    strays.chain(old).collect()
+}
+
+/// Returns the files in a folder; none if it cannot be read.
+fn files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
-        let is_list = entry.path().is_file() && !name.starts_with(['.', '~']) && name != "README";
-        let lists = folder.display();
-        is_list
-            .then(|| format!("{lists}/{name} is in no list: move it into a folder, {lists}/NAME"))
-    };
-    entries.filter_map(text).collect()
+        let path = entry.path();
+        path.is_file().then_some((name, path))
+    })
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
@@ -176,12 +193,4 @@ fn newest(folder: &Path) -> Option<(SystemTime, String)> {
     files
         .filter_map(|path| Some((modified(&path)?, path.display().to_string())))
         .max()
-}
-
-/// Returns the action that the description of a feed advises.
-fn feed_action(feed: &Path) -> Option<String> {
-    let text = fs::read_to_string(feed).ok()?;
-    let mut settings = text.lines().filter_map(|line| line.split_once('='));
-    let (_, action) = settings.find(|(key, _)| key.trim() == "action")?;
-    Some(action.trim().to_owned())
 }

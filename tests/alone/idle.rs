@@ -10,7 +10,6 @@ use crate::support;
 use crate::{MEMORY, one_at_a_time};
 
 use std::path::Path;
-use std::time::Duration;
 
 use support::rig::Rig;
 use support::until;
@@ -69,13 +68,12 @@ impl Session {
 
 /// Returns the allocated bytes when they no longer change, because the daemon is idle.
 fn settled() -> usize {
-    let mut last = usize::MAX;
+    let (mut last, mut equal) = (usize::MAX, 0);
     until("the daemon rests", || {
         let now = MEMORY.current_usage();
-        let rests = now == last;
+        equal = if now == last { equal + 1 } else { 0 };
         last = now;
-        std::thread::sleep(Duration::from_millis(100));
-        rests.then_some(now)
+        (equal == 20).then_some(now)
     })
 }
 

@@ -637,11 +637,16 @@ fn a_list_that_was_not_compiled_again_is_found() {
     let remedy = check(&site, &NO_POSTFIX, None).fault("has changed after");
     assert_eq!(remedy, "systemctl start blocklist-compile@spam.service");
     age(3600);
-    site.write(
-        "feeds/spam.conf",
-        "url = https://a.example/\naction = tag\n",
+    let feed =
+        "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://a.example/\"\naction = \"tag\"\n";
+    site.write("lists/spam/list.toml", feed);
+    site.write("feeds/spam.conf", "url = https://a.example/\n");
+    let found = check(&site, &NO_POSTFIX, None);
+    assert!(
+        found.has("wrong", "feeds/spam.conf is no longer read"),
+        "{found:#?}"
     );
-    assert!(check(&site, &NO_POSTFIX, None).has("notice", "advises \"tag\""));
+    assert!(found.has("notice", "advises \"tag\""), "{found:#?}");
 }
 
 /// A program with its name replaces systemctl.

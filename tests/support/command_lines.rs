@@ -107,7 +107,7 @@ fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
         "contrib/man",
         "contrib/systemd",
         "contrib/fetch",
-        "contrib/feeds",
+        "contrib/lists/disposable",
         "contrib/lib",
         "contrib",
     ] {

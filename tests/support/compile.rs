@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
+use blocklist_milter::list::{Declared, Rows};
 use tempfile::TempDir;
 
 /// The date of all builds.
@@ -43,6 +44,33 @@ pub(crate) fn records(path: &Path) -> Vec<Record> {
     let filter = Filter::open(path, Load::Disk).unwrap();
     filter.records().unwrap().collect::<Result<_, _>>().unwrap()
 }
+
+/// Declares tables with the columns email, added and expires, whose rows all count.
+pub(crate) fn with_days() -> Declared {
+    Declared {
+        entry: vec!["email".to_owned()],
+        rows: Some(Rows::All),
+        added_in: Some("added".to_owned()),
+        expires_in: Some("expires".to_owned()),
+        ..Declared::default()
+    }
+}
+
+/// The same, as options.
+pub(crate) const WITH_DAYS: [&str; 8] = [
+    "--entry",
+    "email",
+    "--rows",
+    "all",
+    "--added-in",
+    "added",
+    "--expires-in",
+    "expires",
+];
+
+/// The same, as `list.toml`.
+pub(crate) const LIST_WITH_DAYS: &str =
+    "[read]\nentry = \"email\"\nrows = \"all\"\nadded_in = \"added\"\nexpires_in = \"expires\"\n";
 
 /// Returns the names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {

@@ -63,7 +63,7 @@ pub(crate) fn whole(dir: &Path, text: &str) -> Vec<u8> {
 /// Returns a list with comments, a licence, duplicates, rejected lines, and every kind of entry.
 pub(crate) fn text() -> String {
     let head = "# A list\n# Licence: CC0-1.0\n\n";
-    let odd = "not an address\nspammer@\n.tree.example\nuser5@host.example\n";
+    let odd = "no@address here\nspammer@\n.tree.example\nuser5@host.example\n";
     format!(
         "{head}{}{odd}{}{odd}",
         addresses(0..6_000),

@@ -11,6 +11,7 @@ use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
 use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
+use blocklist_milter::list::{Declared, Format, MaxRejects};
 use blocklist_milter::serve::{self, Blocklists};
 use blocklist_milter::snapshot::{Live, Snapshot, Start};
 use tempfile::TempDir;
@@ -144,9 +145,16 @@ pub(crate) fn compile_at(list: &Path, built: u64) {
     let plan = Plan {
         built,
         threads: 1,
+        allow_empty: true,
+        declared: Declared {
+            format: Some(Format::Plain),
+            ..Declared::default()
+        },
+        max_rejects: MaxRejects::Percent(100.0),
         ..Plan::new(list.with_extension("blf"), vec![list.to_owned()])
     };
-    compile::build(&plan, &Progress::new()).unwrap_or_else(|error| panic!("{error}"));
+    let report = compile::build(&plan, &Progress::new()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.refused, None);
 }
 
 /// Returns a result in words: `accept`, `reject`, `tempfail`, `discard`, `tag`, `quarantine`; one

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use blocklist_milter::demo::peer::{Peer, TestMail};
+use support::compile::WITH_DAYS;
 use support::rig::verdict;
 use support::site::{Daemon, Site, Socket, Transport};
 use support::{run, until, usable};
@@ -87,7 +88,11 @@ fn build(site: &Site, entries: &str, expires: &str) {
     };
     let list = site.write(name, entries);
     let mut command = site.program("blocklist-compile");
-    command.args(["build", "--name", "spam", "--expires", expires, "-o"]);
+    command.args(["build", "--name", "spam", "--expires", expires]);
+    if name == "spam.csv" {
+        command.args(WITH_DAYS);
+    }
+    command.arg("-o");
     run(command.arg(site.path().join("spam.blf")).arg(list));
 }
 

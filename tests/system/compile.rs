@@ -19,23 +19,25 @@ use blocklist_milter::filter::{Answer, Filter, Key, Load};
 use blocklist_milter::inspect::{self, Query};
 use blocklist_milter::list::MaxRejects;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
-use support::{TODAY, addresses, build, command, folder, names, plan, records};
+use support::{
+    LIST_WITH_DAYS, TODAY, addresses, build, command, folder, names, plan, records, with_days,
+};
 
 #[test]
 fn threads_order_and_memory_do_not_show() {
     let folder = folder(&[
         ("b.txt", &addresses(0..6_000)),
         ("a.txt", &addresses(4_000..10_000)),
-        (
-            "dated.csv",
-            "email,added\nx@y.example,2024-01-02\nuser1@host.example,2020-02-03\n",
-        ),
     ]);
     let dir = folder.path();
+    let dated = "email,added,expires\nx@y.example,2024-01-02,\nuser1@host.example,2020-02-03,\n";
+    fs::create_dir(dir.join("dated")).unwrap();
+    fs::write(dir.join("dated/dated.csv"), dated).unwrap();
+    fs::write(dir.join("dated/list.toml"), LIST_WITH_DAYS).unwrap();
     for dated in [false, true] {
         let mut all = vec!["b.txt", "a.txt"];
         if dated {
-            all.push("dated.csv");
+            all.push("dated");
         }
         build(&plan(dir, "one.blf", &all));
         let expected = fs::read(dir.join("one.blf")).unwrap();
@@ -197,7 +199,7 @@ proptest! {
         let forth: String = days.iter().map(line).collect();
         let back: String = days.iter().rev().map(line).collect();
         let folder = folder(&[("list.csv", &(head.clone() + &forth))]);
-        let plan = plan(folder.path(), "list.blf", &["list.csv"]);
+        let plan = Plan { declared: with_days(), ..plan(folder.path(), "list.blf", &["list.csv"]) };
         build(&plan);
         let first = records(&plan.output);
         fs::write(folder.path().join("list.csv"), head + &back).unwrap();
@@ -352,8 +354,11 @@ fn filters_that_do_not_fit_together_are_refused() {
 
 #[test]
 fn answers_of_look_ups_name_source_and_day() {
-    let folder = folder(&[("feed.csv", "email,added\na@b.example,2025-03-01\n")]);
-    let plan = plan(folder.path(), "feed.blf", &["feed.csv"]);
+    let folder = folder(&[("feed.csv", "email,added,expires\na@b.example,2025-03-01,\n")]);
+    let plan = Plan {
+        declared: with_days(),
+        ..plan(folder.path(), "feed.blf", &["feed.csv"])
+    };
     build(&plan);
     let filter = Filter::open(&plan.output, Load::Memory).unwrap();
     let key = Key::of(b"a@b.example", filter.spec().seed);
@@ -369,9 +374,10 @@ fn answers_of_look_ups_name_source_and_day() {
 fn a_list_that_lists_nobody_does_not_empty_a_filter() {
     let folder = folder(&[
         ("good.txt", "a@b.example\n"),
-        ("page.txt", "<p>Not found</p>\n<p>Sorry</p>\n"),
+        ("page.txt", "sorry, not found: x.html\nask a@b.example\n"),
         ("empty.txt", ""),
-        ("allows.txt", "!friend@good.example\n"),
+        ("comments.txt", "# nobody yet\n"),
+        ("allows.txt", "||x.example^\n@@||x.example^\n"),
     ]);
     let refused = |output: &str, input: &str| {
         let error = compile::build(&plan(folder.path(), output, &[input]), &Progress::new());
@@ -381,27 +387,28 @@ fn a_list_that_lists_nobody_does_not_empty_a_filter() {
     };
     build(&plan(folder.path(), "out.blf", &["good.txt"]));
     let before = fs::read(folder.path().join("out.blf")).unwrap();
-    let message = refused("out.blf", "page.txt");
-    assert!(message.contains("page.txt: 2 lines rejected"), "{message}");
-    assert!(
-        message.contains("page.txt:1: <p>Not found</p>"),
-        "{message}"
-    );
-    assert!(message.contains("--allow-empty"), "{message}");
-    assert!(refused("out.blf", "allows.txt").contains("allow senders"));
+    let page = build(&plan(folder.path(), "out.blf", &["page.txt"]))
+        .refused
+        .unwrap();
+    assert!(page.contains("page.txt: 2 lines rejected"), "{page}");
+    for output in ["out.blf", "new.blf"] {
+        let message = refused(output, "allows.txt");
+        assert!(
+            message.contains("allow senders") && message.contains("--allow-empty"),
+            "{message}"
+        );
+        refused(output, "empty.txt");
+        refused(output, "comments.txt");
+    }
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
-
-    // Unreadable rows do not make a new filter either; an empty list does.
-    refused("new.blf", "page.txt");
     assert!(!folder.path().join("new.blf").exists());
-    let report = build(&plan(folder.path(), "new.blf", &["empty.txt"]));
+
+    let mut forced = plan(folder.path(), "out.blf", &["allows.txt"]);
+    forced.allow_empty = true;
+    let report = build(&forced);
     assert_eq!(report.filter.as_ref().unwrap().entries, 0);
     let shown = report.to_string();
     assert!(shown.contains("warning   no entry in "), "{shown}");
-
-    let mut forced = plan(folder.path(), "out.blf", &["page.txt"]);
-    forced.allow_empty = true;
-    assert_eq!(build(&forced).filter.unwrap().entries, 0);
 }
 
 /// A person who renames the only list to `.bak` gives it up for now. Other skipped files may be a
@@ -425,14 +432,14 @@ fn a_folder_of_backups_is_an_empty_one() {
     let error = compile::build(&named, &Progress::new()).unwrap_err();
     assert!(error.to_string().contains("no list to read"), "{error}");
     // Perhaps a list with a misleading name.
-    put("allowed.txt");
+    put("allowlist.txt");
     let error = compile::build(
         &plan(folder.path(), "own.blf", &["lists"]),
         &Progress::new(),
     );
     let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("no list to read") && error.contains("allowed.txt"),
+        error.contains("no list to read") && error.contains("allowlist.txt"),
         "{error}"
     );
 }
@@ -485,12 +492,10 @@ fn a_filter_is_not_a_list() {
     // Neither is data that was compressed twice or is not text.
     fs::write(folder.path().join("random.txt"), [1; 100]).unwrap();
     let random = plan(folder.path(), "out.blf", &["random.txt"]);
-    let error = compile::build(&random, &Progress::new()).unwrap_err();
+    let refused = build(&random).refused.unwrap();
     assert!(
-        error
-            .to_string()
-            .contains("random.txt: cannot read: not a text file"),
-        "{error}"
+        refused.contains("random.txt: a binary file, not a list"),
+        "{refused}"
     );
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
 }
@@ -584,12 +589,10 @@ fn answers_come_in_the_order_of_the_questions() {
 }
 
 #[test]
-fn an_address_need_not_be_utf8() {
-    let folder = tempfile::tempdir().unwrap();
-    let list = folder.path().join("list.txt");
-    fs::write(&list, b"b\xfcro@b.example\n").unwrap();
+fn an_address_that_is_asked_for_need_not_be_utf8() {
+    let folder = folder(&[("list.txt", "@b.example\n")]);
     let output = folder.path().join("out.blf");
-    compile::build(&Plan::new(&output, vec![list]), &Progress::new()).unwrap();
+    build(&plan(folder.path(), "out.blf", &["list.txt"]));
     let asked = command(&["query"])
         .arg(&output)
         .arg(OsStr::from_bytes(b"B\xfcro@b.example"))

@@ -8,13 +8,15 @@ use std::process::Stdio;
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Progress};
-use support::{TODAY, build, command, folder, plan, records};
+use blocklist_milter::list::MaxRejects;
+use support::{TODAY, WITH_DAYS, build, command, folder, plan, records};
 
 /// Returns the days from the build date to the expiry of each record, sorted; `None` for no expiry.
 fn ends(list: &str) -> (Vec<Option<i32>>, u64, u64) {
     let folder = folder(&[("list.txt", list)]);
     let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
     plan.allow_empty = true;
+    plan.max_rejects = MaxRejects::Percent(100.0);
     let report = build(&plan);
     let records = records(&folder.path().join("out.blf"));
     let end = |day: u16| i32::from(day) - i32::from(TODAY.0);
@@ -31,14 +33,14 @@ fn a_plain_list_says_when_its_entries_end() {
     let date = |days: u16| Day(TODAY.0 + days).to_string();
     let (soon, later, past) = (date(5), date(50), Day(TODAY.0 - 1).to_string());
     for (list, found) in [
-        // After an entry: for that entry, or for all on its line.
+        // After an entry.
         (
             format!("a@b.example # expires {soon}\nc@d.example\n"),
             (vec![None, Some(5)], 0, 0),
         ),
         (
-            format!("a@b.example, c@d.example\t# Expires: {soon} (ticket 7)\n"),
-            (vec![Some(5); 2], 0, 0),
+            format!("a@b.example,\t;expires {soon} (ticket 7)\n"),
+            (vec![Some(5)], 0, 0),
         ),
         (
             format!("Name <a@b.example> # expires {soon}\n"),
@@ -49,36 +51,19 @@ fn a_plain_list_says_when_its_entries_end() {
             "a@b.example # expires 9999-12-31\n".to_owned(),
             (vec![None], 0, 0),
         ),
-        // Before the first entry: for all entries without their own expiry.
-        (
-            format!(
-                "# A list\n\n# Expires: {later}\na@b.example\nc@d.example # expires {soon}\nx y z\n"
-            ),
-            (vec![Some(5), Some(50)], 0, 1),
-        ),
-        (
-            format!("\u{feff}# expires {past}\na@b.example\n@d.example\n"),
-            (vec![], 2, 0),
-        ),
-        // In other places, or not a date: never ignored.
-        (
-            format!("a@b.example\n# expires {soon}\n"),
-            (vec![None], 0, 1),
-        ),
+        // No day of the calendar.
         (
             "a@b.example # expires 2026-02-30\n".to_owned(),
             (vec![], 0, 1),
         ),
-        ("a@b.example # expires 30d\n".to_owned(), (vec![], 0, 1)),
+        // On a line of its own it is about no entry, and other comments change nothing.
         (
-            "# expires 2026-02-30\na@b.example\n".to_owned(),
-            (vec![None], 0, 1),
+            format!("# expires {past}\na@b.example\nc@d.example # expires {later}\n"),
+            (vec![None, Some(50)], 0, 0),
         ),
-        // Other comments.
         (
-            "# Expires: 1 day (update frequency)\n# expires never\na@b.example # expires soon\n"
-                .to_owned(),
-            (vec![None], 0, 0),
+            format!("a@b.example # Expires: {past}\nc@d.example # expires 30d\n# expires never\n"),
+            (vec![None; 2], 0, 0),
         ),
     ] {
         assert_eq!(ends(&list), found, "{list}");
@@ -89,7 +74,9 @@ fn a_plain_list_says_when_its_entries_end() {
 fn a_day_in_one_list_is_not_a_day_in_the_others() {
     let day = Day(TODAY.0 + 5).to_string();
     let many: String = (0..50_000).map(|n| format!("u{n}@x.example\n")).collect();
-    let dated = format!("# expires {day}\n{}", many.replace('u', "v"));
+    let dated = many
+        .replace('u', "v")
+        .replace('\n', &format!(" # expires {day}\n"));
     let folder = folder(&[
         ("a.txt", &many),
         ("b.txt", &dated),
@@ -109,19 +96,21 @@ fn a_day_in_one_list_is_not_a_day_in_the_others() {
 #[test]
 fn without_records_nothing_that_ends_is_listed() {
     let day = Day(TODAY.0 + 5).to_string();
-    let csv = format!("email,expires\na@b.example,{day}\nc@d.example,\n");
-    let head = format!("# expires {day}\na@b.example\n");
+    let csv = format!("email,added,expires\na@b.example,,{day}\nc@d.example,,\n");
     let folder = folder(&[
         ("rows.csv", &csv),
-        ("head.txt", &head),
-        ("good.txt", "e@f.example\n"),
+        (
+            "list.txt",
+            &format!("a@b.example # expires {day}\ne@f.example\n"),
+        ),
+        (
+            "list.toml",
+            "[[file]]\nmatch = \"*.csv\"\nentry = \"email\"\nrows = \"all\"\nexpires_in = \"expires\"\n",
+        ),
     ]);
-    let mut plan = plan(
-        folder.path(),
-        "out.blf",
-        &["rows.csv", "head.txt", "good.txt"],
-    );
+    let mut plan = plan(folder.path(), "out.blf", &["."]);
     plan.records = false;
+    plan.max_rejects = MaxRejects::Lines(1);
     let report = build(&plan);
     assert_eq!((report.filter.unwrap().entries, report.rejected), (2, 2));
     assert!(report.rejects[0].reason.contains("--no-records"));
@@ -137,7 +126,7 @@ fn without_records_nothing_that_ends_is_listed() {
 
 #[test]
 fn far_days_are_alike_from_files_and_pipes() {
-    let rows = "email,expires\na@b.example,9999-12-31\nc@d.example,2149-06-06\ne@f.example,0000-00-00\ng@h.example,never\n";
+    let rows = "email,added,expires\na@b.example,,9999-12-31\nc@d.example,,2149-06-06\ne@f.example,,\ng@h.example,,never\n";
     let folder = folder(&[("rows.csv", rows)]);
     let path = |name: &str| folder.path().join(name).display().to_string();
     let common = [
@@ -147,10 +136,12 @@ fn far_days_are_alike_from_files_and_pipes() {
         "5eed",
         "--date",
         "2026-01-01",
+        "--never",
+        "never",
         "-o",
     ];
     let run = |output: &str, input: &str, stdin: Stdio| {
-        let mut words = common.to_vec();
+        let mut words = [&common[..1], &WITH_DAYS, &common[1..]].concat();
         words.extend([output, input]);
         let status = command(&words).stdin(stdin).status().unwrap();
         assert!(status.success());
@@ -176,7 +167,7 @@ fn far_days_are_alike_from_files_and_pipes() {
 
 #[test]
 fn a_fixed_build_date_brings_nothing_back() {
-    let rows = "email,expires\nold@b.example,2020-06-01\nnew@b.example,2120-06-01\n";
+    let rows = "email,added,expires\nold@b.example,,2020-06-01\nnew@b.example,,2120-06-01\n";
     let folder = folder(&[("rows.csv", rows)]);
     let (rows, output) = (
         folder.path().join("rows.csv"),
@@ -191,11 +182,13 @@ fn a_fixed_build_date_brings_nothing_back() {
             .output()
             .unwrap()
     };
-    assert!(
-        run(&["build", "-q", "--seed", "5eed", "-o", output, rows])
-            .status
-            .success()
-    );
+    let words = [
+        &["build"][..],
+        &WITH_DAYS,
+        &["-q", "--seed", "5eed", "-o", output, rows],
+    ]
+    .concat();
+    assert!(run(&words).status.success());
     let bytes = fs::read(output).unwrap();
     assert_eq!(
         run(&["query", output, "old@b.example"]).status.code(),
@@ -206,7 +199,7 @@ fn a_fixed_build_date_brings_nothing_back() {
         Some(0)
     );
     fs::remove_file(output).unwrap();
-    run(&["build", "-q", "--seed", "5eed", "-o", output, rows]);
+    run(&words);
     assert_eq!(fs::read(output).unwrap(), bytes);
 }
 

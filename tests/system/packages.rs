@@ -24,6 +24,16 @@ fn installed() -> BTreeSet<String> {
 /// Returns the same, if these programs were built too.
 fn installed_with(built_apart: &[&str]) -> BTreeSet<String> {
     let scratch = Scratch::new();
+    let below = install(&scratch, built_apart);
+    let name = |path: PathBuf| {
+        let name = path.strip_prefix(&below).expect("below it");
+        name.to_string_lossy().into_owned()
+    };
+    files(&below).into_iter().map(name).collect()
+}
+
+/// Installs for a package, and returns the folder that stands for `/`.
+fn install(scratch: &Scratch, built_apart: &[&str]) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
     fs::create_dir(scratch.join("built")).expect("our own folder");
     let programs = programs.parent().expect("in a folder");
@@ -43,21 +53,46 @@ fn installed_with(built_apart: &[&str]) -> BTreeSet<String> {
             .env("DESTDIR", scratch.join("root"))
             .env("PREFIX", "/usr"),
     );
-    let below = scratch.join("root");
-    let mut found = BTreeSet::new();
-    let mut folders = vec![below.clone()];
+    scratch.join("root")
+}
+
+/// Returns every file below a folder.
+fn files(below: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![below.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("it was installed") {
             let path: PathBuf = entry.expect("it can be read").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(&below).expect("below it");
-                found.insert(name.to_string_lossy().into_owned());
+            match path.is_dir() {
+                true => folders.push(path),
+                false => found.push(path),
             }
         }
     }
     found
+}
+
+/// What is installed names its own paths, and its links lead to files that are installed, too.
+#[test]
+fn installed_texts_name_what_is_installed() {
+    let scratch = Scratch::new();
+    let mut links = 0;
+    for path in files(&install(&scratch, &[])) {
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        assert!(!text.contains("/usr/local"), "{}", path.display());
+        if path.extension().is_some_and(|ending| ending == "md") {
+            for link in text.split("](").skip(1) {
+                let target = link.split([')', '#']).next().unwrap_or_default();
+                let file = path.with_file_name(target);
+                let is_there = target.is_empty() || target.contains("://") || file.exists();
+                assert!(is_there, "{}: {target}", path.display());
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 50, "only {links} links");
 }
 
 /// Returns source, destination and mode of each asset of a package.

@@ -123,6 +123,9 @@ fn dates_and_several_lists_survive() {
         ("more.txt", &c),
     ]);
     let named = |mut plan: Plan, source: &str| {
+        if source == "dated.csv" {
+            plan.declared = support::with_days();
+        }
         plan.part = Some(String::new());
         plan.source = Some(source.to_owned());
         build(&plan);
@@ -140,19 +143,17 @@ fn dates_and_several_lists_survive() {
         );
     };
     let day = support::TODAY.to_string();
+    fs::create_dir(dir.path().join("dated")).unwrap();
+    fs::rename(
+        dir.path().join("dated.csv"),
+        dir.path().join("dated/dated.csv"),
+    )
+    .unwrap();
+    let table = support::LIST_WITH_DAYS;
+    fs::write(dir.path().join("dated/list.toml"), table).unwrap();
     run(&[
-        "build",
-        "-q",
-        "--seed",
-        "5eed",
-        "--date",
-        &day,
-        "--name",
-        "test",
-        "-o",
-        "one.blf",
-        "dated.csv",
-        "more.txt",
+        "build", "-q", "--seed", "5eed", "--date", &day, "--name", "test", "-o", "one.blf",
+        "dated", "more.txt",
     ]);
     let parts = ["more.part", "b.part", "a.part"].map(str::to_owned);
     let joined = join(dir.path(), "all.blf", &parts).unwrap();

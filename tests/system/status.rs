@@ -322,15 +322,15 @@ fn the_circuit_breaker_is_off_without_a_limit() {
 /// again.
 #[test]
 fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
     let rig = Rig::new(LISTS, CONFIG);
     let socket = rig.path("s.sock");
-    let is_over = AtomicBool::new(false);
+    let (is_over, crowds) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for number in 0..4 {
-            let (socket, is_over) = (&socket, &is_over);
+            let (socket, is_over, crowds) = (&socket, &is_over, &crowds);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     let crowd: Vec<UnixStream> = (0..40)
@@ -340,6 +340,7 @@ fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
                         // Some send nothing, some an incomplete request.
                         let _ = stream.write_all(&b"GET / HT"[..number * 2]);
                     }
+                    crowds.fetch_add(1, Ordering::Relaxed);
                     // Until the daemon closes them.
                     for mut stream in crowd {
                         let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
@@ -348,7 +349,9 @@ fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
                 }
             });
         }
-        std::thread::sleep(Duration::from_secs(1));
+        until("all have come", || {
+            (crowds.load(Ordering::Relaxed) >= 4).then_some(())
+        });
         let slowest = (0..10)
             .map(|_| {
                 let began = Instant::now();

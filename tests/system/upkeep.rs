@@ -17,6 +17,8 @@ const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
 struct Machine {
     scratch: Scratch,
     compiler: PathBuf,
+    /// An old setting of the unit.
+    build_options: &'static str,
 }
 
 impl Machine {
@@ -26,10 +28,11 @@ impl Machine {
         Self {
             scratch,
             compiler: COMPILER.into(),
+            build_options: "",
         }
     }
 
-    /// Uses a script as the compiler; it finds the path of the output in `$5`, and counts its runs.
+    /// Uses a script as the compiler; counts its runs.
     fn with_compiler(body: &str) -> Self {
         let mut machine = Self::new();
         let folder = machine.scratch.path().display();
@@ -49,11 +52,19 @@ impl Machine {
             .env("BLOCKLIST_MILTER_CONFIG_DIR", self.scratch.join("etc"))
             .env("BLOCKLIST_MILTER_STATE_DIR", self.scratch.join("state"))
             .env("BLOCKLIST_COMPILE", &self.compiler)
+            .env("BUILD_OPTIONS", self.build_options)
             .env("CURL_CA_BUNDLE", self.scratch.join("certificate.pem"))
             .env_remove("https_proxy")
             .env_remove("HTTPS_PROXY")
             .env_remove("ALL_PROXY");
         command.output().expect("the script starts")
+    }
+
+    /// Describes a feed: the rest of its `list.toml`, from `[feed]` on.
+    fn feed(&self, list: &str, text: &str) {
+        let text = format!("[read]\nformat = \"plain\"\n[feed]\n{text}");
+        let path = format!("etc/lists/{list}/list.toml");
+        self.scratch.write(&path, &text);
     }
 
     fn compile(&self, list: &str) -> bool {
@@ -188,6 +199,39 @@ fn an_own_list_is_compiled_and_may_become_empty() {
     assert!(!machine.script("compile-list", &["../own"]).status.success());
 }
 
+/// Neither a feed nor an option such as `--protect` is lost in silence: the scripts print the
+/// `list.toml` that takes the place of the old settings, and with it they go on.
+#[test]
+fn settings_in_their_old_places_stop_the_scripts() {
+    let mut machine = Machine::new();
+    let list = "a@listed.test\nb@our.test\n";
+    machine.scratch.write("etc/lists/own/list", list);
+    let old = "# A note.\nurl = https://127.0.0.1:9/list?a=b\nexpires = 30d\nmax_bytes = 1000\n";
+    let old = machine.scratch.write("etc/feeds/own.conf", old);
+    machine.build_options = "--protect our.test --max-shrink=50% --no-providers";
+    let said = ["compile-list", "update-feed"].map(|script| {
+        let output = machine.script(script, &["own"]);
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    });
+    for said in said {
+        let (_, list_toml) = said.split_once("\n\n").expect("what to write");
+        assert_eq!(
+            list_toml,
+            "[read]\nformat = \"plain\"     # or what blocklist-compile preview says\n\n\
+             [build]\nexpires = \"30d\"\nmax_shrink = \"50%\"\nproviders = false\nprotect = [\"our.test\"]\n\n\
+             [feed]\nurl = \"https://127.0.0.1:9/list?a=b\"\nmax_bytes = 1000\n"
+        );
+        machine.scratch.write("etc/lists/own/list.toml", list_toml);
+    }
+    fs::remove_file(old).expect("our own file");
+    assert!(!machine.compile("own"));
+    machine.build_options = "";
+    assert!(machine.compile("own"));
+    assert!(machine.lists("own.blf", "a@listed.test"));
+    assert!(!machine.lists("own.blf", "b@our.test"));
+}
+
 /// A server of lists, ended with the test.
 struct Server {
     child: Child,
@@ -256,11 +300,10 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
         return;
     };
     let describe = |case: &str, more: &str| {
-        let text = format!(
-            "url = https://127.0.0.1:{}/{case}\nmax_bytes = 100000\ntimeout_s = 2\n{more}",
-            server.port
-        );
-        machine.scratch.write("etc/feeds/web.conf", &text);
+        let limits = ["max_bytes = 100000\n", ""][usize::from(more.contains("max_bytes"))];
+        let url = format!("url = \"https://127.0.0.1:{}/{case}\"\n", server.port);
+        let url = [url.as_str(), ""][usize::from(more.contains("url"))];
+        machine.feed("web", &format!("{url}{limits}timeout_s = 2\n{more}"));
     };
     let update = || machine.script("update-feed", &["web"]);
     let refused = |case: &str, words: &[&str]| {
@@ -320,7 +363,7 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
             "slow",
             &["too slow, not complete within timeout_s = 2", kept],
         ),
-        ("html", &["web page", kept]),
+        ("html", &["what came: 2 lines rejected", kept]),
         ("downgrade", &["rotocol", kept]),
         ("good", &["what came", "--max-shrink 20%", kept]),
     ];
@@ -335,15 +378,18 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
             .status
             .success()
     );
-    describe("good", "max_byte = 5\n");
-    refused(
-        "key",
-        &["not \"key = value\" with a known key: max_byte = 5"],
-    );
-    describe("good", "max_bytes = 1M\n");
-    refused("number", &["max_bytes = 1M: must be a whole number"]);
-    describe("good", "url = http://127.0.0.1/good\n");
-    refused("http", &["only https"]);
+    for (more, why) in [
+        ("max_byte = 5\n", "did you mean max_bytes?"),
+        ("max_bytes = \"1M\"\n", "max_bytes: expected a whole number"),
+        (
+            "url = \"http://127.0.0.1/good\"\n",
+            "url: must begin with https://",
+        ),
+    ] {
+        describe("good", more);
+        refused(more, &["lists/web/list.toml:", why]);
+    }
+    describe("good", "");
     assert!(machine.compile("web"));
     assert!(machine.lists("web.blf", "user299@listed.test"));
 
@@ -380,10 +426,10 @@ fn a_feed_of_new_domains_is_kept_for_days() {
         return;
     };
     let text = format!(
-        "url = https://127.0.0.1:{}/good\nkeep_days = 30\nexpires = 30d\nmax_shrink = 90%\n",
+        "url = \"https://127.0.0.1:{}/good\"\nkeep_days = 30\nmax_shrink = \"90%\"\n[build]\nexpires = \"30d\"\n",
         server.port
     );
-    machine.scratch.write("etc/feeds/new.conf", &text);
+    machine.feed("new", &text);
     machine.scratch.write("good", "today.example\n");
     for (days, domain) in [(40, "expired"), (10, "recent")] {
         let name = format!("state/feeds/new/new-{days}-days-ago.txt");

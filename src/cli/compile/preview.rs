@@ -64,10 +64,15 @@ fn is_over(file: &FilePreview, plan: &Plan) -> bool {
 
 /// Adds the proposals to `list.toml`.
 fn save(seen: &Preview, folder: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    let proposals: Vec<&Proposal> =
-        seen.files.iter().filter_map(|file| file.proposal.as_ref()).collect();
+    let proposals: Vec<&Proposal> = seen
+        .files
+        .iter()
+        .filter_map(|file| file.proposal.as_ref())
+        .collect();
     let Some(file) = seen.files.first().filter(|_| !proposals.is_empty()) else {
-        say(format_args!("blocklist-compile: nothing to write: no file needs a new [[file]]"));
+        say(format_args!(
+            "blocklist-compile: nothing to write: no file needs a new [[file]]"
+        ));
         return Ok(());
     };
     write(folder, &proposals)?;
@@ -90,7 +95,9 @@ fn show(file: &FilePreview, plan: &Plan, writes: bool, text: &mut String) -> fmt
     match (&file.reading, &file.survey) {
         (Some((format, why)), survey) => {
             write!(text, "{name}: read as {format} ({})", why_shown(*why))?;
-            survey.iter().try_for_each(|survey| write!(text, "; {}", kind(survey)))?;
+            survey
+                .iter()
+                .try_for_each(|survey| write!(text, "; {}", kind(survey)))?;
         }
         (None, Some(survey)) => write!(text, "{name}: {}", kind(survey))?,
         (None, None) => write!(text, "{name}: not read")?,
@@ -104,8 +111,19 @@ fn show(file: &FilePreview, plan: &Plan, writes: bool, text: &mut String) -> fmt
     }
     match (&file.refusal, &file.rows) {
         (Some(refusal), _) => writeln!(text, "REFUSED: {}", mend(refusal))?,
-        (None, Some(Rows { refused: Some(row), .. })) => {
-            writeln!(text, "REFUSED at line {}: {}: {}", row.line, row.text, mend(&row.refusal))?;
+        (
+            None,
+            Some(Rows {
+                refused: Some(row), ..
+            }),
+        ) => {
+            writeln!(
+                text,
+                "REFUSED at line {}: {}: {}",
+                row.line,
+                row.text,
+                mend(&row.refusal)
+            )?;
         }
         (None, Some(rows)) if is_over(file, plan) => writeln!(
             text,
@@ -115,7 +133,10 @@ fn show(file: &FilePreview, plan: &Plan, writes: bool, text: &mut String) -> fmt
             plan.max_rejects,
         )?,
         (None, Some(rows)) if rows.listed == 0 => {
-            writeln!(text, "No entry at all: a build with nothing else is an error.")?;
+            writeln!(
+                text,
+                "No entry at all: a build with nothing else is an error."
+            )?;
         }
         (None, _) => writeln!(text, "A build would read it.")?,
     }
@@ -125,12 +146,25 @@ fn show(file: &FilePreview, plan: &Plan, writes: bool, text: &mut String) -> fmt
     Ok(())
 }
 
-fn propose(file: &FilePreview, proposal: &Proposal, writes: bool, text: &mut String) -> fmt::Result {
+fn propose(
+    file: &FilePreview,
+    proposal: &Proposal,
+    writes: bool,
+    text: &mut String,
+) -> fmt::Result {
     let path = list_toml_of(file);
     let path = escaped(path.as_os_str().as_encoded_bytes());
     match writes {
         true => writeln!(text, "To {path} comes:")?,
-        false => writeln!(text, "Add this to {path} (--write does){}:", if proposal.is_open { " and complete it" } else { "" })?,
+        false => writeln!(
+            text,
+            "Add this to {path} (--write does){}:",
+            if proposal.is_open {
+                " and complete it"
+            } else {
+                ""
+            }
+        )?,
     }
     for line in proposal.toml.lines() {
         writeln!(text, "   {line}")?;
@@ -156,16 +190,31 @@ fn why_shown(why: Why) -> String {
 /// Describes a table in a few words.
 fn kind(survey: &Survey) -> String {
     let rows = |one, many| counted(survey.rows, one, many);
-    let encoding = if survey.is_windows_1252 { ", Windows-1252" } else { "" };
+    let encoding = if survey.is_windows_1252 {
+        ", Windows-1252"
+    } else {
+        ""
+    };
     match survey.kind {
-        Kind::Cells { separator, has_heading, .. } => {
+        Kind::Cells {
+            separator,
+            has_heading,
+            ..
+        } => {
             let separator = match separator {
                 b'\t' => "tabs".to_owned(),
                 other => format!("\"{}\"", char::from(other)),
             };
             let columns = counted(survey.columns.len() as u64, "column", "columns");
-            let heading = if has_heading { "with a heading" } else { "without a heading" };
-            format!("a table of {columns} divided by {separator}, {heading}, {}{encoding}", rows("row", "rows"))
+            let heading = if has_heading {
+                "with a heading"
+            } else {
+                "without a heading"
+            };
+            format!(
+                "a table of {columns} divided by {separator}, {heading}, {}{encoding}",
+                rows("row", "rows")
+            )
         }
         Kind::Json { one_a_line: true } => format!("JSON lines, {}", rows("document", "documents")),
         Kind::Json { one_a_line: false } => "JSON".to_owned(),
@@ -174,21 +223,49 @@ fn kind(survey: &Survey) -> String {
 
 fn columns(survey: &Survey, text: &mut String) -> fmt::Result {
     let shown = survey.columns.iter().take(COLUMNS);
-    let names: Vec<String> = shown.clone().map(|column| short(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS)).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
-    let title = if matches!(survey.kind, Kind::Json { .. }) { "path" } else { "column" };
-    writeln!(text, "   {title:<width$}    filled   entries  different  for example")?;
+    let names: Vec<String> = shown
+        .clone()
+        .map(|column| short(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS))
+        .collect();
+    let width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(6);
+    let title = if matches!(survey.kind, Kind::Json { .. }) {
+        "path"
+    } else {
+        "column"
+    };
+    writeln!(
+        text,
+        "   {title:<width$}    filled   entries  different  for example"
+    )?;
     for (column, name) in shown.zip(&names) {
-        let distinct = column.distinct().map_or_else(|| "many".to_owned(), |count| grouped(count as u64));
+        let distinct = column
+            .distinct()
+            .map_or_else(|| "many".to_owned(), |count| grouped(count as u64));
         let examples = match column.values() {
             Some(values) => {
                 let values = values.iter().filter(|value| !value.text.is_empty());
                 let values: Vec<String> = values
-                    .map(|value| format!("{} {}", escaped(value.text.as_bytes()), grouped(value.count)))
+                    .map(|value| {
+                        format!(
+                            "{} {}",
+                            escaped(value.text.as_bytes()),
+                            grouped(value.count)
+                        )
+                    })
                     .collect();
                 values.join(", ")
             }
-            None => column.samples.iter().map(|sample| short(sample, 32)).collect::<Vec<_>>().join("; "),
+            None => column
+                .samples
+                .iter()
+                .map(|sample| short(sample, 32))
+                .collect::<Vec<_>>()
+                .join("; "),
         };
         writeln!(
             text,
@@ -207,7 +284,12 @@ fn columns(survey: &Survey, text: &mut String) -> fmt::Result {
 fn show_rows(rows: &Rows, text: &mut String) -> fmt::Result {
     for sample in &rows.samples {
         let shown = short(&sample.text, TEXT_CHARS);
-        writeln!(text, "{:>8}  {shown:<TEXT_CHARS$}  {}", grouped(sample.line), sample.outcome)?;
+        writeln!(
+            text,
+            "{:>8}  {shown:<TEXT_CHARS$}  {}",
+            grouped(sample.line),
+            sample.outcome
+        )?;
     }
     let rejects = rows.rejects();
     let mut parts = vec![format!("{} listed", grouped(rows.listed))];
@@ -221,11 +303,19 @@ fn show_rows(rows: &Rows, text: &mut String) -> fmt::Result {
     }
     let percent = percent(rejects, rejects + rows.entries());
     part(rejects, &format!("rejected ({percent})"));
-    part(rows.broad.values().sum(), "left out as too broad or protected");
+    part(
+        rows.broad.values().sum(),
+        "left out as too broad or protected",
+    );
     part(rows.expired, "expired");
     part(rows.skipped.values().sum(), "skipped");
     part(rows.comments, "comments, headings or blank");
-    writeln!(text, "{}: {}.", counted(rows.lines, "line", "lines"), parts.join(", "))?;
+    writeln!(
+        text,
+        "{}: {}.",
+        counted(rows.lines, "line", "lines"),
+        parts.join(", ")
+    )?;
     let kinds: Vec<String> = EntryKind::ALL
         .iter()
         .zip(rows.kinds)
@@ -243,7 +333,11 @@ fn show_rows(rows: &Rows, text: &mut String) -> fmt::Result {
     if !kinds.is_empty() {
         writeln!(text, "Lists {}.", kinds.join(", "))?;
     }
-    for (what, reasons) in [("Rejected", &rows.rejected), ("Left out", &rows.broad), ("Skipped", &rows.skipped)] {
+    for (what, reasons) in [
+        ("Rejected", &rows.rejected),
+        ("Left out", &rows.broad),
+        ("Skipped", &rows.skipped),
+    ] {
         let mut reasons: Vec<_> = reasons.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         for (why, count) in reasons.iter().take(REASONS) {
@@ -279,7 +373,11 @@ fn show_rest(seen: &Preview, against: Option<&Path>, text: &mut String) -> fmt::
     let path = escaped(path.as_os_str().as_encoded_bytes());
     write!(text, "Against {path}: {} more", grouped(*more))?;
     if !first.is_empty() {
-        let end = if *more > first.len() as u64 { ", ..." } else { "" };
+        let end = if *more > first.len() as u64 {
+            ", ..."
+        } else {
+            ""
+        };
         write!(text, " ({}{end})", first.join(", "))?;
     }
     writeln!(text, ", {} less", grouped(less.values().sum()))?;

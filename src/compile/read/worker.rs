@@ -258,7 +258,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
             // A sign before an address may be one of the list.
-            let mailbox = mailbox.filter(|_| !matches!(written, [b'+' | b'-', ..]));
+            let mailbox = mailbox.filter(|_| written.first() != Some(&b'-'));
             if let Some(mailbox) = mailbox {
                 match self.options.key(Kind::Mailbox, mailbox) {
                     Ok(key) if is_usual => {
