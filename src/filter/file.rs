@@ -242,7 +242,10 @@ impl Reader {
 
     /// Parses the block of a page.
     fn parse<'a>(&self, number: u64, block: &'a [u8]) -> Result<RecordBlock<'a>, Error> {
-        RecordBlock::parse(self.header.shape, number, block).map_err(|fault| self.invalid(fault))
+        let parsed = RecordBlock::parse(self.header.shape, number, block);
+        parsed
+            .and_then(|parsed| parsed.check_kind(self.header.part.is_some()))
+            .map_err(|fault| self.invalid(fault))
     }
 
     /// Replaces `block` by the records of a page, decoded and checked.

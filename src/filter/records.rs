@@ -361,6 +361,14 @@ impl<'a> RecordBlock<'a> {
         })
     }
 
+    /// Checks that it is a block of a part of a list, or of a filter.
+    pub(super) fn check_kind(self, is_part: bool) -> Result<Self, Fault> {
+        match self.count == 0 || is_part == (self.low_bits == WHOLE) {
+            true => Ok(self),
+            false => Err(self.fault("a part of a list and a filter have other blocks")),
+        }
+    }
+
     /// Returns the number of records in the block.
     pub(super) fn count(&self) -> usize {
         self.count

@@ -51,14 +51,14 @@ pub trait Handler {
     fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply;
 
     /// Returns what is kept of a recipient for another process that continues the message; its
-    /// [`rcpt`] gets this in place of the argument.
+    /// [`rcpt`](Handler::rcpt) gets this in place of the argument.
     fn recipient_to_keep<'a>(&self, argument: &'a [u8]) -> Cow<'a, [u8]> {
         argument.into()
     }
 
-    /// Called before [`rcpt`] if another process would not get this recipient, because there are too
+    /// Called before [`rcpt`](Handler::rcpt) if another process would not get this recipient, because there are too
     /// many. [`Reply::Continue`] accepts that; otherwise this is the answer, without a call of
-    /// [`rcpt`].
+    /// [`rcpt`](Handler::rcpt).
     fn too_many_recipients(&mut self) -> Reply {
         Reply::Tempfail
     }
