@@ -19,7 +19,7 @@
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
-//! | `wording`, `report`, `text` | the result, as JSON and as text |
+//! | `wording`, `report`, `text`, `outcome` | the result, as JSON, as text, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
 //! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
@@ -40,6 +40,7 @@ pub mod guard;
 mod limits;
 mod lineage;
 mod merge;
+mod outcome;
 mod partition;
 mod plan;
 mod progress;
@@ -60,6 +61,7 @@ pub use edit::{
 pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::{Expected, is_part, merge};
+pub use outcome::note;
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;

@@ -47,6 +47,8 @@ pub struct Report {
     pub refused_files: Vec<RefusedFile>,
     /// Entries that were left out because they have expired.
     pub expired: u64,
+    /// The generation that an administrator has allowed to shrink.
+    pub approved_shrink: Option<u64>,
     /// Number of entries of the filter that was updated or replaced.
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
@@ -218,6 +220,8 @@ pub struct FilterReport {
     pub entries: u64,
     /// Number of the build of this list.
     pub generation: u64,
+    /// The time of the build, in seconds since 1970.
+    pub built_s: u64,
     /// Size of the file.
     pub bytes: u64,
     /// Size of the pages, which the daemon holds in memory.
@@ -248,6 +252,7 @@ impl FilterReport {
         Self {
             entries: header.entries,
             generation: header.spec.generation,
+            built_s: header.spec.built,
             bytes: header.file_bytes(),
             page_bytes,
             bits_per_entry: bits_per_entry(page_bytes, header.entries),
@@ -441,6 +446,7 @@ impl Report {
             broad: read.broad,
             refused_files: read.refused_files,
             expired: read.expired,
+            approved_shrink: None,
             entries_before: None,
             no_longer_read: Vec::new(),
             changed: None,

@@ -21,6 +21,7 @@
 //! | `records`, `packed` | sorted keys of a page with source and dates; numbers of few bits side by side |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
+//! | `build_report` | the report beside the file: what the last build did, or why it failed |
 //! | `record_file` | the records of a filter, or of a part of a list, which has no pages |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | the changes that make one filter from another |
@@ -29,6 +30,7 @@
 //!
 //! A file that fails its checks gives an [`Error`], never an answer.
 
+mod build_report;
 pub(crate) mod delta;
 mod digest;
 mod error;
@@ -56,6 +58,7 @@ use page::Page;
 use records::{Decoded, RecordBlock};
 
 use crate::base::parallel::processors;
+pub use build_report::{BuildReport, Reason};
 pub use digest::Digest;
 pub use error::{Error, Fault};
 pub use file::RECORDS_IN_MEMORY_BYTES;

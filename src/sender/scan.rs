@@ -181,8 +181,12 @@ impl Scanner {
             let (mut bare, mut tokens) = (Vec::new(), Tokens::new(written));
             while let Some((kind, bytes)) = tokens.next() {
                 match kind {
-                    TokenKind::OpenQuote | TokenKind::OpenComment => return,
                     TokenKind::Comment => bare.push(b' '),
+                    // Nothing closes those that follow, either: each would be searched to the end.
+                    TokenKind::OpenComment | TokenKind::OpenQuote => {
+                        bare.extend_from_slice(&written[tokens.position() - bytes.len()..]);
+                        break;
+                    }
                     _ => bare.extend_from_slice(bytes),
                 }
             }

@@ -172,6 +172,44 @@ fn syntax_errors_do_not_hide_the_others() {
     assert!(problems.len() <= 5, "{problems:?}");
 }
 
+/// Errors of the TOML itself name the setting, too, and how its value is written.
+#[test]
+fn syntax_errors_name_their_setting() {
+    for (line, message) in [
+        (
+            "on_error = accept",
+            "1:12: on_error: a text must be in quotes: \"accept\"",
+        ),
+        (
+            "on_error = 36h # why",
+            "1:12: on_error: a text must be in quotes: \"36h\"",
+        ),
+        (
+            "listen = [\"x\", unix:/y]",
+            "1:16: listen: a text must be in quotes: \"unix:/y\"",
+        ),
+        (
+            "listen = [\n\"x\",\n y]",
+            "3:2: a text must be in quotes: \"y\"",
+        ),
+        ("contact =", "1:10: contact: the value is missing"),
+        (
+            "sandbox = True",
+            "1:11: sandbox: invalid boolean, expected `true`; write true or false",
+        ),
+        (
+            "contact = \"x",
+            "1:13: contact: invalid basic string, expected `\"`",
+        ),
+    ] {
+        let problems = parse(line).unwrap_err();
+        assert!(
+            problems.iter().any(|problem| problem == message),
+            "{problems:#?}"
+        );
+    }
+}
+
 /// A setting in the wrong section is not taken for a similar one.
 #[test]
 fn a_setting_in_the_wrong_place_is_told_where_it_belongs() {

@@ -414,18 +414,18 @@ fn hostile_logs_do_no_harm() {
     assert_eq!((code, &*out), (Some(1), ""));
 }
 
-/// Runs the command of the unit, with replacements for the system's journalctl and sendmail.
+/// Runs the commands of the unit, with replacements for the system's journalctl, runuser and sendmail.
 #[test]
 fn the_unit_mails_the_report() {
     let (site, log) = played("text");
     let unit = include_str!("../../contrib/systemd/blocklist-report.service");
     let start = unit.split("ExecStart=").nth(1).unwrap();
-    let command = start.split("\nUser=").next().unwrap();
-    let command = command
+    let (command, rest) = start.split_once("\n#").unwrap();
+    let post = rest.split("ExecStartPost=+").nth(1).unwrap();
+    let post = post.lines().next().unwrap();
+    let command = format!("{command} && {post}")
         .replace("\\\n", " ")
-        .replace("$$", "$")
-        .replace("%%", "%")
-        .replace("\\\\n", "\\n");
+        .replace("$$", "$");
     let built = env!("CARGO_BIN_EXE_blocklist-milter");
     let config = site.path().join("milter.toml");
     let with_config = format!("{built} --config {}", config.display());
@@ -433,13 +433,21 @@ fn the_unit_mails_the_report() {
     let own = format!("{}/fetched", site.path().display());
     let command = command
         .replace("/usr/local/sbin/blocklist-milter", &with_config)
-        .replace("/tmp/journal", &own);
+        .replace("/tmp/journal", &own)
+        .replace(
+            "/var/lib/blocklist-milter",
+            &site.path().display().to_string(),
+        );
     let script = |name: &str, text: &str| {
         let path = site.write(name, text);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     };
     site.write("journal", &log);
     script("bin/journalctl", "#!/bin/sh\ncat @DIR@/journal\n");
+    script(
+        "bin/runuser",
+        "#!/bin/sh\n[ \"$1 $2 $3\" = '-u blocklist-milter --' ] && shift 3 && exec \"$@\"\n",
+    );
     script(
         "bin/sendmail",
         "#!/bin/sh\n[ \"$*\" = '-t -i' ] && cat >@DIR@/mail\n",

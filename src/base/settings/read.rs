@@ -68,6 +68,11 @@ impl<'t> Reader<'t> {
                 message = format!("{message} {key}");
             } else if let Some(hint) = self.text.get(span.start..).and_then(hint) {
                 message = format!("{message}; {hint}");
+            } else if message.starts_with("string values must be quoted") {
+                message = unquoted(self.text.get(span.start..).unwrap_or_default());
+            }
+            if let Some(setting) = setting_at(self.text, span.start) {
+                message = format!("{setting}: {message}");
             }
             let problem = self.place(span.start, message);
             if self.broken_lines.borrow_mut().insert(problem.line) {
@@ -363,6 +368,24 @@ impl<'s, 't> Section<'s, 't> {
             );
         }
     }
+}
+
+/// Returns what is wrong with a text without quotes, at the start of `text`.
+fn unquoted(text: &str) -> String {
+    let word = text.split([',', ']', '}', '#', '\n']).next();
+    match word.unwrap_or_default().trim() {
+        "" => "the value is missing".to_owned(),
+        word => format!("a text must be in quotes: \"{}\"", word.escape_debug()),
+    }
+}
+
+/// Returns the setting in the line of a byte; `None` if the line has none.
+fn setting_at(text: &str, at: usize) -> Option<&str> {
+    let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let (name, _) = text.get(begin..)?.lines().next()?.split_once('=')?;
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name = name.trim();
+    (!name.is_empty() && name.chars().all(is_bare)).then_some(name)
 }
 
 /// Returns how to write a value that is no TOML, at the start of `text`, if it is a frequent mistake.

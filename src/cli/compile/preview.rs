@@ -1,6 +1,8 @@
 //! `preview`: what each file is read as, and what would come of it, in words.
 
-use std::fmt::{self, Write as _};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,17 +13,17 @@ use crate::address::{Kind as EntryKind, escaped};
 use crate::base::numbers::{counted, grouped};
 use crate::compile::{self, Error, Plan, Progress, folder_of};
 use crate::inspect::preview::{
-    Against, FilePreview, Kind, Preview, Proposal, Rows, Survey, list_toml_of, preview, write,
+    Column, FilePreview, First, Kind, Preview, Proposal, Rows, Survey, preview, write,
 };
-use crate::list::{Refusal, Why};
+use crate::list::{MaxRejects, Why};
 
-/// Number of columns that are shown.
+/// Number of columns, and of reasons of each kind, that are shown.
 const COLUMNS: usize = 40;
-/// Widest text of a row, and of a column's name, in characters.
+const REASONS: usize = 8;
+/// Widest text of a row, of a column's name, and of an example, in characters.
 const TEXT_CHARS: usize = 44;
 const NAME_CHARS: usize = 36;
-/// Number of reasons that are shown of each kind.
-const REASONS: usize = 8;
+const EXAMPLE_CHARS: usize = 32;
 
 /// Runs the command.
 pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
@@ -35,146 +37,220 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     plan.take(&compile::build_settings([&folder.to_owned()])?);
     args.reading.put_into(&mut plan);
     let seen = preview(path, &mut plan, args.against.as_deref(), &Progress::new())?;
-    let over = over_limit(&seen, &plan);
-    let mut text = String::new();
-    for file in &seen.files {
-        // Writing to a string does not fail.
-        let _ = show(file, &plan, args.write, &mut text);
-        text.push('\n');
-    }
-    let _ = show_rest(&seen, args.against.as_deref(), &mut text);
-    out.line(format_args!("{}", text.trim_end()))?;
-    if args.write {
-        save(&seen, folder, out)?;
-    }
-    let is_refused = seen.is_refused() || over || seen.files.is_empty();
+    let saved = if args.write { save(&seen) } else { Ok(()) };
+    let shown = Shown {
+        seen: &seen,
+        limit: plan.max_rejects,
+        has_written: args.write && saved.is_ok(),
+        against: args.against.as_deref(),
+    };
+    out.line(format_args!("{}", shown.to_string().trim_end()))?;
+    saved?;
+    // What has been written counts from now on.
+    let is_mended = |file: &FilePreview| {
+        let rows = file.proposal.as_ref().and_then(|found| found.rows.as_ref());
+        args.write && rows.is_some_and(|rows| !rows.is_refused())
+    };
+    let is_refused = seen.files.is_empty()
+        || (seen.files.iter()).any(|file| file.is_refused() && !is_mended(file));
     Ok(ExitCode::from(u8::from(is_refused)))
 }
 
-/// Returns whether more rows of a file are rejected than a build allows.
-fn over_limit(seen: &Preview, plan: &Plan) -> bool {
-    seen.files.iter().any(|file| is_over(file, plan))
-}
-
-fn is_over(file: &FilePreview, plan: &Plan) -> bool {
-    file.rows
-        .as_ref()
-        .is_some_and(|rows| plan.max_rejects.is_over(rows.rejects(), rows.entries()))
-}
-
 /// Adds the proposals to `list.toml`.
-fn save(seen: &Preview, folder: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    let proposals: Vec<&Proposal> = seen
-        .files
-        .iter()
-        .filter_map(|file| file.proposal.as_ref())
-        .collect();
-    let Some(file) = seen.files.first().filter(|_| !proposals.is_empty()) else {
-        say(format_args!(
-            "blocklist-compile: nothing to write: no file needs a new [[file]]"
-        ));
+fn save(seen: &Preview) -> Result<(), Error> {
+    let proposals = seen.files.iter().filter_map(|file| file.proposal.as_ref());
+    let proposals: Vec<&Proposal> = proposals.collect();
+    if proposals.is_empty() {
+        let why = "nothing to write: no file needs a new [[file]]";
+        say(format_args!("blocklist-compile: {why}"));
         return Ok(());
-    };
-    write(folder, &proposals)?;
-    let open = proposals.iter().filter(|proposal| proposal.is_open).count() as u64;
-    let path = list_toml_of(file);
-    out.line(format_args!(
-        "{}: added {}{}",
-        escaped(path.as_os_str().as_encoded_bytes()),
-        counted(proposals.len() as u64, "[[file]]", "[[file]]"),
-        match open {
-            0 => String::from("; look through them, then preview again"),
-            _ => format!("; {open} to complete: what is left as a comment is not decided"),
-        },
-    ))?;
-    Ok(())
+    }
+    write(&seen.list_toml, &proposals)
 }
 
-fn show(file: &FilePreview, plan: &Plan, writes: bool, text: &mut String) -> fmt::Result {
-    let name = &file.file;
-    match (&file.reading, &file.survey) {
-        (Some((format, why)), survey) => {
-            write!(text, "{name}: read as {format} ({})", why_shown(*why))?;
-            survey
-                .iter()
-                .try_for_each(|survey| write!(text, "; {}", kind(survey)))?;
-        }
-        (None, Some(survey)) => write!(text, "{name}: {}", kind(survey))?,
-        (None, None) => write!(text, "{name}: not read")?,
-    }
-    text.push('\n');
-    if let Some(survey) = &file.survey {
-        columns(survey, text)?;
-    }
-    if let Some(rows) = &file.rows {
-        show_rows(rows, text)?;
-    }
-    match (&file.refusal, &file.rows) {
-        (Some(refusal), _) => writeln!(text, "REFUSED: {}", mend(refusal))?,
-        (
-            None,
-            Some(Rows {
-                refused: Some(row), ..
-            }),
-        ) => {
-            writeln!(
-                text,
-                "REFUSED at line {}: {}: {}",
-                row.line,
-                row.text,
-                mend(&row.refusal)
-            )?;
-        }
-        (None, Some(rows)) if is_over(file, plan) => writeln!(
-            text,
-            "REFUSED: {} rejected beside {}; at most {} may be, or a fifth while fewer than ten are",
-            grouped(rows.rejects()),
-            counted(rows.entries(), "entry", "entries"),
-            plan.max_rejects,
-        )?,
-        (None, Some(rows)) if rows.listed == 0 => {
-            writeln!(
-                text,
-                "No entry at all: a build with nothing else is an error."
-            )?;
-        }
-        (None, _) => writeln!(text, "A build would read it.")?,
-    }
-    if let Some(proposal) = &file.proposal {
-        propose(file, proposal, writes, text)?;
-    }
-    Ok(())
+/// What was seen, in words.
+struct Shown<'a> {
+    seen: &'a Preview,
+    limit: MaxRejects,
+    has_written: bool,
+    against: Option<&'a Path>,
 }
 
-fn propose(
-    file: &FilePreview,
-    proposal: &Proposal,
-    writes: bool,
-    text: &mut String,
-) -> fmt::Result {
-    let path = list_toml_of(file);
-    let path = escaped(path.as_os_str().as_encoded_bytes());
-    match writes {
-        true => writeln!(text, "To {path} comes:")?,
-        false => writeln!(
-            text,
-            "Add this to {path} (--write does){}:",
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for file in &self.seen.files {
+            self.file(file, f)?;
+            writeln!(f)?;
+        }
+        for file in &self.seen.passed_over {
+            writeln!(f, "Not read: {file}")?;
+        }
+        if self.seen.files.is_empty() {
+            writeln!(f, "No list to read.")?;
+        }
+        self.against(f)
+    }
+}
+
+impl Shown<'_> {
+    fn file(&self, file: &FilePreview, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", file.file)?;
+        match &file.reading {
+            Some((format, why)) => write!(f, "read as {format} ({})", why_shown(*why))?,
+            None if file.survey.is_none() => write!(f, "not read")?,
+            None => {}
+        }
+        if let Some(survey) = &file.survey {
+            let comma = if file.reading.is_some() { "; " } else { "" };
+            writeln!(f, "{comma}{}", kind(survey))?;
+            columns(survey, f)?;
+        } else {
+            writeln!(f)?;
+        }
+        if let Some(rows) = &file.rows {
+            self.rows(rows, f)?;
+        }
+        if let Some(refusal) = &file.refusal {
+            writeln!(f, "REFUSED: {refusal}.")?;
+        }
+        let path = path_shown(&self.seen.list_toml);
+        let Some(proposal) = &file.proposal else {
+            if file.refusal.is_some() && file.survey.is_some() {
+                writeln!(f, "{path} has a [[file]] about it: complete that.")?;
+            }
+            return Ok(());
+        };
+        match self.has_written {
+            true => write!(f, "Added to {path}")?,
+            false => write!(f, "Add this to {path} (preview --write does it)")?,
+        }
+        writeln!(
+            f,
+            "{}:",
             if proposal.is_open {
-                " and complete it"
+                "; complete it"
             } else {
                 ""
             }
-        )?,
+        )?;
+        for line in proposal.toml.lines() {
+            writeln!(f, "   {line}")?;
+        }
+        let Some(rows) = &proposal.rows else {
+            return writeln!(f, "Until then, the file is refused.");
+        };
+        writeln!(f, "With it:")?;
+        self.rows(rows, f)
     }
-    for line in proposal.toml.lines() {
-        writeln!(text, "   {line}")?;
+
+    /// Shows some rows, the totals, and whether a build would use them.
+    fn rows(&self, rows: &Rows, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for sample in &rows.samples {
+            let line = format!(
+                "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
+                grouped(sample.line),
+                short(&sample.text, TEXT_CHARS),
+                sample.outcome,
+                sample.detail,
+            );
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        let rejects = rows.rejects();
+        let mut parts = vec![format!("{} listed", grouped(rows.listed))];
+        let doubles = rows
+            .kinds
+            .map(|kinds| rows.listed.saturating_sub(kinds.iter().sum()));
+        for (count, what) in [
+            (doubles.unwrap_or(0), "of them double"),
+            (rejects, "rejected"),
+            (
+                rows.broad.values().sum(),
+                "left out as too broad or protected",
+            ),
+            (rows.expired, "expired"),
+            (rows.skipped.values().sum(), "skipped"),
+            (rows.comments, "comments, headings or blank"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{} {what}", grouped(count)));
+            }
+        }
+        writeln!(
+            f,
+            "{}: {}.",
+            counted(rows.lines, "line", "lines"),
+            parts.join(", ")
+        )?;
+        kinds(rows, f)?;
+        reasons("Rejected", &rows.rejected, f)?;
+        reasons("Left out", &rows.broad, f)?;
+        reasons("Skipped", &rows.skipped, f)?;
+        let (dated, lines) = &rows.dated;
+        if *dated > 0 {
+            let lines: Vec<String> = lines.iter().map(|line| grouped(*line)).collect();
+            let comments = counted(*dated, "comment", "comments");
+            writeln!(
+                f,
+                "{comments} with a date that ends nothing (line {}); only \"# expires 2026-12-24\" ends an entry.",
+                lines.join(", "),
+            )?;
+        }
+        match &rows.refused {
+            Some(row) if row.text.is_empty() => {
+                writeln!(f, "REFUSED at line {}: {}.", row.line, row.refusal)
+            }
+            Some(row) => writeln!(
+                f,
+                "REFUSED at line {}: {}: {}.",
+                row.line, row.text, row.refusal
+            ),
+            None if rows.has_too_many_rejects => writeln!(
+                f,
+                "REFUSED: {} rejected beside {}; at most {} may be, or a fifth while fewer than ten are.",
+                grouped(rejects),
+                counted(rows.entries(), "entry", "entries"),
+                self.limit,
+            ),
+            None if rows.listed == 0 => writeln!(f, "It lists nobody."),
+            None => writeln!(f, "A build would use it."),
+        }
     }
-    writeln!(text, "Then: blocklist-compile preview {}", file.file)
+
+    fn against(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(path), Some(found)) = (self.against, &self.seen.against) else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "Against {}: {} more",
+            path_shown(path),
+            grouped(found.more)
+        )?;
+        if !found.first.is_empty() {
+            let end = if found.more > found.first.len() as u64 {
+                ", ..."
+            } else {
+                ""
+            };
+            write!(f, " ({}{end})", found.first.join(", "))?;
+        }
+        writeln!(f, ", {} less", grouped(found.less.values().sum()))?;
+        for (source, count) in &found.less {
+            writeln!(f, "   no longer: {} of {source}", grouped(*count))?;
+        }
+        if self.seen.files.iter().any(FilePreview::is_refused) {
+            writeln!(
+                f,
+                "   (of a refused file, only what was read before the refusal counts here)"
+            )?;
+        }
+        Ok(())
+    }
 }
 
-/// Returns the text of a refusal, without the command that the user has just run.
-fn mend(refusal: &Refusal) -> String {
-    refusal.to_string()
+fn path_shown(path: &Path) -> String {
+    let path = path.strip_prefix(".").unwrap_or(path);
+    escaped(path.as_os_str().as_encoded_bytes()).to_string()
 }
 
 fn why_shown(why: Why) -> String {
@@ -189,210 +265,123 @@ fn why_shown(why: Why) -> String {
 
 /// Describes a table in a few words.
 fn kind(survey: &Survey) -> String {
-    let rows = |one, many| counted(survey.rows, one, many);
-    let encoding = if survey.is_windows_1252 {
-        ", Windows-1252"
-    } else {
-        ""
-    };
     match survey.kind {
         Kind::Cells {
-            separator,
-            has_heading,
-            ..
+            separator, first, ..
         } => {
             let separator = match separator {
                 b'\t' => "tabs".to_owned(),
                 other => format!("\"{}\"", char::from(other)),
             };
-            let columns = counted(survey.columns.len() as u64, "column", "columns");
-            let heading = if has_heading {
-                "with a heading"
-            } else {
-                "without a heading"
+            let heading = match first {
+                First::Heading => "with a heading",
+                First::Row => "without a heading",
+                First::Either => "perhaps with a heading",
             };
             format!(
-                "a table of {columns} divided by {separator}, {heading}, {}{encoding}",
-                rows("row", "rows")
+                "a table of {} divided by {separator}, {heading}, {}{}",
+                counted(survey.columns.len() as u64, "column", "columns"),
+                counted(survey.rows, "row", "rows"),
+                if survey.is_windows_1252 {
+                    ", Windows-1252"
+                } else {
+                    ""
+                },
             )
         }
-        Kind::Json { one_a_line: true } => format!("JSON lines, {}", rows("document", "documents")),
+        Kind::Json { one_a_line: true } => {
+            format!("JSON, {}", counted(survey.rows, "document", "documents"))
+        }
         Kind::Json { one_a_line: false } => "JSON".to_owned(),
     }
 }
 
-fn columns(survey: &Survey, text: &mut String) -> fmt::Result {
+fn columns(survey: &Survey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let shown = survey.columns.iter().take(COLUMNS);
-    let names: Vec<String> = shown
-        .clone()
-        .map(|column| short(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS))
-        .collect();
+    let name = |column: &Column| short(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS);
+    let names: Vec<String> = shown.clone().map(name).collect();
     let width = names
         .iter()
         .map(|name| name.chars().count())
         .max()
         .unwrap_or(0)
         .max(6);
-    let title = if matches!(survey.kind, Kind::Json { .. }) {
-        "path"
-    } else {
-        "column"
+    let title = match survey.kind {
+        Kind::Cells { .. } => "column",
+        Kind::Json { .. } => "path",
     };
     writeln!(
-        text,
+        f,
         "   {title:<width$}    filled   entries  different  for example"
     )?;
     for (column, name) in shown.zip(&names) {
-        let distinct = column
-            .distinct()
-            .map_or_else(|| "many".to_owned(), |count| grouped(count as u64));
-        let examples = match column.values() {
-            Some(values) => {
-                let values = values.iter().filter(|value| !value.text.is_empty());
-                let values: Vec<String> = values
-                    .map(|value| {
-                        format!(
-                            "{} {}",
-                            escaped(value.text.as_bytes()),
-                            grouped(value.count)
-                        )
-                    })
-                    .collect();
-                values.join(", ")
-            }
-            None => column
-                .samples
-                .iter()
-                .map(|sample| short(sample, 32))
-                .collect::<Vec<_>>()
-                .join("; "),
-        };
-        writeln!(
-            text,
-            "   {name:<width$}  {:>8}  {:>8}  {distinct:>9}  {examples}",
+        let different = column.distinct();
+        let line = format!(
+            "   {name:<width$}  {:>8}  {:>8}  {:>9}  {}",
             grouped(column.filled),
             grouped(column.entries),
-        )?;
+            different.map_or_else(|| "many".to_owned(), |count| grouped(count as u64)),
+            examples(column),
+        );
+        writeln!(f, "{}", line.trim_end())?;
     }
-    let left = survey.columns.len().saturating_sub(COLUMNS);
-    if left > 0 || survey.has_more {
-        writeln!(text, "   and more, which are not shown")?;
+    if survey.columns.len() > COLUMNS || survey.has_more {
+        writeln!(f, "   and more, which are not shown")?;
     }
     Ok(())
 }
 
-fn show_rows(rows: &Rows, text: &mut String) -> fmt::Result {
-    for sample in &rows.samples {
-        let shown = short(&sample.text, TEXT_CHARS);
-        writeln!(
-            text,
-            "{:>8}  {shown:<TEXT_CHARS$}  {}",
-            grouped(sample.line),
-            sample.outcome
-        )?;
+/// Shows the values of a column with their counts, or some of them if they are many.
+fn examples(column: &Column) -> String {
+    let values = column.values().unwrap_or_default();
+    let repeats = values
+        .iter()
+        .any(|value| value.count > 1 && !value.text.is_empty());
+    if column.is_of_entries() || !repeats {
+        let samples = column
+            .samples
+            .iter()
+            .map(|sample| short(sample, EXAMPLE_CHARS));
+        return samples.collect::<Vec<_>>().join("; ");
     }
-    let rejects = rows.rejects();
-    let mut parts = vec![format!("{} listed", grouped(rows.listed))];
-    let mut part = |count: u64, what: &str| {
-        if count > 0 {
-            parts.push(format!("{} {what}", grouped(count)));
-        }
-    };
-    if let Some(doubles) = rows.doubles {
-        part(doubles, "of them double");
-    }
-    let percent = percent(rejects, rejects + rows.entries());
-    part(rejects, &format!("rejected ({percent})"));
-    part(
-        rows.broad.values().sum(),
-        "left out as too broad or protected",
-    );
-    part(rows.expired, "expired");
-    part(rows.skipped.values().sum(), "skipped");
-    part(rows.comments, "comments, headings or blank");
-    writeln!(
-        text,
-        "{}: {}.",
-        counted(rows.lines, "line", "lines"),
-        parts.join(", ")
-    )?;
+    let values = values
+        .iter()
+        .filter(|value| !value.text.is_empty())
+        .map(|value| {
+            let text = short(&escaped(value.text.as_bytes()).to_string(), EXAMPLE_CHARS);
+            format!("{text} ({})", grouped(value.count))
+        });
+    values.collect::<Vec<_>>().join(", ")
+}
+
+fn kinds(rows: &Rows, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let kinds: Vec<String> = EntryKind::ALL
         .iter()
-        .zip(rows.kinds)
+        .zip(rows.kinds.unwrap_or_default())
         .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| {
-            let (one, many) = match kind {
-                EntryKind::Mailbox => ("mailbox", "mailboxes"),
-                EntryKind::LocalPart => ("local part", "local parts"),
-                EntryKind::Domain => ("domain", "domains"),
-                EntryKind::Subtree => ("subtree", "subtrees"),
-            };
-            counted(count, one, many)
+        .map(|(kind, count)| match kind {
+            EntryKind::Mailbox => counted(count, "mailbox", "mailboxes"),
+            EntryKind::LocalPart => counted(count, "local part", "local parts"),
+            EntryKind::Domain => counted(count, "domain", "domains"),
+            EntryKind::Subtree => counted(count, "subtree", "subtrees"),
         })
         .collect();
-    if !kinds.is_empty() {
-        writeln!(text, "Lists {}.", kinds.join(", "))?;
+    match kinds.is_empty() {
+        true => Ok(()),
+        false => writeln!(f, "Lists {}.", kinds.join(", ")),
     }
-    for (what, reasons) in [
-        ("Rejected", &rows.rejected),
-        ("Left out", &rows.broad),
-        ("Skipped", &rows.skipped),
-    ] {
-        let mut reasons: Vec<_> = reasons.iter().collect();
-        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for (why, count) in reasons.iter().take(REASONS) {
-            writeln!(text, "{what} {:>7}: {why}", grouped(**count))?;
-        }
-        if reasons.len() > REASONS {
-            writeln!(text, "{what}: and for other reasons")?;
-        }
-    }
-    let (dated, lines) = &rows.dated;
-    if *dated > 0 {
-        let lines: Vec<String> = lines.iter().map(|line| grouped(*line)).collect();
-        writeln!(
-            text,
-            "{} with a date that ends nothing (line {}); only \"# expires 2026-12-24\" ends an entry.",
-            counted(*dated, "comment", "comments"),
-            lines.join(", "),
-        )?;
-    }
-    Ok(())
 }
 
-fn show_rest(seen: &Preview, against: Option<&Path>, text: &mut String) -> fmt::Result {
-    for file in &seen.passed_over {
-        writeln!(text, "Not read: {file}")?;
+fn reasons(what: &str, reasons: &BTreeMap<String, u64>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut reasons: Vec<_> = reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| Reverse(**count));
+    for (why, count) in reasons.iter().take(REASONS) {
+        writeln!(f, "{what} {:>7}: {why}", grouped(**count))?;
     }
-    if seen.files.is_empty() {
-        writeln!(text, "No list to read.")?;
+    match reasons.len() > REASONS {
+        true => writeln!(f, "{what}: and for other reasons"),
+        false => Ok(()),
     }
-    let (Some(path), Some(Against { more, first, less })) = (against, &seen.against) else {
-        return Ok(());
-    };
-    let path = escaped(path.as_os_str().as_encoded_bytes());
-    write!(text, "Against {path}: {} more", grouped(*more))?;
-    if !first.is_empty() {
-        let end = if *more > first.len() as u64 {
-            ", ..."
-        } else {
-            ""
-        };
-        write!(text, " ({}{end})", first.join(", "))?;
-    }
-    writeln!(text, ", {} less", grouped(less.values().sum()))?;
-    for (source, count) in less {
-        writeln!(text, "   no longer: {} of {source}", grouped(*count))?;
-    }
-    if seen.is_refused() {
-        writeln!(text, "   (a refused file counts as empty here)")?;
-    }
-    Ok(())
-}
-
-#[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
-fn percent(part: u64, all: u64) -> String {
-    format!("{:.1} %", part as f64 * 100.0 / all.max(1) as f64)
 }
 
 /// Cuts a text to a number of characters.

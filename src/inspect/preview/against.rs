@@ -8,11 +8,12 @@ use crate::compile::{Error, Plan};
 use crate::filter::{Filter, Key, Load};
 
 /// Number of entries up to which they are compared: 16 bytes each.
-const MAX_KEYS: usize = 1 << 25;
+const MAX_KEYS: usize = 1 << 24;
 /// Number of new entries that are shown.
 const SHOWN: usize = 5;
-/// Bits of a number that a key is kept with: its kind in the lowest two, then where it was first.
-const KIND_BITS: u32 = 2;
+/// Bits of a place: the number of the file, the line, and the kind of the entry.
+const LINE_SHIFT: u32 = 2;
+const FILE_SHIFT: u32 = 48;
 
 /// What would come into a filter, and go.
 #[derive(Debug, Default)]
@@ -30,15 +31,12 @@ pub struct Against {
 pub(super) struct Keys {
     seed: u64,
     filter: Option<Filter>,
-    /// Each with its kind, and the number of its row.
+    /// Each with its place.
     keys: Vec<(u64, u64)>,
     /// How many there are of the files before the current one.
     before: usize,
     is_full: bool,
-    /// The names of the files.
     files: Vec<String>,
-    /// The file and line of each row.
-    rows: Vec<(u32, u64)>,
 }
 
 impl Keys {
@@ -64,50 +62,42 @@ impl Keys {
     }
 
     /// Begins a file.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, file: String) {
         self.before = self.keys.len();
+        self.files.push(file);
     }
 
     /// Adds an entry.
-    pub(super) fn add(&mut self, entry: &[u8], kind: Kind, file: &str, line: u64) {
+    pub(super) fn add(&mut self, entry: &[u8], kind: Kind, line: u64) {
         if self.keys.len() >= MAX_KEYS {
             self.is_full = true;
             return;
         }
         let Key(key) = Key::of(entry, self.seed);
-        let mut place = 0;
-        if self.filter.is_some() {
-            if self.files.last().is_none_or(|last| last != file) {
-                self.files.push(file.to_owned());
-            }
-            place = self.rows.len() as u64;
-            let number = u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX);
-            self.rows.push((number, line));
-        }
-        self.keys.push((key, place << KIND_BITS | kind as u64));
+        let file = (self.files.len() as u64).saturating_sub(1) << FILE_SHIFT;
+        self.keys
+            .push((key, file | line << LINE_SHIFT | kind as u64));
     }
 
-    /// Ends a file with `listed` entries: returns the number of distinct ones by kind, and how many
-    /// are there twice.
-    pub(super) fn end(&mut self, listed: u64) -> ([u64; 4], Option<u64>) {
+    /// Ends a file: returns the number of its distinct entries by kind; `None` if there are too many.
+    pub(super) fn end(&mut self) -> Option<[u64; 4]> {
         let mut own = self.keys.split_off(self.before);
         own.sort_unstable();
         own.dedup_by_key(|(key, _)| *key);
         let mut kinds = [0; 4];
         for (_, place) in &own {
-            let kind = usize::try_from(place & ((1 << KIND_BITS) - 1)).unwrap_or(0);
-            if let Some(count) = kinds.get_mut(kind) {
+            if let Some(count) = kinds.get_mut((place & 0b11) as usize) {
                 *count += 1;
             }
         }
-        let doubles = (!self.is_full).then(|| listed.saturating_sub(own.len() as u64));
+        let is_whole = !self.is_full;
         // They are only needed again to compare with a filter.
         if self.filter.is_some() {
             self.keys.append(&mut own);
         } else {
             self.is_full = false;
         }
-        (kinds, doubles)
+        is_whole.then_some(kinds)
     }
 
     /// Compares with the filter.
@@ -127,28 +117,24 @@ impl Keys {
         self.keys.dedup_by_key(|(key, _)| *key);
         let mut found = Against::default();
         let mut gone: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut new: Vec<(u32, u64)> = Vec::new();
+        let mut new: Vec<u64> = Vec::new();
         let mut keys = self.keys.iter().peekable();
-        let mut add = |place: u64| {
-            found.more += 1;
-            let row = usize::try_from(place >> KIND_BITS).ok();
-            new.extend(row.and_then(|row| self.rows.get(row)).copied());
-        };
         for record in filter.records()? {
             let record = record?;
             while let Some((_, place)) = keys.next_if(|(key, _)| *key < record.key.0) {
-                add(*place);
+                new.push(*place);
             }
             if keys.next_if(|(key, _)| *key == record.key.0).is_none() {
                 *gone.entry(record.source).or_default() += 1;
             }
         }
-        for (_, place) in keys {
-            add(*place);
-        }
+        new.extend(keys.map(|(_, place)| *place));
         new.sort_unstable();
-        let shown = new.iter().take(SHOWN).map(|(file, line)| {
-            let file = self.files.get(*file as usize);
+        found.more = new.len() as u64;
+        let shown = new.iter().take(SHOWN).map(|place| {
+            let file = usize::try_from(place >> FILE_SHIFT).ok();
+            let file = file.and_then(|file| self.files.get(file));
+            let line = (place & ((1 << FILE_SHIFT) - 1)) >> LINE_SHIFT;
             format!("{}:{line}", file.map_or("", String::as_str))
         });
         found.first = shown.collect();

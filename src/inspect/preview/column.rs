@@ -1,14 +1,17 @@
 //! The values of one column of a table, or of one path of JSON.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Write as _;
 use std::str::FromStr as _;
 
 use super::rows::shown;
+use crate::address::escaped;
 use crate::filter::Key;
 use crate::list::{DateFormat, Dates, Pieces, Wildcards, decoded, read_entry};
 
-/// A column with more values than this has no meaning that a condition could name.
+/// A column with more values than this, or longer ones, has no meaning that a condition could name.
 const SMALL: usize = 12;
+const SMALL_BYTES: usize = 60;
 /// Number of values that are told apart.
 const DISTINCT: usize = 1 << 16;
 /// Number of values that are shown.
@@ -35,11 +38,12 @@ const DATE_FORMATS: [&str; 10] = [
 /// The values of a column.
 #[derive(Debug, Default)]
 pub struct Column {
-    /// The column, as a declaration names it: heading, number or path.
+    /// Its heading, number or path.
     pub name: String,
-    /// The key in the object that holds it; for a table, its name.
-    pub key: String,
-    /// The number of the object that holds it; for a table, 0.
+    /// How a declaration names it as the entry, and beside the entry: as values of TOML.
+    pub(super) as_entry: String,
+    pub(super) as_value: String,
+    /// The number of the object of JSON that holds it; for a table, 0.
     pub(super) object: usize,
     /// Number of cells that are not empty.
     pub filled: u64,
@@ -47,14 +51,12 @@ pub struct Column {
     pub entries: u64,
     /// Number of cells that hold several entries.
     pub several: u64,
-    /// Number of cells that are no texts: numbers, `true`, `false`.
-    pub others: u64,
     /// Some different values.
     pub samples: Vec<String>,
     /// Hashes of the values, while there are not too many.
     hashes: HashSet<u64>,
-    /// The values, while they are few.
-    few: Option<HashMap<String, Value>>,
+    /// The values without case, while they are few.
+    few: HashMap<String, Value>,
     is_large: bool,
     dates: DatesOf,
 }
@@ -76,12 +78,13 @@ struct DatesOf {
     cells: u64,
     /// How many cells each format reads.
     read: [u64; DATE_FORMATS.len()],
-    /// Cells that are no dates.
-    others: HashMap<String, u64>,
-    is_none: bool,
+    /// Texts that are no dates, and how many cells have them.
+    others: BTreeSet<String>,
+    other_cells: u64,
 }
 
-/// The formats of dates.
+/// What reads dates in each format.
+#[derive(Debug)]
 pub(super) struct Formats(Vec<Dates>);
 
 impl Formats {
@@ -95,10 +98,11 @@ impl Formats {
 }
 
 impl Column {
-    pub(super) fn new(name: String, key: String, object: usize) -> Self {
+    pub(super) fn new(name: String, as_entry: String, as_value: String, object: usize) -> Self {
         Self {
             name,
-            key,
+            as_entry,
+            as_value,
             object,
             ..Self::default()
         }
@@ -106,48 +110,37 @@ impl Column {
 
     /// Takes a cell of a row. Empty cells count as a value, but not as filled.
     pub(super) fn add(&mut self, cell: &[u8], is_text: bool, line: u64, formats: &Formats) {
-        if !cell.is_empty() {
-            self.filled += 1;
-            self.others += u64::from(!is_text);
-            match entries(cell) {
-                Entries::None => {}
-                _ if !is_text => {}
-                Entries::One => self.entries += 1,
-                Entries::Several => {
-                    self.entries += 1;
-                    self.several += 1;
-                }
-            }
-            if self.hashes.len() < DISTINCT
-                && self.hashes.insert(Key::of(cell, 0).0)
-                && self.samples.len() < SAMPLES
-            {
-                self.samples.push(shown(decoded(cell).as_bytes()));
-            }
-            self.dates.add(cell, formats);
-        }
         self.add_value(cell, line);
+        if cell.is_empty() {
+            return;
+        }
+        self.filled += 1;
+        let entries = if is_text { entries(cell) } else { 0 };
+        self.entries += u64::from(entries > 0);
+        self.several += u64::from(entries > 1);
+        if self.hashes.len() < DISTINCT
+            && self.hashes.insert(Key::of(cell, 0).0)
+            && self.samples.len() < SAMPLES
+        {
+            self.samples.push(shown(decoded(cell).as_bytes()));
+        }
+        self.dates.add(cell, formats);
     }
 
     fn add_value(&mut self, cell: &[u8], line: u64) {
         if self.is_large {
             return;
         }
-        let values = self.few.get_or_insert_default();
-        // Values are compared without case.
-        let text = decoded(cell).trim().to_owned();
+        let text = decoded(cell);
+        let text = text.trim();
         let key = text.to_lowercase();
-        let is_new = !values.contains_key(&key);
-        if is_new && values.len() == SMALL || cell.len() > 60 {
-            (self.few, self.is_large) = (None, true);
+        if let Some(value) = self.few.get_mut(&key) {
+            value.count += 1;
             return;
         }
-        let value = values.entry(key).or_insert(Value {
-            text,
-            count: 0,
-            line,
-        });
-        value.count += 1;
+        self.is_large = self.few.len() == SMALL || cell.len() > SMALL_BYTES;
+        let (text, count) = (text.to_owned(), 1);
+        self.few.insert(key, Value { text, count, line });
     }
 
     /// Returns the number of different values; `None` if there are too many to count.
@@ -157,87 +150,93 @@ impl Column {
         (count < DISTINCT).then_some(count)
     }
 
-    /// Returns the values with their counts, the most frequent first, if they are few and repeat.
+    /// Returns the values with their counts, the most frequent first, if they are few.
     #[must_use]
     pub fn values(&self) -> Option<Vec<Value>> {
-        let mut values: Vec<Value> = self.few.as_ref()?.values().cloned().collect();
-        let rows: u64 = values.iter().map(|value| value.count).sum();
-        if values.len() as u64 * 2 > rows && values.len() > 2 {
-            return None;
-        }
+        let mut values: Vec<Value> = self.few.values().cloned().collect();
         values.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.line.cmp(&b.line)));
-        Some(values)
+        (!self.is_large).then_some(values)
     }
 
-    /// Returns whether nearly every filled cell is an entry, and some cell has an `@` or a dot.
-    pub(super) fn is_of_entries(&self) -> bool {
+    /// Returns whether nearly every filled cell is an entry.
+    #[must_use]
+    pub fn is_of_entries(&self) -> bool {
         self.entries > 0 && self.entries.saturating_mul(100) >= self.filled.saturating_mul(95)
     }
 
-    /// Returns the formats that read the dates of the column, and the texts in it that are no dates,
-    /// with their counts; `None` if it has no dates.
-    pub(super) fn dates(&self) -> Option<(Vec<&'static str>, Vec<(String, u64)>)> {
-        let dates = &self.dates;
-        let most = dates.read.iter().max().copied().unwrap_or(0);
-        if dates.is_none || most == 0 {
+    /// Returns the formats that read the dates of the column, and the texts in it that are no dates;
+    /// `None` if it has no dates.
+    pub(super) fn dates(&self) -> Option<(Vec<&'static str>, Vec<&str>)> {
+        let DatesOf {
+            cells,
+            read,
+            others,
+            other_cells,
+        } = &self.dates;
+        let most = read.iter().max().copied().filter(|most| *most > 0)?;
+        if others.len() > NEVER || most + other_cells != *cells {
             return None;
         }
-        let best = DATE_FORMATS.iter().zip(dates.read);
-        let formats = best
-            .filter(|(_, read)| *read == most)
-            .map(|(format, _)| *format);
-        let others: u64 = dates.others.values().sum();
-        let mut never: Vec<_> = dates
-            .others
-            .iter()
-            .map(|(text, count)| (text.clone(), *count))
-            .collect();
-        never.sort();
-        (most + others == dates.cells).then(|| (formats.collect(), never))
+        let formats = DATE_FORMATS.iter().zip(read);
+        let formats = formats.filter(|(_, read)| **read == most);
+        let formats = formats.map(|(format, _)| *format).collect();
+        Some((formats, others.iter().map(String::as_str).collect()))
     }
 }
 
-/// What a cell holds.
-enum Entries {
-    None,
-    One,
-    Several,
-}
-
-fn entries(cell: &[u8]) -> Entries {
-    let is_entry = |text: &[u8]| read_entry(text, Wildcards::Star).is_ok();
+/// Returns the number of entries in a cell; 0 if something else is in it.
+fn entries(cell: &[u8]) -> usize {
+    // A date such as 24.12.2026 is written like a domain.
+    let is_date = |text: &[u8]| text.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+    let is_entry = |text: &[u8]| read_entry(text, Wildcards::Star).is_ok() && !is_date(text);
     if is_entry(cell) {
-        return Entries::One;
+        return 1;
     }
-    if !cell.iter().any(|byte| matches!(byte, b',' | b';' | b'\n')) {
-        return Entries::None;
-    }
-    let mut pieces = Pieces(cell).peekable();
-    match pieces.peek().is_some() && pieces.all(is_entry) {
-        true => Entries::Several,
-        false => Entries::None,
+    let is_divided = cell.iter().any(|byte| matches!(byte, b',' | b';' | b'\n'));
+    match is_divided && Pieces(cell).all(is_entry) {
+        true => Pieces(cell).count(),
+        false => 0,
     }
 }
 
 impl DatesOf {
     fn add(&mut self, cell: &[u8], formats: &Formats) {
-        if self.is_none || self.cells == DATED {
+        if self.cells == DATED || self.others.len() > NEVER {
             return;
         }
         self.cells += 1;
+        let may_be = cell.first().is_some_and(u8::is_ascii_digit) && (8..=40).contains(&cell.len());
         let mut is_date = false;
-        let is_digit = cell.first().is_some_and(u8::is_ascii_digit);
-        if is_digit && (8..=40).contains(&cell.len()) {
-            for (read, format) in self.read.iter_mut().zip(&formats.0) {
-                if format.end(cell).is_ok() {
-                    *read += 1;
-                    is_date = true;
-                }
+        for (read, format) in self.read.iter_mut().zip(&formats.0) {
+            if may_be && format.end(cell).is_ok() {
+                *read += 1;
+                is_date = true;
             }
         }
         if !is_date {
-            *self.others.entry(decoded(cell).into_owned()).or_default() += 1;
-            self.is_none = self.others.len() > NEVER;
+            self.other_cells += 1;
+            self.others.insert(decoded(cell).into_owned());
         }
     }
+}
+
+/// Writes a string of TOML, on one line.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        let is_shown = |c: char| {
+            let c = c.to_string();
+            escaped(c.as_bytes()).to_string() == c
+        };
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            c if !c.is_control() && is_shown(c) => quoted.push(c),
+            c => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
 }

@@ -1,7 +1,8 @@
 //! What a list is read as, and what would come of it, without writing a filter.
 //!
 //! The rows come from the same code as those of a build. For a table the columns, or the paths of
-//! JSON, are described as well, and if nothing is declared about it, a declaration is proposed.
+//! JSON, are described in the same pass. If nothing is declared about it, a declaration is proposed,
+//! and the table is read once more as it says: what a proposal promises is what a build counts.
 //!
 //! | file | about |
 //! |---|---|
@@ -17,17 +18,33 @@ mod proposal;
 mod rows;
 mod survey;
 
+use std::fs::Permissions;
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::base::replacement::Replacement;
+use crate::base::settings;
 use crate::compile::guard::Guard;
-use crate::compile::{Error, Found, Input, Plan, Progress, begin_input, folder_of, in_its_folder};
-use crate::list::{LIST_TOML, ListToml, Refusal, Why};
+use crate::compile::{
+    Begun, Error, Found, Input, Plan, Progress, begin_input, folder_of, in_its_folder,
+};
+use crate::list::{LIST_TOML, ListToml, MAX_LINE, Reader, Refusal, Why};
 
 pub use against::Against;
+use against::Keys;
 pub use column::{Column, Value};
-pub use proposal::{Proposal, write};
-pub use rows::{Outcome, RefusedRow, Rows, Sample};
-pub use survey::{Kind, Survey};
+pub use proposal::Proposal;
+use rows::Sink;
+pub use rows::{RefusedRow, Rows, Sample};
+use survey::Walk;
+pub use survey::{First, Kind, Survey};
+
+/// Number of bytes read at once.
+const BLOCK_BYTES: usize = 4 * MAX_LINE;
+/// Mode of a new `list.toml`: the service reads it as another user than the one who writes it.
+const MODE: u32 = 0o644;
 
 /// What would come of a list.
 #[derive(Debug)]
@@ -38,6 +55,8 @@ pub struct Preview {
     pub passed_over: Vec<String>,
     /// What would come into a filter, and go.
     pub against: Option<Against>,
+    /// The `list.toml` that is about the files.
+    pub list_toml: PathBuf,
 }
 
 /// What would come of one file.
@@ -45,8 +64,6 @@ pub struct Preview {
 pub struct FilePreview {
     /// The file.
     pub file: String,
-    /// The folder whose `list.toml` is about it.
-    pub folder: PathBuf,
     /// How it is read: the format, and what decided it.
     pub reading: Option<(String, Why)>,
     /// Why nothing of it is read.
@@ -60,22 +77,10 @@ pub struct FilePreview {
 }
 
 impl FilePreview {
-    /// Returns whether nothing of it would be used.
+    /// Returns whether a build would use nothing of it.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        self.refusal.is_some()
-            || self
-                .rows
-                .as_ref()
-                .is_some_and(|rows| rows.refused.is_some())
-    }
-}
-
-impl Preview {
-    /// Returns whether a file is refused.
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        self.files.iter().any(FilePreview::is_refused)
+        self.refusal.is_some() || self.rows.as_ref().is_some_and(Rows::is_refused)
     }
 }
 
@@ -96,20 +101,29 @@ pub fn preview(
     let folder = if path.is_dir() { path } else { folder_of(path) };
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
     let mut keys = match against {
-        Some(filter) => against::Keys::of_filter(filter, plan)?,
-        None => against::Keys::default(),
+        Some(filter) => Keys::of_filter(filter, plan)?,
+        None => Keys::default(),
     };
     let guard = plan.guard()?;
+    let look = Look {
+        plan,
+        guard: guard.as_ref(),
+        progress,
+        path: &folder.join(LIST_TOML),
+    };
     let mut files = Vec::with_capacity(lists.len());
     for input in &lists {
-        let mut file = file(input, plan, guard.as_ref(), &mut keys, progress)?;
-        file.folder = folder.to_owned();
+        let mut file = look.file(input, &mut keys)?;
         let name = file_name(&input.label());
         if let Some(survey) = &file.survey
             && file.refusal.is_some()
             && !list_toml.has_file(&name)
         {
-            file.proposal = Some(Proposal::new(&name, survey, file.refusal.as_ref()));
+            let mut proposal = Proposal::new(&name, survey);
+            if proposal.names_rows {
+                proposal.rows = look.proposed(input, &name, &proposal)?;
+            }
+            file.proposal = Some(proposal);
         }
         files.push(file);
     }
@@ -117,7 +131,103 @@ pub fn preview(
         files,
         passed_over,
         against: against.map(|_| keys.compare()).transpose()?,
+        list_toml: look.path.to_owned(),
     })
+}
+
+/// How files are looked at.
+struct Look<'a> {
+    plan: &'a Plan,
+    guard: Option<&'a Guard>,
+    progress: &'a Progress,
+    /// The `list.toml` about them.
+    path: &'a Path,
+}
+
+impl Look<'_> {
+    /// Reads one file.
+    fn file(&self, input: &Input, keys: &mut Keys) -> Result<FilePreview, Error> {
+        let begun = begin_input(input, self.progress).map_err(Error::io(&input.path, "read"))?;
+        let mut walk = Walk::of(&begun.head, &input.declared);
+        let mut preview = FilePreview {
+            file: input.shown(),
+            reading: None,
+            refusal: begun.reading.as_ref().err().cloned(),
+            rows: None,
+            survey: None,
+            proposal: None,
+        };
+        if let Ok(reading) = &begun.reading {
+            preview.reading = Some((reading.format.to_string(), reading.why));
+        }
+        preview.rows = self.rows(input, begun, walk.as_mut(), keys)?;
+        preview.survey = walk.map(Walk::finish);
+        Ok(preview)
+    }
+
+    /// Reads the rows of a file, and its columns. There are no rows if the file is refused.
+    fn rows(
+        &self,
+        input: &Input,
+        begun: Begun,
+        mut walk: Option<&mut Walk>,
+        keys: &mut Keys,
+    ) -> Result<Option<Rows>, Error> {
+        let Begun {
+            reading,
+            head,
+            mut rest,
+        } = begun;
+        let reading = reading.ok();
+        let mut reader = reading.as_ref().map(Reader::new);
+        let mut sink = Sink::new(self.plan, self.guard, keys, input.shown());
+        if let Some(reading) = &reading {
+            sink.begin(reading, &head);
+        }
+        let mut content = io::Cursor::new(&head).chain(&mut rest);
+        let (mut buffer, mut kept) = (vec![0; BLOCK_BYTES], 0);
+        loop {
+            let free = buffer.get_mut(kept..).unwrap_or_default();
+            let count = match content.read(free) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(Error::io(&input.path, "read"))?,
+            };
+            if let Some(walk) = &mut walk {
+                walk.read(free.get(..count).unwrap_or_default(), count == 0);
+            }
+            let filled = kept + count;
+            let block = buffer.get(..filled).unwrap_or_default();
+            if let Some(reader) = &mut reader {
+                let before = reader.lines();
+                let done = reader.read(block, count == 0, &mut |line, row| sink.row(line, row));
+                sink.comments(before, block.get(..done).unwrap_or_default());
+                buffer.copy_within(done..filled, 0);
+                kept = filled - done;
+            }
+            if count == 0 {
+                return Ok(reader.map(|reader| sink.finish(reader.lines())));
+            }
+        }
+    }
+
+    /// Reads the rows of a file as a proposal says; `None` if the `list.toml` has no place for it.
+    fn proposed(
+        &self,
+        input: &Input,
+        name: &str,
+        proposal: &Proposal,
+    ) -> Result<Option<Rows>, Error> {
+        let Ok((_, list_toml)) = joined(self.path, &[proposal]) else {
+            return Ok(None);
+        };
+        let Some(lower) = list_toml.declared(&[name]) else {
+            return Ok(None);
+        };
+        let mut input = input.clone();
+        input.declared = Arc::new(self.plan.declared.clone().or(&lower));
+        let begun = begin_input(&input, self.progress).map_err(Error::io(&input.path, "read"))?;
+        self.rows(&input, begun, None, &mut Keys::default())
+    }
 }
 
 fn file_name(path: &Path) -> String {
@@ -125,45 +235,233 @@ fn file_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Reads one file.
-fn file(
-    input: &Input,
-    plan: &Plan,
-    guard: Option<&Guard>,
-    keys: &mut against::Keys,
-    progress: &Progress,
-) -> Result<FilePreview, Error> {
-    let failed = || Error::io(&input.path, "read");
-    let begun = begin_input(input, progress).map_err(failed())?;
-    let mut preview = FilePreview {
-        file: input.shown(),
-        folder: PathBuf::new(),
-        reading: None,
-        refusal: None,
-        rows: None,
-        survey: None,
-        proposal: None,
-    };
-    let shape = survey::shape(&begun.head, &input.declared);
-    match &begun.reading {
-        Ok(reading) => {
-            preview.reading = Some((reading.format.to_string(), reading.why));
-            let reading = reading.clone();
-            let mut sink = rows::Sink::new(plan, guard, keys, input.shown());
-            let rows = rows::read(begun, &reading, &mut sink);
-            preview.rows = Some(rows.map_err(failed())?);
+/// Returns a `list.toml` with proposals at its end. What stands in it stays.
+///
+/// # Errors
+/// When it cannot be read, or would have faults.
+fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), settings::Error> {
+    let mut text = match settings::text_of(path) {
+        Err(settings::Error::Unreadable { source, .. })
+            if source.kind() == io::ErrorKind::NotFound =>
+        {
+            String::new()
         }
-        Err(refusal) => preview.refusal = Some(refusal.clone()),
+        read => read?,
+    };
+    for proposal in proposals {
+        if !text.is_empty() {
+            text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        text.push_str(&proposal.toml);
     }
-    if let Some(shape) = shape {
-        let again = begin_input(input, progress).map_err(failed())?;
-        preview.survey = Some(survey::survey(again, shape).map_err(failed())?);
-    }
-    Ok(preview)
+    let list_toml = ListToml::parse(&text, path)?;
+    Ok((text, list_toml))
 }
 
-/// Returns the path of the `list.toml` that is about a file.
-#[must_use]
-pub fn list_toml_of(file: &FilePreview) -> PathBuf {
-    file.folder.join(LIST_TOML)
+/// Adds proposals to a `list.toml`; what stands in it stays.
+///
+/// # Errors
+/// When it cannot be written, or would have faults.
+pub fn write(path: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
+    let replacement = Replacement::claim(path)?;
+    let (text, _) = joined(path, proposals)?;
+    let mut file = replacement.file();
+    let written = file.write_all(text.as_bytes());
+    let written = written.and_then(|()| match replacement.is_new() {
+        true => file.set_permissions(Permissions::from_mode(MODE)),
+        false => Ok(()),
+    });
+    written.map_err(Error::io(path, "write"))?;
+    Ok(replacement.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::compile::build;
+
+    const BESIDE: &str = "# by hand\n[[file]]\nmatch = \"other.csv\"\nignore = true # for now";
+
+    /// Proposes, writes and builds: returns the proposal, and what it promised and the build counted,
+    /// listed and skipped. Nothing is promised if the file stays refused.
+    fn try_out(name: &str, text: &[u8]) -> (String, Option<[(u64, u64); 2]>) {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, list_toml) = (dir.path().join(name), dir.path().join(LIST_TOML));
+        fs::write(&file, text).unwrap();
+        fs::write(&list_toml, BESIDE).unwrap();
+        let mut plan = Plan::new(dir.path().join("x.blf"), vec![dir.path().to_owned()]);
+        let mut seen = preview(&file, &mut plan, None, &Progress::new()).unwrap();
+        let proposal = seen.files.remove(0).proposal.unwrap();
+        write(&list_toml, &[&proposal]).unwrap();
+        let written = fs::read_to_string(&list_toml).unwrap();
+        assert_eq!(written, format!("{BESIDE}\n\n{}", proposal.toml));
+
+        let report = build(&plan, &Progress::new()).unwrap();
+        let again = preview(&file, &mut plan, None, &Progress::new()).unwrap();
+        let is_refused = again.is_refused();
+        assert_eq!(is_refused, report.refused.is_some(), "{report:?}");
+        assert!(proposal.is_open || !is_refused, "{}", proposal.toml);
+        let promised = proposal.rows.filter(|_| !is_refused).map(|rows| {
+            let notable = report.skipped.iter().filter(|skipped| skipped.notable);
+            let skipped = notable.map(|skipped| skipped.count).sum();
+            let promised = (rows.listed, rows.skipped.values().sum());
+            [promised, (report.rows, skipped)]
+        });
+        (proposal.toml, promised)
+    }
+
+    impl Preview {
+        fn is_refused(&self) -> bool {
+            self.files.iter().any(FilePreview::is_refused)
+        }
+    }
+
+    /// The rows of a table of 40, by the number of each.
+    fn table(heading: &str, row: impl Fn(u32) -> String) -> Vec<u8> {
+        let rows: String = (0..40).map(|n| row(n) + "\n").collect();
+        format!("{heading}\n{rows}").into_bytes()
+    }
+
+    /// A proposal is what a build reads, and gives the counts that it promised; in doubt, the file
+    /// stays refused.
+    #[test]
+    fn a_build_counts_what_a_proposal_promised() {
+        let verdict = |n: u32| if n % 4 == 0 { "allow" } else { "block" };
+        let sender = |n: u32| format!("s{n}@bad.example");
+        let json = |more: &dyn Fn(u32) -> String| {
+            let one = |n| format!("{{\"who\": \"{}\"{}}}", sender(n), more(n));
+            let all: Vec<String> = (0..40).map(one).collect();
+            format!("[{}]", all.join(",\n")).into_bytes()
+        };
+        let pair = |n| format!("{};{}", sender(n), verdict(n));
+        for (name, text, listed, parts) in [
+            ("a.csv", table("Sender;Verdict", pair), Some(30), vec![]),
+            // A column named by a number, and a name with characters that TOML or a glob knows.
+            (
+                "[1] \"x\".csv",
+                table("2024;Verdict", pair),
+                Some(30),
+                vec!["entry = 1"],
+            ),
+            (
+                "doubled.csv",
+                table("Sender,Is,Is", |n| {
+                    format!("{},{},n{n}", sender(n), verdict(n))
+                }),
+                Some(30),
+                vec!["when = { 2 ="],
+            ),
+            (
+                "json.json",
+                json(&|n| format!(", \"is\": \"{}\"", verdict(n))),
+                Some(30),
+                vec![],
+            ),
+            (
+                "keys.json",
+                json(&|n| format!(", \"a.b\": {{}}, \"x \\\"y\": \"{}\"", verdict(n))),
+                Some(30),
+                vec!["when = { \"\\\"x \\\\\\\"y\\\"\" ="],
+            ),
+            (
+                "dates.csv",
+                table("Sender;Is;Remove on", |n| {
+                    format!("{};{}.12.2199", pair(n), n % 28 + 1)
+                }),
+                Some(30),
+                vec!["expires_in = \"Remove on\"", "date_format = \"%d.%m.%Y\""],
+            ),
+            // In doubt: another small column, a value of neither kind, a key that is missing, dates of
+            // unknown meaning or form, no word that is known, two columns of entries, no heading.
+            (
+                "two.csv",
+                table("Sender;Is;Kind", |n| format!("{};{}", pair(n), n % 3)),
+                None,
+                vec!["# when = { Is =", "\"Kind\" may decide"],
+            ),
+            (
+                "review.csv",
+                table("Sender;Is", |n| {
+                    if n == 7 {
+                        "s@x.example;Review".to_owned()
+                    } else {
+                        pair(n)
+                    }
+                }),
+                None,
+                vec!["\nwhen = { Is =", "\"Review\" (1 row, first in line 9)"],
+            ),
+            (
+                "missing.json",
+                json(&|n| {
+                    if n == 7 {
+                        String::new()
+                    } else {
+                        format!(", \"is\": \"{}\"", verdict(n))
+                    }
+                }),
+                None,
+                vec!["\"is\" = \"\" (1 row)"],
+            ),
+            (
+                "end.csv",
+                table("Sender;Is;Valid to", |n| {
+                    format!("{};2199-12-{}", pair(n), n % 20 + 10)
+                }),
+                None,
+                vec!["# expires_in or added_in = \"Valid to\"", "# when"],
+            ),
+            (
+                "never.csv",
+                table("Sender;Is;Expires", |n| {
+                    format!(
+                        "{};{}",
+                        pair(n),
+                        if n == 7 { "never" } else { "03/04/2199" }
+                    )
+                }),
+                None,
+                vec![
+                    "# date_format = \"%d/%m/%Y\"",
+                    "# date_format = \"%m/%d/%Y\"",
+                    "# never = [\"never\"]",
+                ],
+            ),
+            (
+                "all.csv",
+                table("Sender;Note", |n| format!("{};n{n}", sender(n))),
+                None,
+                vec!["# rows = \"all\""],
+            ),
+            (
+                "who.csv",
+                table("A;B;Is", |n| {
+                    format!("{};me@us.example;{}", sender(n), verdict(n))
+                }),
+                None,
+                vec!["# entry = \"A\"", "# entry = \"B\""],
+            ),
+            (
+                "rows.csv",
+                table("x.example;block", |n| format!("d{n}.example;block")),
+                None,
+                vec!["line 1 may be"],
+            ),
+            (
+                "numbers.csv",
+                table("1;2", pair),
+                None,
+                vec!["by numbers alone"],
+            ),
+        ] {
+            let (toml, counted) = try_out(name, &text);
+            for part in parts {
+                assert!(toml.contains(part), "{name}: no {part:?} in\n{toml}");
+            }
+            let counts = listed.map(|listed| [(listed, 40 - listed); 2]);
+            assert_eq!(counted, counts, "{name}\n{toml}");
+        }
+    }
 }

@@ -1,466 +1,374 @@
 //! A declaration to propose for a table: a `[[file]]` for the `list.toml` of its folder.
 //!
 //! What follows from the values alone is filled in. English words are used to fill in more, but only
-//! where nothing contradicts; the owner reads and completes it. Whatever is in doubt is a comment, so
-//! that the file stays refused until somebody has decided it.
+//! where nothing else in the table might decide as well. Whatever is in doubt makes a comment of the
+//! lines that say which rows count, so that the file stays refused until somebody has decided.
 
-use std::fmt::{self, Write as _};
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::fmt::Write as _;
 
-use super::column::{Column, Value};
-use super::survey::{Kind, Survey};
-use crate::base::replacement::Replacement;
-use crate::compile::Error;
-use crate::list::{LIST_TOML, ListToml, Refusal};
+use super::column::{Column, Value, quoted};
+use super::rows::Rows;
+use super::survey::{First, Kind, Survey};
+use crate::base::numbers::counted;
 
-/// Words that say that a row lists a sender.
-const LISTS: &[&str] = &[
-    "ban",
-    "banned",
-    "black",
-    "blacklist",
-    "blacklisted",
-    "block",
-    "blocked",
-    "blocklist",
-    "blocklisted",
-    "denied",
-    "deny",
-    "discard",
-    "drop",
-    "reject",
-    "rejected",
-];
-/// Words that say that it does not.
-const CLEARS: &[&str] = &[
-    "accept",
-    "accepted",
-    "allow",
-    "allowed",
-    "allowlist",
-    "exempt",
-    "permit",
-    "permitted",
-    "safe",
-    "safelist",
-    "trusted",
-    "white",
-    "whitelist",
-    "whitelisted",
-];
-/// Words that may say whether a row counts, in a way that depends on the column.
-const SWITCHES: &[&str] = &[
-    "0", "1", "active", "archived", "closed", "deleted", "disabled", "enabled", "expired", "false",
-    "inactive", "no", "off", "on", "open", "removed", "true", "yes",
-];
-/// Words in the heading of the column with the sender, of the day of the end, and of the day of adding.
-const SENDERS: &[&str] = &["sender", "spammer", "from"];
-const ENDS: &[&str] = &[
-    "expire",
-    "expires",
-    "expiry",
-    "expiration",
-    "remove",
-    "until",
-];
-const ADDS: &[&str] = &["added", "created"];
+/// Words that say that a row lists a sender, and that it does not.
+const LISTS: &str = "ban banned black blacklist blacklisted block blocked blocklist blocklisted denied deny discard drop \
+     reject rejected";
+const CLEARS: &str = "accept accepted allow allowed allowlist exempt permit permitted safe safelist trusted white whitelist \
+     whitelisted";
+/// Words in the heading of the column with the sender, with the day of the end, and of adding.
+const SENDERS: &str = "sender spammer from";
+const ENDS: &str = "expire expires expiry expiration remove until";
+const ADDS: &str = "added created";
 
 /// Number of columns that are named for a choice.
 const CHOICES: usize = 8;
+/// Column of the notes.
+const NOTES: usize = 46;
 
 /// A `[[file]]`, as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Proposal {
     /// Its lines of TOML.
     pub toml: String,
     /// Whether something is left to decide.
     pub is_open: bool,
+    /// Whether it says which rows count.
+    pub(super) names_rows: bool,
+    /// What would come of the file with it.
+    pub rows: Option<Rows>,
 }
 
 impl Proposal {
     /// Proposes a declaration for a table.
-    pub(super) fn new(name: &str, survey: &Survey, refusal: Option<&Refusal>) -> Self {
+    pub(super) fn new(name: &str, survey: &Survey) -> Self {
         let mut draft = Draft {
+            survey,
             toml: format!("[[file]]\nmatch = {}\n", quoted(name)),
             is_open: false,
+            names_rows: false,
         };
-        draft.separator(survey);
-        if let Some(at) = draft.entry(survey) {
-            draft.rows(survey, at);
-            draft.dates(survey, at);
+        draft.separator();
+        if let Some(entry) = draft.entry() {
+            let dates = draft.dates(entry);
+            draft.rows(entry);
+            draft.toml.push_str(&dates);
         }
-        // A fault of the text itself cannot be declared away.
-        let is_damaged = matches!(
-            refusal,
-            Some(Refusal::BrokenOff | Refusal::NotJson | Refusal::Quote)
-        );
         Self {
             toml: draft.toml,
-            is_open: draft.is_open || is_damaged,
+            is_open: draft.is_open,
+            names_rows: draft.names_rows,
+            rows: None,
         }
-    }
-}
-
-impl fmt::Display for Proposal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.toml)
     }
 }
 
 /// A proposal in progress.
-struct Draft {
+struct Draft<'s> {
+    survey: &'s Survey,
     toml: String,
     is_open: bool,
+    names_rows: bool,
 }
 
-impl Draft {
-    /// Adds a setting, with a note for people.
+/// Adds a setting, with a note for people.
+fn line(toml: &mut String, setting: &str, note: &str) {
+    let _ = writeln!(toml, "{setting:<NOTES$}  # {note}");
+}
+
+impl Draft<'_> {
     fn set(&mut self, setting: &str, note: &str) {
-        let _ = writeln!(self.toml, "{setting:<46}  # {note}");
+        line(&mut self.toml, setting, note);
     }
 
     /// Adds a setting that somebody must decide.
     fn ask(&mut self, setting: &str, note: &str) {
         self.is_open = true;
-        let setting = format!("# {setting}");
-        let _ = writeln!(self.toml, "{setting:<46}  # {note}");
+        self.set(&format!("# {setting}"), note);
     }
 
-    fn note(&mut self, note: &str) {
+    /// Adds a note about something that somebody must decide.
+    fn doubt(&mut self, note: &str) {
+        self.is_open = true;
         let _ = writeln!(self.toml, "# {note}");
     }
 
-    fn separator(&mut self, survey: &Survey) {
+    fn separator(&mut self) {
         if let Kind::Cells {
             separator,
             is_one_of_several: true,
             ..
-        } = survey.kind
+        } = self.survey.kind
         {
             let shown = match separator {
                 b'\t' => "tab".to_owned(),
                 other => char::from(other).to_string(),
             };
-            self.set(
-                &format!("separator = {}", quoted(&shown)),
-                "the first line has others, too",
-            );
+            let setting = format!("separator = {}", quoted(&shown));
+            self.set(&setting, "the first line has others, too");
         }
     }
 
     /// Names the column with the sender; returns it if it is certain.
-    fn entry(&mut self, survey: &Survey) -> Option<usize> {
-        let candidates: Vec<usize> = (0..survey.columns.len())
-            .filter(|at| column(survey, *at).is_some_and(Column::is_of_entries))
-            .collect();
-        let by_word: Vec<usize> = candidates
-            .iter()
-            .copied()
-            .filter(|at| column(survey, *at).is_some_and(|column| has_word(&column.key, SENDERS)))
-            .collect();
+    fn entry(&mut self) -> Option<usize> {
+        let columns = &self.survey.columns;
+        let with = |wanted: &dyn Fn(&Column) -> bool| -> Vec<usize> {
+            let all = columns.iter().enumerate();
+            all.filter(|(_, column)| wanted(column))
+                .map(|(at, _)| at)
+                .collect()
+        };
+        let candidates = with(&Column::is_of_entries);
+        let by_word = with(&|column| column.is_of_entries() && has_word(&column.name, SENDERS));
         let chosen = match (candidates.as_slice(), by_word.as_slice()) {
             ([one], _) | (_, [one]) => Some(*one),
             _ => None,
         };
-        if let Some(found) = chosen.and_then(|at| column(survey, at)) {
-            let place = place(survey, found);
-            self.set(
-                &format!("entry = {place}"),
-                &format!("{} entries", found.entries),
-            );
-            return chosen;
-        }
-        // Others than those that are nothing else, if there are none.
-        let mut perhaps: Vec<&Column> = match candidates.is_empty() {
-            true => survey
-                .columns
-                .iter()
-                .filter(|column| column.entries > 0)
-                .collect(),
-            false => candidates
-                .iter()
-                .filter_map(|at| column(survey, *at))
-                .collect(),
+        let Some((at, column)) = chosen.and_then(|at| Some((at, columns.get(at)?))) else {
+            let mut perhaps: Vec<&Column> =
+                columns.iter().filter(|column| column.entries > 0).collect();
+            perhaps.sort_by_key(|column| std::cmp::Reverse(column.entries));
+            if perhaps.is_empty() {
+                self.doubt("no column has entries: name the one that has, with entry");
+            }
+            for column in perhaps.iter().take(CHOICES) {
+                let note = format!(
+                    "{} of {} are entries: the sender?",
+                    column.entries, column.filled
+                );
+                self.ask(&format!("entry = {}", column.as_entry), &note);
+            }
+            self.doubt("and say which rows count, with when, unless, at_least or rows = \"all\"");
+            return None;
         };
-        perhaps.sort_by_key(|column| std::cmp::Reverse(column.entries));
-        if perhaps.is_empty() {
-            self.is_open = true;
-            self.note("entry = ...  no column has entries: name the one that has");
+        let mut note = counted(column.entries, "cell with an entry", "cells with entries");
+        if column.several > 0 {
+            let _ = write!(note, ", {} of them with several", column.several);
         }
-        for column in perhaps.iter().take(CHOICES) {
-            let place = place(survey, column);
-            let note = format!(
-                "{} of {} are entries: the sender?",
-                column.entries, column.filled
+        self.set(&format!("entry = {}", column.as_entry), &note);
+        if self.first() == Some(First::Either) {
+            self.doubt(
+                "line 1 may be a row: if it is, name columns by their numbers, and it counts",
             );
-            self.ask(&format!("entry = {place}"), &note);
         }
-        self.note("and which rows count: when, unless, at_least or rows = \"all\"");
-        None
+        Some(at)
+    }
+
+    /// Returns the other columns of the same row.
+    fn beside(&self, entry: usize) -> Vec<&Column> {
+        let columns = &self.survey.columns;
+        let object = columns.get(entry).map(|column| column.object);
+        let others = columns.iter().enumerate().filter(|(at, _)| *at != entry);
+        others
+            .map(|(_, column)| column)
+            .filter(|column| Some(column.object) == object && !column.as_value.is_empty())
+            .collect()
     }
 
     /// Names the rows that count.
-    fn rows(&mut self, survey: &Survey, entry: usize) {
-        if survey.columns.len() == 1 && matches!(survey.kind, Kind::Cells { .. }) {
+    fn rows(&mut self, entry: usize) {
+        let beside = self.beside(entry);
+        if self.first().is_some() && self.survey.columns.len() == 1 {
             return;
         }
-        let beside = beside(survey, entry);
-        let small: Vec<(&Column, Vec<Value>)> = beside
-            .iter()
-            .filter(|column| column.dates().is_none())
-            .filter_map(|column| Some((*column, column.values()?)))
-            .collect();
-        let is_of =
-            |value: &Value, words: &[&str]| words.contains(&value.text.to_lowercase().as_str());
-        let known = |values: &[Value]| {
-            values
-                .iter()
-                .any(|value| is_of(value, LISTS) || is_of(value, CLEARS))
-        };
-        let deciding: Vec<_> = small.iter().filter(|(_, values)| known(values)).collect();
-        let switches = small.iter().any(|(_, values)| {
-            values.len() > 1 && values.iter().any(|value| is_of(value, SWITCHES))
-        });
-        if let [(column, values)] = deciding.as_slice() {
-            let (lists, others): (Vec<&Value>, Vec<&Value>) =
-                values.iter().partition(|value| is_of(value, LISTS));
-            let (clears, open): (Vec<&Value>, Vec<&Value>) =
-                others.into_iter().partition(|value| is_of(value, CLEARS));
-            // Only with both is a value of neither refused.
-            let is_certain =
-                !switches && !lists.is_empty() && (open.is_empty() || !clears.is_empty());
-            for (setting, values, what) in [
-                ("when", &lists, "listed"),
-                ("unless", &clears, "not listed"),
-            ] {
-                if values.is_empty() {
-                    continue;
-                }
-                let setting = condition(survey, setting, column, values);
-                let note = format!("{what}: {}", rows_of(values));
-                match is_certain {
-                    true => self.set(&setting, &note),
-                    false => self.ask(&setting, &note),
-                }
-            }
-            for value in open {
-                self.is_open = true;
-                self.note(&format!(
-                    "{} = {} ({}, first in line {}): put it into when or unless, or the file is refused",
-                    name(survey, column), quoted(&value.text), rows_of(&[value]), value.line,
-                ));
-            }
-        } else if small.is_empty() {
-            self.ask("rows = \"all\"", "if every row lists its sender");
-        } else {
-            self.note("say which rows count: when (listed) and unless (not), or rows = \"all\"; nothing is chosen for you");
-        }
-        let is_decided = |column: &Column| {
-            deciding.len() == 1
-                && deciding
-                    .iter()
-                    .any(|(decided, _)| decided.name == column.name)
-        };
-        for (column, values) in small
-            .iter()
-            .filter(|(column, _)| !is_decided(column))
-            .take(CHOICES)
-        {
-            if deciding.len() == 1 && !switches {
+        let is_of = |value: &Value, words| is_one_of(&value.text.to_lowercase(), words);
+        let (mut deciding, mut others) = (Vec::new(), Vec::new());
+        for column in beside.iter().filter(|column| column.dates().is_none()) {
+            let Some(mut values) = column.values() else {
                 continue;
+            };
+            // A key of JSON that is missing is empty.
+            let cells = values.iter().map(|value| value.count).sum();
+            let rows = self
+                .survey
+                .columns
+                .get(entry)
+                .map_or(0, |entry| entry.filled);
+            let count = rows.saturating_sub(cells);
+            if count > 0 && self.first().is_none() {
+                let text = String::new();
+                values.push(Value {
+                    text,
+                    count,
+                    line: 0,
+                });
             }
-            let values: Vec<&Value> = values.iter().collect();
-            let counts: Vec<String> = values
-                .iter()
-                .map(|value| format!("{} {}", quoted(&value.text), value.count))
-                .collect();
-            self.ask(
-                &condition(survey, "when", column, &values),
-                &counts.join(", "),
+            let is_known = |value: &Value| is_of(value, LISTS) || is_of(value, CLEARS);
+            // What is different in each row is a note or a number.
+            let repeats = values.len() < 4 || values.iter().any(|value| value.count > 1);
+            if values.iter().any(is_known) {
+                deciding.push((column.as_value.clone(), values));
+            } else if values.len() > 1 && repeats {
+                others.push((column.as_value.clone(), values));
+            }
+        }
+        let [(column, values)] = deciding.as_slice() else {
+            deciding.append(&mut others);
+            return self.choose_rows(&deciding);
+        };
+        let is_named = |name: &String| name.starts_with('"');
+        let entry = self.survey.columns.get(entry).map(|entry| &entry.as_entry);
+        if self.first() == Some(First::Heading) && !is_named(column) && !entry.is_some_and(is_named)
+        {
+            self.doubt(
+                "by numbers alone, line 1 is a row, too: give a column a heading of its own",
             );
         }
+        let (lists, rest): (Vec<&Value>, Vec<&Value>) =
+            values.iter().partition(|value| is_of(value, LISTS));
+        let (clears, open): (Vec<&Value>, Vec<&Value>) =
+            rest.into_iter().partition(|value| is_of(value, CLEARS));
+        // Only with both settings is a value of neither refused.
+        let is_certain = !self.is_open
+            && others.is_empty()
+            && !lists.is_empty()
+            && (open.is_empty() || !clears.is_empty());
+        for (setting, values, what) in [
+            ("when", &lists, "listed"),
+            ("unless", &clears, "not listed"),
+        ] {
+            if values.is_empty() {
+                continue;
+            }
+            let setting = condition(setting, column, values);
+            let note = format!("{what}: {}", rows_of(values));
+            match is_certain {
+                true => self.set(&setting, &note),
+                false => self.ask(&setting, &note),
+            }
+        }
+        self.names_rows = is_certain;
+        for value in open {
+            let first = match value.line {
+                0 => String::new(),
+                line => format!(", first in line {line}"),
+            };
+            self.doubt(&format!(
+                "{column} = {} ({}{first}): put it into when or unless, or the file is refused",
+                quoted(&value.text),
+                rows_of(&[value]),
+            ));
+        }
+        for (column, values) in others.iter().take(CHOICES) {
+            self.doubt(&format!(
+                "{column} may decide, too: {}",
+                with_counts(values)
+            ));
+        }
     }
 
-    /// Names the columns with dates.
-    fn dates(&mut self, survey: &Survey, entry: usize) {
-        let dated: Vec<(&Column, _)> = beside(survey, entry)
-            .into_iter()
-            .filter_map(|column| Some((column, column.dates()?)))
-            .collect();
-        let of = |words: &[&str]| -> Vec<_> {
-            dated
-                .iter()
-                .filter(|(column, _)| has_word(&column.key, words))
-                .collect()
-        };
-        let (ends, adds) = (of(ENDS), of(ADDS));
-        let mut formats: Vec<&Vec<&str>> = Vec::new();
-        let mut never: Vec<&(String, u64)> = Vec::new();
-        for (setting, found) in [("expires_in", &ends), ("added_in", &adds)] {
-            if let [(column, (own, others))] = found.as_slice() {
-                self.set(
-                    &format!("{setting} = {}", name(survey, column)),
-                    &format!("{} dates", column.filled),
-                );
-                formats.push(own);
-                never.extend(others);
-            }
+    /// Names what may say which rows count.
+    fn choose_rows(&mut self, small: &[(String, Vec<Value>)]) {
+        for (column, values) in small.iter().take(CHOICES) {
+            let all: Vec<&Value> = values.iter().collect();
+            self.ask(&condition("when", column, &all), &with_counts(values));
         }
-        for (column, (own, _)) in dated.iter().take(CHOICES) {
-            let is_named = [&ends, &adds]
-                .iter()
-                .any(|found| matches!(found.as_slice(), [(named, _)] if named.name == column.name));
-            if !is_named {
-                let form = own.first().copied().unwrap_or_default();
-                let form = if form.is_empty() { "ISO 8601" } else { form };
-                self.note(&format!(
-                    "{} has dates ({form}): expires_in or added_in, if they are",
-                    name(survey, column)
-                ));
-            }
+        self.ask("rows = \"all\"", "if every row lists its sender");
+    }
+
+    /// Returns what the first row is; nothing for JSON.
+    fn first(&self) -> Option<First> {
+        match self.survey.kind {
+            Kind::Cells { first, .. } => Some(first),
+            Kind::Json { .. } => None,
         }
-        let Some(first) = formats.first() else {
-            return;
-        };
-        let common: Vec<&str> = first
-            .iter()
-            .copied()
-            .filter(|format| formats.iter().all(|own| own.contains(format)))
-            .collect();
-        match common.as_slice() {
-            [] => self.ask(
-                "date_format = \"...\"",
-                "these columns have dates of different forms",
-            ),
-            [format, ..] if format.is_empty() => {}
-            [format] => self.set(
-                &format!("date_format = {}", quoted(format)),
-                "every date so far",
-            ),
-            [..] => {
-                for format in &common {
-                    self.ask(
-                        &format!("date_format = {}", quoted(format)),
-                        "fits every date so far, as others do",
-                    );
-                }
+    }
+
+    /// Returns the lines about columns with dates.
+    fn dates(&mut self, entry: usize) -> String {
+        let mut toml = String::new();
+        let mut settings = Vec::new();
+        let (mut common, mut never): (Option<Vec<&str>>, Vec<String>) = (None, Vec::new());
+        let (mut ends, mut adds, mut is_open) = (0, 0, false);
+        for column in self.beside(entry) {
+            let Some((formats, others)) = column.dates() else {
+                continue;
+            };
+            let (setting, count) = if has_word(&column.name, ENDS) {
+                ("expires_in", &mut ends)
+            } else if has_word(&column.name, ADDS) {
+                ("added_in", &mut adds)
+            } else {
+                ("expires_in or added_in", &mut 2)
+            };
+            *count += 1;
+            let note = format!("{} filled", column.filled);
+            settings.push((format!("{setting} = {}", column.as_value), note, *count > 1));
+            if *count > 1 {
+                is_open = true;
+                continue;
             }
+            never.extend(others.iter().map(|text| quoted(text)));
+            common = Some(match common {
+                None => formats,
+                Some(common) => common
+                    .into_iter()
+                    .filter(|format| formats.contains(format))
+                    .collect(),
+            });
+        }
+        let forms = common.unwrap_or_else(|| vec![""]);
+        match forms.as_slice() {
+            ["", ..] => {}
+            [format] => {
+                let setting = format!("date_format = {}", quoted(format));
+                settings.push((setting, "fits every date".to_owned(), false));
+            }
+            [] => {
+                let note = "these columns have dates of different forms".to_owned();
+                settings.push(("date_format = \"...\"".to_owned(), note, true));
+            }
+            _ => settings.extend(forms.iter().map(|format| {
+                let setting = format!("date_format = {}", quoted(format));
+                (setting, "fits every date, as others do".to_owned(), true)
+            })),
         }
         if !never.is_empty() {
-            let texts: Vec<String> = never.iter().map(|(text, _)| quoted(text)).collect();
-            let count: u64 = never.iter().map(|(_, count)| count).sum();
-            // These texts may mean something else.
-            let setting = format!("never = [{}]", texts.join(", "));
-            self.ask(&setting, &format!("{count} cells: no date, so for good?"));
+            never.sort();
+            never.dedup();
+            let note = "no date, so for good?".to_owned();
+            settings.push((format!("never = [{}]", never.join(", ")), note, true));
         }
+        for (setting, note, asks) in settings {
+            is_open |= asks;
+            let sign = if asks { "# " } else { "" };
+            line(&mut toml, &format!("{sign}{setting}"), &note);
+        }
+        self.is_open |= is_open;
+        toml
     }
 }
 
-fn column(survey: &Survey, at: usize) -> Option<&Column> {
-    survey.columns.get(at)
-}
-
-/// Returns the other columns of the same row.
-fn beside(survey: &Survey, entry: usize) -> Vec<&Column> {
-    let object = column(survey, entry).map(|column| column.object);
-    let others = survey.columns.iter().enumerate();
-    let others = others.filter(|(at, column)| *at != entry && Some(column.object) == object);
-    // A path through an array leads to several values of a row.
-    let single = others.filter(|(_, column)| {
-        matches!(survey.kind, Kind::Cells { .. }) || column.name.ends_with(&column.key)
-    });
-    single.map(|(_, column)| column).collect()
-}
-
-/// Writes where an entry is.
-fn place(survey: &Survey, column: &Column) -> String {
-    by_number(survey, column).unwrap_or_else(|| quoted(&column.name))
-}
-
-/// Writes the name of a column beside the entry.
-fn name(survey: &Survey, column: &Column) -> String {
-    by_number(survey, column).unwrap_or_else(|| quoted(&column.key))
-}
-
-fn by_number(survey: &Survey, column: &Column) -> Option<String> {
-    match survey.kind {
-        Kind::Cells {
-            has_heading: false, ..
-        } => Some(column.name.clone()),
-        _ => None,
-    }
-}
-
-fn condition(survey: &Survey, setting: &str, column: &Column, values: &[&Value]) -> String {
-    let key = match column
-        .key
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
-        && !column.key.is_empty()
-    {
-        true => column.key.clone(),
-        false => name(survey, column),
-    };
+fn condition(setting: &str, column: &str, values: &[&Value]) -> String {
     let values: Vec<String> = values.iter().map(|value| quoted(&value.text)).collect();
+    let bare = column.trim_matches('"');
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let key = match !bare.is_empty() && bare.bytes().all(is_bare) {
+        true => bare,
+        false => column,
+    };
     format!("{setting} = {{ {key} = [{}] }}", values.join(", "))
 }
 
+fn with_counts(values: &[Value]) -> String {
+    let counts: Vec<String> = values
+        .iter()
+        .map(|value| format!("{} ({})", quoted(&value.text), value.count))
+        .collect();
+    counts.join(", ")
+}
+
 fn rows_of(values: &[&Value]) -> String {
-    let count = values.iter().map(|value| value.count).sum();
-    crate::base::numbers::counted(count, "row", "rows")
+    counted(values.iter().map(|value| value.count).sum(), "row", "rows")
+}
+
+fn is_one_of(word: &str, words: &str) -> bool {
+    words.split(' ').any(|known| known == word)
 }
 
 /// Returns whether a name has one of these words.
-fn has_word(name: &str, words: &[&str]) -> bool {
+fn has_word(name: &str, words: &str) -> bool {
     let name = name.to_lowercase();
     name.split(|c: char| !c.is_alphanumeric())
-        .any(|word| words.contains(&word))
-}
-
-/// Writes a string of TOML, on one line.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control()
-                || crate::address::escaped(c.to_string().as_bytes()).to_string()
-                    != c.to_string() =>
-            {
-                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Adds proposals to the `list.toml` of a folder; what stands in it stays.
-///
-/// # Errors
-/// When it cannot be written, or would have faults.
-pub fn write(folder: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
-    let path = folder.join(LIST_TOML);
-    let replacement = Replacement::claim(&path)?;
-    let mut text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Error::io(&path, "read")(error)),
-    };
-    for proposal in proposals {
-        if !text.is_empty() {
-            text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
-        }
-        text.push_str(&proposal.toml);
-    }
-    ListToml::parse(&text, &path)?;
-    replacement
-        .file()
-        .write_all(text.as_bytes())
-        .map_err(Error::io(&path, "write"))?;
-    replacement.sync()?;
-    Ok(replacement.commit()?)
+        .any(|word| is_one_of(word, words))
 }

@@ -1,25 +1,21 @@
 //! The rows of a list, and what becomes of each.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io::{self, Read};
 
 use super::against::Keys;
 use crate::address::{Entry, Kind, escaped};
-use crate::base::day::Day;
+use crate::compile::Plan;
 use crate::compile::guard::Guard;
-use crate::compile::{Begun, Plan};
-use crate::list::{Format, MAX_LINE, RawEntry, Reader, Reading, Refusal, Row, Skip};
+use crate::list::{Format, RawEntry, Reading, Refusal, Row, Skip, lines};
 
-/// Number of rows that are shown.
+/// Number of rows that are shown, and kept of each outcome.
 const SAMPLES: usize = 10;
-/// Number of rows kept of each outcome, and of outcomes; the shown ones are taken from them.
-const OF_EACH: usize = SAMPLES;
-const OUTCOMES: usize = 64;
+/// Number of outcomes and reasons that are told apart.
+const REASONS: usize = 64;
 /// Number of line numbers kept.
 const LINES: usize = 3;
-/// Number of bytes read at once.
-const BLOCK_BYTES: usize = 4 * MAX_LINE;
+/// Longest text that is shown, in bytes.
+const SHOWN_BYTES: usize = 120;
 
 /// What becomes of the rows of a list.
 #[derive(Debug, Default)]
@@ -28,13 +24,13 @@ pub struct Rows {
     pub lines: u64,
     /// Entries, doubles included.
     pub listed: u64,
-    /// Distinct entries by kind: mailboxes, local parts, domains, subtrees.
-    pub kinds: [u64; 4],
-    /// Entries that the files before, or an earlier row, have as well; `None` if there are too many
-    /// to compare.
-    pub doubles: Option<u64>,
+    /// Distinct entries by kind: mailboxes, local parts, domains, subtrees; `None` if there are too
+    /// many to compare.
+    pub kinds: Option<[u64; 4]>,
     /// Rejected rows by reason.
     pub rejected: BTreeMap<String, u64>,
+    /// Whether more rows are rejected than a build allows.
+    pub has_too_many_rejects: bool,
     /// Blank lines, comments and their like.
     pub comments: u64,
     /// Rows that list nobody, as intended, by reason.
@@ -53,6 +49,12 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Returns whether a build would use none of them.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some() || self.has_too_many_rejects
+    }
+
     /// Returns the number of rejected rows.
     #[must_use]
     pub fn rejects(&self) -> u64 {
@@ -73,69 +75,10 @@ pub struct Sample {
     pub line: u64,
     /// Its text, escaped.
     pub text: String,
-    /// What becomes of it.
-    pub outcome: Outcome,
-}
-
-/// What becomes of a row.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// It lists somebody.
-    Listed {
-        /// What.
-        kind: Kind,
-        /// The first day on which it does no longer.
-        expires: Option<Day>,
-        /// The entry as it is compared, escaped.
-        entry: String,
-    },
-    /// It would, but that day is over.
-    Expired,
-    /// It lists nobody, as intended.
-    Skipped(String),
-    /// It is too broad, or protected.
-    Broad(String),
-    /// It cannot be read.
-    Rejected(String),
-}
-
-impl Outcome {
-    /// Returns the outcome without what is of this row alone.
-    fn class(&self) -> Self {
-        match self {
-            Self::Listed { kind, expires, .. } => Self::Listed {
-                kind: *kind,
-                expires: expires.map(|_| Day(0)),
-                entry: String::new(),
-            },
-            other => other.clone(),
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listed {
-                kind,
-                expires,
-                entry,
-            } => {
-                write!(f, "listed    {}", kind.name())?;
-                if !entry.is_empty() {
-                    write!(f, " {entry}")?;
-                }
-                match expires {
-                    Some(day) => write!(f, ", until {day}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Expired => f.write_str("expired"),
-            Self::Skipped(why) => write!(f, "skipped   {why}"),
-            Self::Broad(why) => write!(f, "LEFT OUT  {why}"),
-            Self::Rejected(why) => write!(f, "REJECTED  {why}"),
-        }
-    }
+    /// What becomes of it: "listed", "expired", "skipped", "LEFT OUT" or "REJECTED".
+    pub outcome: &'static str,
+    /// As what, or why.
+    pub detail: String,
 }
 
 /// The row for which a file is refused.
@@ -149,80 +92,26 @@ pub struct RefusedRow {
     pub refusal: Refusal,
 }
 
+/// Makes a text safe to show.
+pub(super) fn shown(text: &[u8]) -> String {
+    escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string()
+}
+
 /// Takes the rows of one file.
 pub(super) struct Sink<'a> {
     plan: &'a Plan,
     guard: Option<&'a Guard>,
     keys: &'a mut Keys,
-    file: String,
+    /// The lines at the start of the list, to show a row as it is written.
+    lines: Vec<Box<[u8]>>,
+    is_plain: bool,
+    is_document: bool,
     entry: Entry,
     rows: Rows,
-    samples: BTreeMap<Outcome, Vec<Sample>>,
-}
-
-/// Reads a list.
-pub(super) fn read(begun: Begun, reading: &Reading, sink: &mut Sink<'_>) -> io::Result<Rows> {
-    let Begun { head, rest, .. } = begun;
-    let shown = Lines::new(&head, reading);
-    let is_plain = reading.format == Format::Plain;
-    let mut content = io::Cursor::new(&head).chain(rest);
-    let mut reader = Reader::new(reading);
-    let (mut buffer, mut filled) = (vec![0; BLOCK_BYTES], 0);
-    loop {
-        let free = buffer.get_mut(filled..).unwrap_or_default();
-        let count = match content.read(free) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        filled += count;
-        if count > 0 && filled < buffer.len() {
-            continue;
-        }
-        let before = reader.lines();
-        let block = buffer.get(..filled).unwrap_or_default();
-        let done = reader.read(block, count == 0, &mut |line, row| {
-            sink.row(line, row, &shown);
-        });
-        if is_plain {
-            sink.dated_comments(before, block.get(..done).unwrap_or_default());
-        }
-        if count == 0 {
-            sink.rows.lines = reader.lines();
-            return Ok(sink.finish());
-        }
-        buffer.copy_within(done..filled, 0);
-        filled -= done;
-    }
-}
-
-/// The lines at the start of a list, to show a row as it is written.
-struct Lines<'h>(Vec<&'h [u8]>);
-
-impl<'h> Lines<'h> {
-    fn new(head: &'h [u8], reading: &Reading) -> Self {
-        // A document is not divided by lines.
-        if reading.format == Format::Json {
-            return Self(Vec::new());
-        }
-        let mut lines: Vec<_> = head.split(|byte| *byte == b'\n').collect();
-        // The last one may be cut.
-        lines.pop();
-        Self(lines)
-    }
-
-    fn get(&self, line: u64) -> Option<&'h [u8]> {
-        let index = usize::try_from(line.checked_sub(1)?).ok()?;
-        self.0.get(index).map(|line| line.trim_ascii())
-    }
-}
-
-/// Longest text that is shown, in bytes.
-const SHOWN_BYTES: usize = 120;
-
-/// Makes a text safe to show.
-pub(super) fn shown(text: &[u8]) -> String {
-    escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string()
+    /// Kept rows of each outcome.
+    samples: BTreeMap<(&'static str, String), Vec<Sample>>,
+    /// Kept entries of each kind, with and without a day of their own.
+    kept: [[usize; 4]; 2],
 }
 
 impl<'a> Sink<'a> {
@@ -232,23 +121,44 @@ impl<'a> Sink<'a> {
         keys: &'a mut Keys,
         file: String,
     ) -> Self {
-        keys.begin();
+        keys.begin(file);
         Self {
             plan,
             guard,
             keys,
-            file,
+            lines: Vec::new(),
+            is_plain: false,
+            is_document: false,
             entry: Entry::new(),
             rows: Rows::default(),
             samples: BTreeMap::new(),
+            kept: [[0; 4]; 2],
         }
     }
 
-    fn row(&mut self, line: u64, row: Row<'_>, lines: &Lines<'_>) {
+    /// Notes how a list is read, and what it begins with.
+    pub(super) fn begin(&mut self, reading: &Reading, head: &[u8]) {
+        self.is_plain = reading.format == Format::Plain;
+        self.is_document = reading.format == Format::Json;
+        if !self.is_document {
+            let all = lines(head).map(|line| {
+                let line = line.trim_ascii();
+                line.get(..SHOWN_BYTES).unwrap_or(line).into()
+            });
+            self.lines = all.collect();
+            // The last one may be cut.
+            if !head.ends_with(b"\n") {
+                self.lines.pop();
+            }
+        }
+    }
+
+    pub(super) fn row(&mut self, line: u64, row: Row<'_>) {
         match row {
-            Row::Entry(raw) => self.entry(line, raw, lines),
-            Row::Skipped { skip, text } => self.skip(line, skip, text, lines),
-            Row::Rejected { reason, text } => self.reject(line, text, reason.to_string(), lines),
+            Row::Entry(raw) => self.entry(line, raw),
+            Row::Skipped { skip, .. } if !skip.is_notable() => self.rows.comments += 1,
+            Row::Skipped { skip, text } => self.skip(line, skip, text),
+            Row::Rejected { reason, text } => self.reject(line, text, &reason.to_string()),
             Row::Refused { refusal, text } => {
                 let text = shown(text);
                 self.rows.refused.get_or_insert(RefusedRow {
@@ -261,14 +171,14 @@ impl<'a> Sink<'a> {
     }
 
     /// Takes an entry, as a build does.
-    fn entry(&mut self, line: u64, raw: RawEntry<'_>, lines: &Lines<'_>) {
+    fn entry(&mut self, line: u64, raw: RawEntry<'_>) {
         if let Err(error) = self.entry.read(raw.text, self.plan.rules) {
-            return self.reject(line, raw.text, error.to_string(), lines);
+            return self.reject(line, raw.text, &error.to_string());
         }
         let expires = raw.expires.or(self.plan.expires);
-        if expires.is_some_and(|day| day <= self.plan.today()) {
+        if let Some(day) = expires.filter(|day| *day <= self.plan.today()) {
             self.rows.expired += 1;
-            return self.sample(line, raw.text, Outcome::Expired, lines);
+            return self.sample(line, raw.text, "expired", "", format!("on {day}"));
         }
         let kind = self.entry.kind();
         let danger = self
@@ -277,80 +187,91 @@ impl<'a> Sink<'a> {
         if let Some(Err(danger)) = danger {
             let why = danger.to_string();
             count(&mut self.rows.broad, &why);
-            return self.sample(line, raw.text, Outcome::Broad(why), lines);
+            return self.sample(line, raw.text, "LEFT OUT", &why, why.clone());
         }
         self.rows.listed += 1;
-        self.keys.add(self.entry.as_bytes(), kind, &self.file, line);
-        if self.rows.listed <= SAMPLES as u64 || kind != Kind::Mailbox || raw.expires.is_some() {
-            let entry = match self.entry.as_bytes() == raw.text {
-                true => String::new(),
-                false => shown(self.entry.as_bytes()),
-            };
-            let outcome = Outcome::Listed {
-                kind,
-                expires: raw.expires,
-                entry,
-            };
-            self.sample(line, raw.text, outcome, lines);
+        self.keys.add(self.entry.as_bytes(), kind, line);
+        let kept = &mut self.kept[usize::from(raw.expires.is_some())][kind as usize];
+        if *kept < SAMPLES {
+            *kept += 1;
+            self.sample_entry(line, kind, raw);
         }
     }
 
-    fn skip(&mut self, line: u64, skip: Skip, text: &[u8], lines: &Lines<'_>) {
-        if !skip.is_notable() {
-            self.rows.comments += 1;
-            return;
+    fn sample_entry(&mut self, line: u64, kind: Kind, raw: RawEntry<'_>) {
+        let mut detail = kind.name().to_owned();
+        let entry = self.entry.as_bytes();
+        if entry != raw.text && entry.strip_prefix(b"@") != Some(raw.text) {
+            detail = format!("{detail} {}", shown(entry));
         }
+        if let Some(day) = raw.expires {
+            detail = format!("{detail}, until {day}");
+        }
+        let dated = if raw.expires.is_some() { " until" } else { "" };
+        let class = format!("{}{dated}", kind.name());
+        self.sample(line, raw.text, "listed", &class, detail);
+    }
+
+    fn skip(&mut self, line: u64, skip: Skip, text: &[u8]) {
         let why = match skip.is_by_word() {
             true => format!("{skip}: {}", shown(text)),
             false => skip.to_string(),
         };
         count(&mut self.rows.skipped, &why);
-        self.sample(line, text, Outcome::Skipped(why), lines);
+        self.sample(line, text, "skipped", &why, why.clone());
     }
 
-    fn reject(&mut self, line: u64, text: &[u8], why: String, lines: &Lines<'_>) {
-        count(&mut self.rows.rejected, &why);
-        self.sample(line, text, Outcome::Rejected(why), lines);
+    fn reject(&mut self, line: u64, text: &[u8], why: &str) {
+        count(&mut self.rows.rejected, why);
+        // What to do about it is shown once, below the rows.
+        let cause = why.split_once("; ").map_or(why, |(cause, _)| cause);
+        self.sample(line, text, "REJECTED", why, cause.to_owned());
     }
 
-    fn sample(&mut self, line: u64, text: &[u8], outcome: Outcome, lines: &Lines<'_>) {
-        let class = outcome.class();
-        let is_full = self.samples.len() >= OUTCOMES;
+    /// Keeps a row to show it, if there are few of the same outcome and class.
+    fn sample(
+        &mut self,
+        line: u64,
+        text: &[u8],
+        outcome: &'static str,
+        class: &str,
+        detail: String,
+    ) {
+        let class = (outcome, class.to_owned());
+        let is_full = self.samples.len() >= REASONS;
         let kept = match self.samples.get_mut(&class) {
             Some(kept) => kept,
             None if is_full => return,
             None => self.samples.entry(class).or_default(),
         };
         // A row may have several entries; it is shown with the first.
-        if kept.len() < OF_EACH && kept.last().is_none_or(|last| last.line != line) {
-            let text = shown(lines.get(line).unwrap_or(text));
-            kept.push(Sample {
-                line,
-                text,
-                outcome,
-            });
+        let is_same_row = |last: &Sample| last.line == line && !self.is_document;
+        if kept.len() >= SAMPLES || kept.last().is_some_and(is_same_row) {
+            return;
         }
+        let number = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let text = self.lines.get(number).map_or(text, |line| line);
+        kept.push(Sample {
+            line,
+            text: shown(text),
+            outcome,
+            detail,
+        });
     }
 
     /// Finds comments with a date that ends nothing, in whole lines of a plain list.
-    fn dated_comments(&mut self, before: u64, block: &[u8]) {
-        let (mut line, mut from) = (before + 1, 0);
-        for at in memchr::memchr_iter(b'#', block) {
-            let Some(start) = block.get(from..at) else {
+    pub(super) fn comments(&mut self, before: u64, block: &[u8]) {
+        if !self.is_plain || memchr::memchr(b'#', block).is_none() {
+            return;
+        }
+        for (line, text) in (before + 1..).zip(lines(block)) {
+            let Some(at) = memchr::memchr(b'#', text) else {
                 continue;
             };
-            line += memchr::memchr_iter(b'\n', start).count() as u64;
-            let begin = memchr::memrchr(b'\n', block.get(..at).unwrap_or_default());
-            let entry = block
-                .get(begin.map_or(0, |begin| begin + 1)..at)
-                .unwrap_or_default();
-            let rest = block.get(at..).unwrap_or_default();
-            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            let comment = rest.get(1..end).unwrap_or_default().trim_ascii();
-            from = at;
-            let is_comment = entry.last().is_some_and(u8::is_ascii_whitespace);
-            let is_first = !entry.contains(&b'#') && !entry.trim_ascii().is_empty();
-            if is_comment && is_first && has_date(comment) && !is_expiry(comment) {
+            let (entry, comment) = text.split_at(at);
+            let note = comment.get(1..).unwrap_or_default().trim_ascii_start();
+            let is_note = has_date(note) && !note.starts_with(b"expires ");
+            if is_note && !entry.trim_ascii().is_empty() {
                 self.rows.dated.0 += 1;
                 if self.rows.dated.1.len() < LINES {
                     self.rows.dated.1.push(line);
@@ -359,24 +280,23 @@ impl<'a> Sink<'a> {
         }
     }
 
-    fn finish(&mut self) -> Rows {
-        let mut rows = std::mem::take(&mut self.rows);
-        (rows.kinds, rows.doubles) = self.keys.end(rows.listed);
+    pub(super) fn finish(mut self, lines: u64) -> Rows {
+        self.rows.lines = lines;
+        self.rows.kinds = self.keys.end();
+        let (rejects, entries) = (self.rows.rejects(), self.rows.entries());
+        self.rows.has_too_many_rejects = self.plan.max_rejects.is_over(rejects, entries);
         // The first of each outcome, then the second, until there are enough.
-        let mut samples: Vec<Sample> = Vec::with_capacity(SAMPLES);
-        for turn in 0..OF_EACH {
-            for kept in self.samples.values() {
-                if let Some(sample) = kept.get(turn)
-                    && samples.len() < SAMPLES
-                    && samples.iter().all(|other| other.line != sample.line)
-                {
+        let samples = &mut self.rows.samples;
+        for turn in 0..SAMPLES {
+            for sample in self.samples.values().filter_map(|kept| kept.get(turn)) {
+                let is_shown = samples.iter().any(|other| other.line == sample.line);
+                if samples.len() < SAMPLES && (self.is_document || !is_shown) {
                     samples.push(sample.clone());
                 }
             }
         }
         samples.sort_by_key(|sample| sample.line);
-        rows.samples = samples;
-        rows
+        self.rows
     }
 }
 
@@ -385,30 +305,22 @@ fn count(counts: &mut BTreeMap<String, u64>, why: &str) {
         *count += 1;
         return;
     }
-    let why = match counts.len() < OUTCOMES {
+    let why = match counts.len() < REASONS {
         true => why,
         false => "other reasons",
     };
     *counts.entry(why.to_owned()).or_default() += 1;
 }
 
-/// Returns whether a comment ends its entry.
-fn is_expiry(comment: &[u8]) -> bool {
-    let day = comment
-        .strip_prefix(b"expires ")
-        .and_then(|day| day.get(..10));
-    day.is_some_and(|day| Day::read(day).is_some())
-}
-
 /// Returns whether a text has a date: two numbers and a year between `-`, `.` or `/`.
 fn has_date(text: &[u8]) -> bool {
     let mut words = text.split(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'.' | b'/'));
     words.any(|word| {
-        let mut parts = word
-            .split(|byte| matches!(byte, b'-' | b'.' | b'/'))
-            .filter(|part| !part.is_empty());
-        let lengths =
-            [parts.next(), parts.next(), parts.next()].map(|part| part.map_or(0, <[u8]>::len));
-        matches!(lengths, [4, 1..=2, 1..=2] | [1..=2, 1..=2, 2 | 4])
+        let parts = word.split(|byte| !byte.is_ascii_digit());
+        let lengths: Vec<usize> = parts.map(<[u8]>::len).take(3).collect();
+        matches!(
+            lengths.as_slice(),
+            [4, 1..=2, 1..=2] | [1..=2, 1..=2, 2 | 4]
+        )
     })
 }

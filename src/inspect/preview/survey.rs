@@ -1,10 +1,8 @@
 //! The columns of a table, with separators or of JSON, by the same cells and tokens as its rows.
 
 use std::collections::HashMap;
-use std::io::{self, Read};
 
-use super::column::{Column, Formats};
-use crate::compile::Begun;
+use super::column::{Column, Formats, quoted};
 use crate::list::{
     Cells, Declared, Format, MAX_LINE, Token, Tokens, Wildcards, decoded, detect, read_entry,
     record_length, without_line_end,
@@ -13,7 +11,7 @@ use crate::list::{
 /// Number of columns, or of places in JSON, that are described.
 const MAX_COLUMNS: usize = 64;
 const MAX_PLACES: usize = 512;
-const BLOCK_BYTES: usize = 4 * MAX_LINE;
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What a table has.
 #[derive(Debug)]
@@ -28,13 +26,7 @@ pub struct Survey {
     pub is_windows_1252: bool,
     /// Whether there are more columns.
     pub has_more: bool,
-    formats: Option<Formats>,
-}
-
-impl std::fmt::Debug for Formats {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Formats")
-    }
+    formats: Formats,
 }
 
 /// The kind of a table.
@@ -46,8 +38,8 @@ pub enum Kind {
         separator: u8,
         /// Whether the first line has several candidates.
         is_one_of_several: bool,
-        /// Whether the first row has names, not entries.
-        has_heading: bool,
+        /// What the first row is.
+        first: First,
     },
     /// JSON; one document, or one a line.
     Json {
@@ -56,30 +48,84 @@ pub enum Kind {
     },
 }
 
-/// Returns what kind of table begins with `head`; `None` if it is none.
-pub(super) fn shape(head: &[u8], declared: &Declared) -> Option<Kind> {
-    let detected = || detect(head, false).ok().map(|detected| detected.format);
-    let format = match declared.format {
-        None if declared.is_of_table() => detected()
-            .filter(|format| format.is_table())
-            .or(Some(Format::Csv)),
-        None => detected(),
-        given => given,
-    };
-    match format? {
-        Format::Json => Some(Kind::Json { one_a_line: false }),
-        Format::JsonLines => Some(Kind::Json { one_a_line: true }),
-        Format::Csv => Some(cells_of(head, declared)),
-        _ => None,
+/// What the first row of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The names of the columns.
+    Heading,
+    /// A row: it has an address.
+    Row,
+    /// The one or the other: it has what may be a domain.
+    Either,
+}
+
+/// A walk through a table.
+pub(super) struct Walk {
+    survey: Survey,
+    walker: Walker,
+}
+
+enum Walker {
+    Cells(CellWalk),
+    Json(Box<JsonWalk>),
+}
+
+impl Walk {
+    /// Returns a walk through the table that begins with `head`; `None` if it is none.
+    pub(super) fn of(head: &[u8], declared: &Declared) -> Option<Self> {
+        let detected = || detect(head, false).ok().map(|detected| detected.format);
+        let format = match declared.format {
+            None if declared.is_of_table() => detected()
+                .filter(|format| format.is_table())
+                .or(Some(Format::Csv)),
+            None => detected(),
+            given => given,
+        };
+        let kind = match format? {
+            Format::Json => Kind::Json { one_a_line: false },
+            Format::JsonLines => Kind::Json { one_a_line: true },
+            Format::Csv => cells_of(head, declared),
+            _ => return None,
+        };
+        let walker = match kind {
+            Kind::Cells { separator, .. } => Walker::Cells(CellWalk {
+                separator,
+                ..CellWalk::default()
+            }),
+            Kind::Json { one_a_line } => Walker::Json(Box::new(JsonWalk::new(one_a_line))),
+        };
+        let survey = Survey {
+            kind,
+            columns: Vec::new(),
+            rows: 0,
+            is_windows_1252: false,
+            has_more: false,
+            formats: Formats::new(),
+        };
+        Some(Self { survey, walker })
+    }
+
+    /// Takes the next bytes of the table.
+    pub(super) fn read(&mut self, bytes: &[u8], is_last: bool) {
+        match &mut self.walker {
+            Walker::Cells(walk) => walk.read(bytes, is_last, &mut self.survey),
+            Walker::Json(walk) => walk.read(bytes, &mut self.survey),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Survey {
+        if let Walker::Json(walk) = self.walker {
+            self.survey.has_more = walk.places.len() >= MAX_PLACES;
+            let columns = walk.places.into_iter().filter_map(|place| place.column);
+            self.survey.columns = columns.collect();
+        }
+        self.survey
     }
 }
 
-/// Finds what divides the cells, and whether the first row is a heading.
+/// Finds what divides the cells, and what the first row is.
 fn cells_of(head: &[u8], declared: &Declared) -> Kind {
-    let text = head
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(head)
-        .trim_ascii_start();
+    let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
     let record = text
         .get(..record_length(text).unwrap_or(text.len()))
         .unwrap_or_default();
@@ -96,132 +142,123 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
         .or(most.map(|(_, separator)| separator))
         .unwrap_or(b',');
     let mut cells = Cells::default();
-    // Without a heading, the first row has an entry.
-    let found = cells.find(record, separator).is_ok();
-    let is_entry = |cell: usize| {
-        let cell = cells.get(record, cell);
-        cell.contains(&b'@') && read_entry(&cell, Wildcards::Star).is_ok()
-    };
+    let is_found = cells.find(record, separator).is_ok();
+    let mut first = First::Heading;
+    for cell in (0..cells.count()).map(|cell| cells.get(record, cell)) {
+        if is_found && read_entry(&cell, Wildcards::Star).is_ok() {
+            let is_row = cell.contains(&b'@') || first == First::Row;
+            first = if is_row { First::Row } else { First::Either };
+        }
+    }
     Kind::Cells {
         separator,
         is_one_of_several: several && given.is_none(),
-        has_heading: !(found && (0..cells.count()).any(is_entry)),
+        first,
     }
-}
-
-/// Reads all of a table.
-pub(super) fn survey(begun: Begun, kind: Kind) -> io::Result<Survey> {
-    let mut survey = Survey {
-        kind,
-        columns: Vec::new(),
-        rows: 0,
-        is_windows_1252: false,
-        has_more: false,
-        formats: Some(Formats::new()),
-    };
-    let content = io::Cursor::new(begun.head).chain(begun.rest);
-    match kind {
-        Kind::Cells { .. } => CellWalk::new(kind).run(content, &mut survey)?,
-        Kind::Json { one_a_line } => JsonWalk::new(one_a_line).run(content, &mut survey)?,
-    }
-    survey.formats = None;
-    Ok(survey)
 }
 
 /// Walks through the records of a table with separators.
+#[derive(Default)]
 struct CellWalk {
     separator: u8,
-    wants_heading: bool,
-    is_first: bool,
+    /// Number of cells of the first record; 0 before it.
+    width: usize,
     cells: Cells,
+    /// The start of a record whose end is not there.
+    kept: Vec<u8>,
+    line: u64,
+    /// A record was longer than any that is read.
+    is_over: bool,
 }
 
 impl CellWalk {
-    fn new(kind: Kind) -> Self {
-        let (separator, wants_heading) = match kind {
-            Kind::Cells {
-                separator,
-                has_heading,
-                ..
-            } => (separator, has_heading),
-            Kind::Json { .. } => (b',', false),
-        };
-        Self {
-            separator,
-            wants_heading,
-            is_first: true,
-            cells: Cells::default(),
+    fn read(&mut self, bytes: &[u8], is_last: bool, survey: &mut Survey) {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.extend_from_slice(bytes);
+        let mut done = 0;
+        while !self.is_over {
+            let rest = kept.get(done..).unwrap_or_default();
+            let length = match record_length(rest) {
+                None if is_last => rest.len(),
+                None => break,
+                Some(length) => length,
+            };
+            if length == 0 {
+                break;
+            }
+            let record = rest.get(..length).unwrap_or_default();
+            self.record(without_line_end(record), survey);
+            self.line += memchr::memchr_iter(b'\n', record).count() as u64;
+            done += length;
         }
+        kept.drain(..done);
+        self.is_over |= kept.len() > MAX_LINE;
+        self.kept = if self.is_over { Vec::new() } else { kept };
     }
 
-    fn run(&mut self, mut content: impl Read, survey: &mut Survey) -> io::Result<()> {
-        let (mut buffer, mut filled, mut line) = (vec![0; BLOCK_BYTES], 0, 1);
-        loop {
-            let free = buffer.get_mut(filled..).unwrap_or_default();
-            let count = content.read(free)?;
-            filled += count;
-            if count > 0 && filled < buffer.len() {
-                continue;
-            }
-            let mut done = 0;
-            loop {
-                let rest = buffer.get(done..filled).unwrap_or_default();
-                let length = match record_length(rest) {
-                    Some(length) => length,
-                    None if count == 0 => rest.len(),
-                    None => break,
-                };
-                if length == 0 {
-                    break;
-                }
-                let record = rest.get(..length).unwrap_or_default();
-                self.record(without_line_end(record), line, survey);
-                line += memchr::memchr_iter(b'\n', record).count() as u64;
-                done += length;
-            }
-            // The end, or a record that is longer than any that is read.
-            if count == 0 || done == 0 {
-                return Ok(());
-            }
-            buffer.copy_within(done..filled, 0);
-            filled -= done;
-        }
-    }
-
-    fn record(&mut self, record: &[u8], line: u64, survey: &mut Survey) {
-        let record = match self.is_first {
-            true => record.strip_prefix(b"\xef\xbb\xbf").unwrap_or(record),
-            false => record,
+    fn record(&mut self, record: &[u8], survey: &mut Survey) {
+        let record = match self.width {
+            0 => record.strip_prefix(BOM).unwrap_or(record),
+            _ => record,
         };
         if record.trim_ascii().is_empty() || self.cells.find(record, self.separator).is_err() {
             return;
         }
         survey.is_windows_1252 |= std::str::from_utf8(record).is_err();
-        let count = self.cells.count().min(MAX_COLUMNS);
-        if std::mem::take(&mut self.is_first) {
-            survey.has_more = self.cells.count() > MAX_COLUMNS;
-            let name = |number: usize| match self.wants_heading {
-                true => decoded(&self.cells.get(record, number)).into_owned(),
-                false => (number + 1).to_string(),
-            };
-            survey.columns = (0..count)
-                .map(|number| Column::new(name(number), name(number), 0))
-                .collect();
-            if self.wants_heading {
+        if self.width == 0 {
+            self.width = self.cells.count();
+            if self.heading(record, survey) {
                 return;
             }
         }
-        survey.rows += 1;
-        if let Some(formats) = &survey.formats {
-            for (number, column) in survey.columns.iter_mut().enumerate() {
-                column.add(&self.cells.get(record, number), true, line, formats);
-            }
+        // Such a row is rejected.
+        if self.cells.count() != self.width {
+            return;
         }
+        survey.rows += 1;
+        for (number, column) in survey.columns.iter_mut().enumerate() {
+            let cell = self.cells.get(record, number);
+            column.add(&cell, true, self.line + 1, &survey.formats);
+        }
+    }
+
+    /// Takes the first record; returns whether it is a heading.
+    fn heading(&self, record: &[u8], survey: &mut Survey) -> bool {
+        let has_names = !matches!(
+            survey.kind,
+            Kind::Cells {
+                first: First::Row,
+                ..
+            }
+        );
+        let heading = |number| decoded(&self.cells.get(record, number)).trim().to_owned();
+        let headings: Vec<String> = (0..self.width).map(heading).collect();
+        // What cannot name a column: it has a number instead.
+        let is_name = |name: &String| {
+            let lower = name.to_lowercase();
+            let same = headings.iter().filter(|name| name.to_lowercase() == lower);
+            !name.starts_with('-') && !name.bytes().all(|b| b.is_ascii_digit()) && same.count() == 1
+        };
+        let columns = (1..).zip(&headings).take(MAX_COLUMNS);
+        let columns = columns.map(|(number, name)| {
+            let written = match has_names && is_name(name) {
+                true => quoted(name),
+                false => number.to_string(),
+            };
+            let shown = match has_names && !name.is_empty() {
+                true => name.clone(),
+                false => number.to_string(),
+            };
+            Column::new(shown, written.clone(), written, 0)
+        });
+        survey.columns = columns.collect();
+        survey.has_more = self.width > MAX_COLUMNS;
+        has_names
     }
 }
 
 /// A place in JSON.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Place {
     path: String,
     key: String,
@@ -230,13 +267,14 @@ struct Place {
     keys: HashMap<Box<[u8]>, Option<usize>>,
     each: Option<usize>,
     names: Option<usize>,
-    /// Whether it has a value other than an object or array.
+    /// Its values, if it has others than objects and arrays.
     column: Option<Column>,
 }
 
 /// Walks through JSON.
 struct JsonWalk {
-    tokens: Tokens,
+    tokens: Option<Tokens>,
+    lines: u64,
     places: Vec<Place>,
     /// What is open: its place, if it is described, whether it is an object, and where its next
     /// value is.
@@ -245,53 +283,27 @@ struct JsonWalk {
 
 impl JsonWalk {
     fn new(one_a_line: bool) -> Self {
-        let mut walk = Self {
-            tokens: Tokens::new(one_a_line),
-            places: Vec::new(),
+        Self {
+            tokens: Some(Tokens::new(one_a_line)),
+            lines: 0,
+            places: vec![Place::default()],
             open: Vec::new(),
-        };
-        walk.place(String::new(), String::new(), 0);
-        walk
-    }
-
-    fn run(mut self, mut content: impl Read, survey: &mut Survey) -> io::Result<()> {
-        let (mut buffer, mut lines) = (vec![0; BLOCK_BYTES], 0);
-        let formats = survey.formats.take().unwrap_or_else(Formats::new);
-        let mut tokens = std::mem::replace(&mut self.tokens, Tokens::new(false));
-        loop {
-            let count = content.read(&mut buffer)?;
-            let block = buffer.get(..count).unwrap_or_default();
-            tokens.read(block, &mut lines, &mut |line, token| {
-                self.token(line, token, survey, &formats);
-            });
-            if count == 0 {
-                break;
-            }
         }
-        survey.has_more = self.places.len() >= MAX_PLACES;
-        let columns = self.places.into_iter().filter_map(|place| place.column);
-        survey.columns = columns.collect();
-        Ok(())
     }
 
-    /// Adds a place; `None` if there are too many.
-    fn place(&mut self, path: String, key: String, object: usize) -> Option<usize> {
-        let number = self.places.len();
-        (number < MAX_PLACES).then(|| {
-            self.places.push(Place {
-                path,
-                key,
-                object,
-                keys: HashMap::new(),
-                each: None,
-                names: None,
-                column: None,
-            });
-            number
-        })
+    fn read(&mut self, bytes: &[u8], survey: &mut Survey) {
+        let Some(mut tokens) = self.tokens.take() else {
+            return;
+        };
+        let mut lines = self.lines;
+        tokens.read(bytes, &mut lines, &mut |line, token| {
+            self.token(line, token, survey);
+        });
+        (self.tokens, self.lines) = (Some(tokens), lines);
     }
 
-    fn token(&mut self, line: u64, token: Token<'_>, survey: &mut Survey, formats: &Formats) {
+    fn token(&mut self, line: u64, token: Token<'_>, survey: &mut Survey) {
+        let formats = &survey.formats;
         match token {
             Token::Open { is_object } => {
                 let at = self.next();
@@ -299,8 +311,15 @@ impl JsonWalk {
             }
             Token::Close => drop(self.open.pop()),
             Token::Key(key) => self.key(key.text, line, formats),
-            Token::Text(text) => self.value(text.text, true, line, formats),
-            Token::Other(text) => self.value(text, false, line, formats),
+            Token::Text(text) => {
+                let at = self.next();
+                self.add(at, text.text, true, line, formats);
+            }
+            Token::Other(text) => {
+                let at = self.next();
+                let text = if text == b"null" { b"" } else { text };
+                self.add(at, text, false, line, formats);
+            }
             Token::End => survey.rows += 1,
             Token::Fault(_) => self.open.clear(),
             Token::Blank => {}
@@ -319,13 +338,28 @@ impl JsonWalk {
         }
     }
 
+    /// Adds a place; `None` if there are too many.
+    fn add_place(&mut self, path: String, key: String, object: usize) -> Option<usize> {
+        let number = self.places.len();
+        (number < MAX_PLACES).then(|| {
+            self.places.push(Place {
+                path,
+                key,
+                object,
+                ..Place::default()
+            });
+            number
+        })
+    }
+
+    /// Returns the place of the members of an array.
     fn each(&mut self, at: usize) -> Option<usize> {
         let place = self.places.get(at)?;
         if place.each.is_some() {
             return place.each;
         }
         let (path, key, object) = (format!("{}[]", place.path), place.key.clone(), place.object);
-        let each = self.place(path, key, object);
+        let each = self.add_place(path, key, object);
         self.places.get_mut(at)?.each = each;
         each
     }
@@ -335,25 +369,29 @@ impl JsonWalk {
             return;
         };
         // The keys of an object that are entries stand for themselves, and their values are alike.
-        let is_entry = key.contains(&b'@') && read_entry(key, Wildcards::Star).is_ok();
-        let next = if is_entry {
-            let place = self.places.get(at);
-            let path = place.map_or_else(String::new, |place| format!("{}{{}}", place.path));
-            let names = match place.and_then(|place| place.names) {
-                Some(names) => Some(names),
-                None => self.place(path, String::new(), at),
-            };
-            if let Some(place) = self.places.get_mut(at) {
-                place.names = names;
-            }
+        let next = if key.contains(&b'@') && read_entry(key, Wildcards::Star).is_ok() {
+            let each = self.each(at);
+            let names = self.names(at, each);
             self.add(names, key, true, line, formats);
-            self.each(at)
+            each
         } else {
             self.member(at, key)
         };
         if let Some((_, _, at)) = self.open.last_mut() {
             *at = next;
         }
+    }
+
+    /// Returns the place of the keys of an object, whose values are at `each`.
+    fn names(&mut self, at: usize, each: Option<usize>) -> Option<usize> {
+        let place = self.places.get(at)?;
+        if place.names.is_some() {
+            return place.names;
+        }
+        let path = format!("{}{{}}", place.path);
+        let names = self.add_place(path, String::new(), each?);
+        self.places.get_mut(at)?.names = names;
+        names
     }
 
     /// Returns the place of a member of an object.
@@ -370,19 +408,9 @@ impl JsonWalk {
             true => name.clone(),
             false => format!("{}.{name}", place.path),
         };
-        let member = self.place(path, name, at);
+        let member = self.add_place(path, name, at);
         self.places.get_mut(at)?.keys.insert(key.into(), member);
         member
-    }
-
-    fn value(&mut self, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
-        let at = self.next();
-        let text = if !is_text && text == b"null" {
-            b""
-        } else {
-            text
-        };
-        self.add(at, text, is_text, line, formats);
     }
 
     fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
@@ -392,9 +420,14 @@ impl JsonWalk {
         let Place {
             path, key, object, ..
         } = place;
-        let column = place
-            .column
-            .get_or_insert_with(|| Column::new(path.clone(), key.clone(), *object));
+        let column = place.column.get_or_insert_with(|| {
+            // A path through an array leads to several values of a row.
+            let as_value = match !key.is_empty() && path.ends_with(key.as_str()) {
+                true => quoted(key),
+                false => String::new(),
+            };
+            Column::new(path.clone(), quoted(path), as_value, *object)
+        });
         column.add(text.trim_ascii(), is_text, line, formats);
     }
 }
@@ -402,6 +435,7 @@ impl JsonWalk {
 /// Writes a key as a path has it.
 fn quoted_key(key: &str) -> String {
     let is_bare = !key.is_empty()
+        && !key.starts_with('-')
         && !key.contains(['.', '[', ']', '{', '}', '"', '\''])
         && !key.contains(char::is_control);
     match is_bare {
