@@ -171,7 +171,7 @@ impl RefusedFile {
     fn new(file: &str, refused: &Refused) -> Self {
         let reason = refused.refusal.to_string();
         let reason = match refused.refusal.is_for_preview() {
-            true => with_preview(reason, file),
+            true => with_preview(&reason, file),
             false => reason,
         };
         Self {
@@ -188,13 +188,13 @@ impl RefusedFile {
             file: file.to_owned(),
             line: 0,
             text: String::new(),
-            reason: with_preview(reason, file),
+            reason: with_preview(&reason, file),
         }
     }
 }
 
 /// Adds the command that shows what can be done.
-fn with_preview(reason: String, file: &str) -> String {
+fn with_preview(reason: &str, file: &str) -> String {
     format!("{reason}: blocklist-compile preview {file}")
 }
 

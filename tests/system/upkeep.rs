@@ -232,7 +232,42 @@ fn settings_in_their_old_places_stop_the_scripts() {
     assert!(!machine.lists("own.blf", "b@our.test"));
 }
 
-/// A server of lists, ended with the test.
+/// The command of a container without systemd: a list is compiled when it changes, also one that
+/// failed.
+#[test]
+fn without_systemd_a_loop_compiles_what_changes() {
+    let machine = Machine::new();
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("contrib");
+    let own = machine
+        .scratch
+        .write("etc/lists/own/list", "a@listed.test\n");
+    let bad = machine
+        .scratch
+        .write("etc/lists/bad/list", "[x]\nb@listed.test\n");
+    let mut command = Command::new(folder.join("container/compile-lists"));
+    let command = command
+        .arg("0.1")
+        .env("BLOCKLIST_MILTER_CONFIG_DIR", machine.scratch.join("etc"))
+        .env("BLOCKLIST_MILTER_STATE_DIR", machine.scratch.join("state"))
+        .env("BLOCKLIST_COMPILE", &machine.compiler)
+        .env("COMPILE_LIST", folder.join("lib/compile-list"))
+        .stdout(Stdio::null());
+    let _loop = Server {
+        child: command.spawn().expect("the script starts"),
+        port: String::new(),
+    };
+    let listed = |filter: &str, address: &str| {
+        until("the list", || machine.lists(filter, address).then_some(()));
+    };
+    listed("own.blf", "a@listed.test");
+    fs::write(own, "c@listed.test\n").expect("our own file");
+    listed("own.blf", "c@listed.test");
+    assert!(!machine.lists("bad.blf", "b@listed.test"));
+    fs::write(bad, "b@listed.test\n").expect("our own file");
+    listed("bad.blf", "b@listed.test");
+}
+
+/// A program that runs on, ended with the test: a server of lists, or a loop.
 struct Server {
     child: Child,
     port: String,

@@ -104,8 +104,9 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
         let why = "--fetched: give the folder of the list alone as the input";
         return Err(Error::Plan(why.to_owned()));
     }
-    if is_folder && args.part.is_none() && !compile::is_fetched(&reads[0], args.fetched.as_deref())?
-    {
+    if is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())? {
+        plan.fetched.clone_from(&args.fetched);
+    } else if is_folder && args.part.is_none() {
         plan.max_shrink = Some(FOLDER_MAX_SHRINK);
     }
     plan.take(&compile::build_settings(reads)?);
@@ -134,7 +135,6 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
     plan.rules.providers &= !args.no_providers;
     args.reading.put_into(&mut plan);
     plan.meant.clone_from(&args.input);
-    plan.fetched.clone_from(&args.fetched);
     Ok(plan)
 }
 
