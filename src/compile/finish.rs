@@ -11,7 +11,7 @@ use super::report::{FilterReport, PartReport, Report};
 use super::wording::kind_counts;
 use super::write::{EntryCounts, assemble};
 use crate::base::replacement::Replacement;
-use crate::filter::{Spec, Writer, sizing};
+use crate::filter::{BuildReport, Spec, Writer, sizing};
 
 /// What must be known besides the keys.
 pub(crate) struct Finish<'a> {
@@ -58,6 +58,16 @@ impl Finish<'_> {
             return Ok(report);
         }
         report.count(&counts);
+        if plan.approves_shrink && entries < self.before.entries {
+            report.approved_shrink = Some(spec.generation);
+            // The daemon asks as soon as it sees the filter. Whether the report can be written, is said
+            // at the end.
+            let approval = BuildReport {
+                entries,
+                ..report.summary()
+            };
+            let _ = approval.write(&plan.output);
+        }
 
         let spec = Spec {
             kinds: counts.kind_bits(),

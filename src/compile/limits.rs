@@ -79,14 +79,15 @@ impl Report {
             return Ok(());
         }
         // A page that says "not found" in place of the list must not empty a filter.
-        let may_shrink = plan.max_shrink == Some(100);
+        let has_limit = plan.max_shrink.is_some();
         let notable = self.skipped.iter().any(|skip| skip.notable) || !self.broad.is_empty();
         // A folder kept by hand, with nothing but comments or no file at all, names nobody on purpose.
+        // A limit refuses what was large, and its message names the one option that allows it.
         let is_kept = plan.meant.is_empty()
             && plan.fetched.is_none()
             && plan.inputs.iter().all(|path| path.is_dir());
         let on_purpose =
-            is_kept && self.rejected == 0 && !notable && (before.entries < SMALL || may_shrink);
+            is_kept && self.rejected == 0 && !notable && (before.entries < SMALL || has_limit);
         if self.rows == 0 && !on_purpose {
             return Err(Error::NothingListed(self.why_nothing(&plan.output)));
         }
@@ -107,7 +108,8 @@ impl Report {
             let had = input.before?;
             // Expired entries were in the list, too.
             let now = input.entries + input.expired;
-            over_limit(plan, had, now).map(|limit| refusal(&input.file, now, had, limit))
+            over_limit(plan, had, now)
+                .map(|limit| refusal(&plan.command, &input.file, now, had, limit))
         });
         self.refused = self.refused.take().or(changed);
     }
@@ -122,7 +124,7 @@ impl Report {
         let changed = now.iter().find_map(|source| {
             let had = *had.get(source.file.as_str())?;
             over_limit(plan, had, source.entries)
-                .map(|limit| refusal(&source.file, source.entries, had, limit))
+                .map(|limit| refusal(&plan.command, &source.file, source.entries, had, limit))
         });
         self.refused = self.refused.take().or(changed);
     }
@@ -135,7 +137,7 @@ impl Report {
             && let Some(limit) = over_limit(plan, before.entries, now)
         {
             let file = plan.output.display().to_string();
-            self.refused = Some(refusal(&file, now, before.entries, limit));
+            self.refused = Some(refusal(&plan.command, &file, now, before.entries, limit));
         }
     }
 }
@@ -147,7 +149,7 @@ pub(crate) fn refused_change(
     (had, now): (u64, u64),
     most: (Option<u32>, Option<u32>),
 ) -> Option<String> {
-    over(most, had, now).map(|limit| refusal(what, now, had, limit))
+    over(most, had, now).map(|limit| refusal("", what, now, had, limit))
 }
 
 fn over_limit(plan: &Plan, had: u64, now: u64) -> Option<(&'static str, u32)> {
@@ -173,7 +175,7 @@ fn over(
     most.filter(over).map(|most| (option, most))
 }
 
-fn refusal(what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> String {
+fn refusal(command: &str, what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> String {
     let enough = if now < had {
         100
     } else {
@@ -181,7 +183,7 @@ fn refusal(what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> Strin
     };
     format!(
         "{what}: {}, {} before; this is more than {option} {most}% allows; \
-         if it is intended, allow it once with {option} {enough}%",
+         if it is intended, allow it once with {command}{option} {enough}%",
         counted(now, "entry", "entries"),
         grouped(had)
     )

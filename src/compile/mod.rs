@@ -19,7 +19,7 @@
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
-//! | `wording`, `report`, `text` | the result, as JSON and as text |
+//! | `wording`, `report`, `text`, `outcome` | the result, as JSON, as text, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
 //! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
@@ -38,6 +38,7 @@ pub mod guard;
 mod limits;
 mod lineage;
 mod merge;
+mod outcome;
 mod partition;
 mod parts;
 mod plan;
@@ -58,6 +59,7 @@ pub use edit::{
 pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::merge;
+pub use outcome::note;
 pub use parts::{Expected, is_part, join};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
 pub use progress::{Phase, Progress, State};

@@ -85,6 +85,10 @@ pub struct Plan {
     pub strict: bool,
     /// Maximum percentage by which a list, and the filter, may shrink.
     pub max_shrink: Option<u32>,
+    /// Whether an administrator said so for this build, so that it counts for the daemon, too.
+    pub approves_shrink: bool,
+    /// The command that runs this build, with a blank at its end, for messages that name an option.
+    pub command: String,
     /// Maximum percentage by which a list may grow.
     pub max_growth: Option<u32>,
     /// Number of workers.
@@ -132,6 +136,8 @@ impl Plan {
             rejects: None,
             strict: false,
             max_shrink: None,
+            approves_shrink: false,
+            command: String::new(),
             max_growth: None,
             threads: default_threads(),
             memory_bytes: memory_share(memory::room_bytes()),

@@ -46,6 +46,8 @@ pub struct Report {
     pub refused_files: Vec<RefusedFile>,
     /// Entries that were left out because they have expired.
     pub expired: u64,
+    /// The generation that an administrator has allowed to shrink.
+    pub approved_shrink: Option<u64>,
     /// Number of entries of the filter that was updated or replaced.
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
@@ -168,7 +170,7 @@ impl RefusedFile {
     fn new(file: &str, refused: &Refused) -> Self {
         let reason = refused.refusal.to_string();
         let reason = match refused.refusal.is_for_preview() {
-            true => with_preview(reason, file),
+            true => with_preview(&reason, file),
             false => reason,
         };
         Self {
@@ -185,13 +187,13 @@ impl RefusedFile {
             file: file.to_owned(),
             line: 0,
             text: String::new(),
-            reason: with_preview(reason, file),
+            reason: with_preview(&reason, file),
         }
     }
 }
 
 /// Adds the command that shows what can be done.
-fn with_preview(reason: String, file: &str) -> String {
+fn with_preview(reason: &str, file: &str) -> String {
     format!("{reason}: blocklist-compile preview {file}")
 }
 
@@ -217,6 +219,8 @@ pub struct FilterReport {
     pub entries: u64,
     /// Number of the build of this list.
     pub generation: u64,
+    /// The time of the build, in seconds since 1970.
+    pub built_s: u64,
     /// Size of the file.
     pub bytes: u64,
     /// Size of the pages, which the daemon holds in memory.
@@ -247,6 +251,7 @@ impl FilterReport {
         Self {
             entries: header.entries,
             generation: header.spec.generation,
+            built_s: header.spec.built,
             bytes: header.file_bytes(),
             page_bytes,
             bits_per_entry: bits_per_entry(page_bytes, header.entries),
@@ -440,6 +445,7 @@ impl Report {
             broad: read.broad,
             refused_files: read.refused_files,
             expired: read.expired,
+            approved_shrink: None,
             entries_before: None,
             no_longer_read: Vec::new(),
             changed: None,

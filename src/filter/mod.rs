@@ -22,6 +22,7 @@
 //! | `class`, `packed` | the data that records have in common; numbers of few bits side by side |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
+//! | `build_report` | the report beside the file: what the last build did, or why it failed |
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `part_excerpt` | some blocks of a part, without its whole directory |
 //! | `writer`     | encoding pages on any thread, writing them in order |
@@ -31,6 +32,7 @@
 //!
 //! A file that fails its checks gives an [`Error`], never an answer.
 
+mod build_report;
 mod class;
 pub(crate) mod delta;
 mod digest;
@@ -60,6 +62,7 @@ use page::Page;
 use records::RecordBlock;
 
 use crate::base::parallel::processors;
+pub use build_report::{BuildReport, Reason};
 pub(crate) use class::Class;
 pub use digest::Digest;
 pub use error::{Error, Fault};

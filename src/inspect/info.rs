@@ -12,7 +12,7 @@ use crate::compile::{
     EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
     rate_in_people,
 };
-use crate::filter::{Header, Key, Load, Source, Stats};
+use crate::filter::{BuildReport, Header, Key, Load, Source, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
 
 /// Number of columns of the histogram's longest bar.
@@ -78,6 +78,8 @@ pub struct Info {
     /// Number of pages by load: the smallest number of entries of such a page, and the number of
     /// pages.
     pub loads: Vec<(f64, u64)>,
+    /// What the last build did, or why it failed.
+    pub report: Option<BuildReport>,
 }
 
 /// A list that a filter was made from.
@@ -126,7 +128,13 @@ pub fn info(path: &Path) -> Result<Info, Error> {
     } else {
         None
     };
-    Ok(describe(filter.header(), &stats, counts.as_ref()))
+    let spec = filter.spec();
+    let report = BuildReport::of(path)
+        .filter(|report| report.is_about(spec) || report.failure_after(Some(spec)).is_some());
+    Ok(Info {
+        report,
+        ..describe(filter.header(), &stats, counts.as_ref())
+    })
 }
 
 fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Info {
@@ -166,6 +174,7 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
         rules: rule_names(spec.rules),
         sources: sources.collect(),
         loads: stats.loads.clone(),
+        report: None,
     }
 }
 
@@ -244,7 +253,34 @@ impl fmt::Display for Info {
             self.rules.join(", "),
             self.seed_id
         )?;
-        write_sources(f, &self.sources)
+        write_sources(f, &self.sources)?;
+        self.report
+            .as_ref()
+            .map_or(Ok(()), |report| write_report(f, report))
+    }
+}
+
+/// Writes what the last build did; without a line end after the last line.
+fn write_report(f: &mut fmt::Formatter<'_>, report: &BuildReport) -> fmt::Result {
+    if let Some(failure) = report.failure_after(None) {
+        write!(f, "\nproblem   {failure}")?;
+    }
+    for (what, reasons) in [
+        ("rejected", &report.rejects),
+        ("left out", &report.broad),
+        ("skipped", &report.skipped),
+    ] {
+        for reason in reasons {
+            let lines = counted(reason.count, "line", "lines");
+            write!(f, "\n{what:<10}{lines}: {}", reason.reason)?;
+            for line in &reason.first {
+                write!(f, "\n          {line}")?;
+            }
+        }
+    }
+    match report.expired {
+        0 => Ok(()),
+        expired => write!(f, "\nexpired   {}", counted(expired, "entry", "entries")),
     }
 }
 

@@ -180,11 +180,15 @@ impl Scanner {
         if out.pushed() == segment.start.1 && may_encode(written) {
             let (mut bare, mut tokens) = (Vec::new(), Tokens::new(written));
             while let Some((kind, bytes)) = tokens.next() {
-                bare.extend_from_slice(if kind == TokenKind::Comment {
-                    b" "
-                } else {
-                    bytes
-                });
+                match kind {
+                    TokenKind::Comment => bare.push(b' '),
+                    // Nothing closes those that follow, either: each would be searched to the end.
+                    TokenKind::OpenComment | TokenKind::OpenQuote => {
+                        bare.extend_from_slice(&written[tokens.position() - bytes.len()..]);
+                        break;
+                    }
+                    _ => bare.extend_from_slice(bytes),
+                }
             }
             self.text.clear();
             encoded::decode_all(&bare, |_| false, &mut self.text);

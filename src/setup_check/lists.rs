@@ -1,6 +1,7 @@
 //! Checks whether the service's user can read configuration, filters and whitelists, and whether
 //! filters are older than their text lists.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -9,7 +10,9 @@ use super::findings::Findings;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
+use crate::filter::{Filter, Load};
 use crate::list::{LIST_TOML, ListToml};
+use crate::snapshot::build_problem;
 use crate::status::{self, CheckProblem};
 
 const ABOUT: &str = "config";
@@ -22,12 +25,15 @@ const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
     let mut denied = Vec::new();
+    let builds = Builds::of(config);
     match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
                 findings.good(ABOUT, line);
             }
-            for warning in &checked.warnings {
+            // The running daemon may warn of a build, too.
+            let is_other = |warning: &&String| !builds.all().any(|text| warning.contains(text));
+            for warning in checked.warnings.iter().filter(is_other) {
                 findings.notice(ABOUT, warning, "");
             }
         }
@@ -41,6 +47,9 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
         }
     }
     check_access(config_path, config, units, &mut denied, findings);
+    for rejects in builds.rejects.values() {
+        findings.notice(ABOUT, rejects, "");
+    }
     for stray in stray_lists(config_path) {
         findings.wrong(ABOUT, stray, "");
     }
@@ -61,7 +70,12 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
         if of_units(list, units).is_some() {
             units::check_list(name, &texts.display().to_string(), findings);
         }
-        if let (Some((newest, text)), Some(filter)) = (newest(&texts), modified(&list.filter))
+        if let Some(failure) = builds.failed.get(&list.terms.name) {
+            let again =
+                format!("systemctl start blocklist-compile@{name}.service, when it is mended");
+            findings.wrong(ABOUT, failure, again);
+        } else if let (Some((newest, text)), Some(filter)) =
+            (newest(&texts), modified(&list.filter))
             && newest > filter
         {
             findings.wrong(
@@ -88,6 +102,35 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
             }
             Err(error) => findings.wrong(ABOUT, error.to_string(), ""),
         }
+    }
+}
+
+/// What the reports of the last builds say against lists, by their names.
+struct Builds {
+    failed: BTreeMap<String, String>,
+    rejects: BTreeMap<String, String>,
+}
+
+impl Builds {
+    fn of(config: &Config) -> Self {
+        let (mut failed, mut rejects) = (BTreeMap::new(), BTreeMap::new());
+        for list in config.enabled_lists() {
+            let (name, filter) = (
+                &list.terms.name,
+                Filter::open(&list.filter, Load::Disk).ok(),
+            );
+            match build_problem(list, filter.as_ref().map(Filter::spec)) {
+                Some((true, text)) => failed.insert(name.clone(), text),
+                Some((false, text)) => rejects.insert(name.clone(), text),
+                None => None,
+            };
+        }
+        Self { failed, rejects }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        let all = self.failed.values().chain(self.rejects.values());
+        all.map(String::as_str)
     }
 }
 

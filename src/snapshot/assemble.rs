@@ -11,6 +11,7 @@ use super::{Error, Fault, Snapshot, last_good};
 use crate::base::access;
 use crate::base::file_state::FileStates;
 use crate::config::{self, Config, ListSettings, OnError};
+use crate::filter::{BuildReport, Spec};
 use crate::policy::{Action, Policy};
 
 const LAST_CONFIG: &str = "the last good configuration is in use";
@@ -94,6 +95,8 @@ pub(super) struct Assembled {
     pub(super) snapshot: Snapshot,
     pub(super) faults: Vec<Fault>,
     pub(super) waiting: Vec<Waiting>,
+    /// What the reports of the last builds say against lists.
+    pub(super) builds: Vec<String>,
 }
 
 impl Assembled {
@@ -106,6 +109,7 @@ impl Assembled {
                 instead: None,
             }],
             waiting: Vec::new(),
+            builds: Vec::new(),
         }
     }
 
@@ -241,7 +245,7 @@ impl Files {
     fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
         let mut policy = Policy::new();
         let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
-        let (mut faults, mut waiting) = (Vec::new(), Vec::new());
+        let (mut faults, mut waiting, mut builds) = (Vec::new(), Vec::new(), Vec::new());
         let circumstances = Circumstances {
             config: &config,
             in_effect: &round.old.map_or_else(Vec::new, |old| old.files().collect()),
@@ -265,6 +269,10 @@ impl Files {
             ) {
                 policy.doubt(index, reason);
             }
+            self.states
+                .look(&BuildReport::path(&list.filter), round.now);
+            let problem = build_problem(list, choice.filter().map(|filter| filter.spec()));
+            builds.extend(problem.map(|(_, problem)| problem));
             filters.push(choice);
             faults.extend(fault);
         }
@@ -293,8 +301,18 @@ impl Files {
             snapshot,
             faults,
             waiting,
+            builds,
         }
     }
+}
+
+/// Returns what the report of the last build says against a list with this filter, and whether it failed.
+pub fn build_problem(list: &ListSettings, filter: Option<&Spec>) -> Option<(bool, String)> {
+    let report = BuildReport::of(&list.filter)?;
+    let failure = report.failure_after(filter);
+    let is_failure = failure.is_some();
+    let problem = failure.or_else(|| report.rejects_in(filter?))?;
+    Some((is_failure, format!("list {}: {problem}", list.terms.name)))
 }
 
 impl Snapshot {

@@ -24,7 +24,7 @@ use crate::base::clock::{minute, now_s};
 use crate::base::file_state::FileState;
 use crate::base::memory;
 use crate::config::{Config, ListSettings};
-use crate::filter::{self, Filter, Load};
+use crate::filter::{self, BuildReport, Filter, Load};
 use crate::lookup::{self, Lookup, Outcome, Reads};
 
 /// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read, so
@@ -209,11 +209,14 @@ impl Filters {
         if now.in_effect.iter().any(is_same) && file.is_whole() != Some(false) {
             return Ok(file);
         }
-        if let Some(last) = self.last.get(path)
-            && let Err(why) =
-                gate::compare(&Facts::of(&file.filter), last, &now.config.safety, now_s())
-        {
-            return Err(unfit(list, why));
+        if let Some(last) = self.last.get(path) {
+            let facts = Facts::of(&file.filter);
+            let may_shrink = || {
+                let report = BuildReport::of(path);
+                report.is_some_and(|report| report.approves_shrink(facts.generation, facts.entries))
+            };
+            gate::compare(&facts, last, &now.config.safety, now_s(), may_shrink)
+                .map_err(|why| unfit(list, why))?;
         }
         vouch(list, &file, now.is_start)?;
         Ok(file)

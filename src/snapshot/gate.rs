@@ -6,6 +6,8 @@
 //! | renamed | a filter with the name of another list | it may have been copied to the wrong path |
 //! | shrunk, grown | a filter with far fewer or far more entries | the download may be incomplete, or the input wrong |
 //!
+//! A list may shrink as far as an administrator said when it was built: the report beside the filter says so.
+//!
 //! At a start there is no filter in effect to compare with. So a restart is the way to use such a filter nevertheless.
 //!
 //! **Older.** A list keeps its seed from build to build, and its generation rises. If the seeds are equal, the
@@ -51,6 +53,7 @@ pub(super) fn compare(
     running: &Facts,
     safety: &SafetySettings,
     now: u64,
+    may_shrink: impl FnOnce() -> bool,
 ) -> Result<(), String> {
     if found.name != running.name {
         return Err(format!(
@@ -68,8 +71,9 @@ pub(super) fn compare(
         ));
     }
     let (found, running) = (found.entries, running.entries);
+    let has_shrunk = found < running;
     let changed = u128::from(found.abs_diff(running)) * 100;
-    let (why, most) = match found < running {
+    let (why, most) = match has_shrunk {
         true => (
             "it shrank by more than max_shrink allows; if that is right, restart the daemon",
             safety.max_shrink,
@@ -79,7 +83,8 @@ pub(super) fn compare(
             safety.max_growth,
         ),
     };
-    if running >= COMPARED_FROM && changed > u128::from(running) * u128::from(most.0) {
+    let is_over = changed > u128::from(running) * u128::from(most.0);
+    if running >= COMPARED_FROM && is_over && !(has_shrunk && may_shrink()) {
         return Err(format!(
             "the new filter has {found} entries, the one in effect has {running}: {why}"
         ));
@@ -201,8 +206,18 @@ mod tests {
                 &facts(1, 5, NOW, running),
                 &safety(max_shrink, max_growth),
                 NOW,
+                || false,
             );
             assert_eq!(result.is_err(), refused, "{running} -> {found}: {result:?}");
+            let result = compare(
+                &facts(1, 6, NOW, found),
+                &facts(1, 5, NOW, running),
+                &safety(max_shrink, max_growth),
+                NOW,
+                || true,
+            );
+            let refused = refused && found > running;
+            assert_eq!(result.is_err(), refused, "approved: {running} -> {found}");
         }
     }
 
@@ -212,7 +227,13 @@ mod tests {
             name: "other".to_owned(),
             ..facts(1, 6, NOW, 10)
         };
-        let refused = compare(&other, &facts(1, 5, NOW, 10), &safety(100, 1000), NOW);
+        let refused = compare(
+            &other,
+            &facts(1, 5, NOW, 10),
+            &safety(100, 1000),
+            NOW,
+            || true,
+        );
         assert!(refused.is_err_and(|why| why.contains("--name spam")));
     }
 }

@@ -75,7 +75,7 @@ impl Live {
         report_changes(&live.snapshot(), None);
         {
             let mut problems = lock(&live.problems);
-            problems.note_files(&assembled.faults);
+            problems.note_files(&assembled.faults, assembled.builds);
             problems.look(&live.snapshot(), live.started);
         }
         live
@@ -191,11 +191,12 @@ impl Live {
             snapshot: new,
             faults,
             waiting,
+            builds,
         } = assembled;
         reloading.files.filters.finish();
         let changed = !new.is_same(&old);
         reloading.wait(waiting, !faults.is_empty(), now);
-        lock(&self.problems).note_files(&faults);
+        lock(&self.problems).note_files(&faults, builds);
         if !faults.is_empty() {
             self.counters.reloads_refused.increment();
         }

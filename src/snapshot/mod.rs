@@ -50,7 +50,7 @@ mod whitelists;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use assemble::{Start, examine};
+pub use assemble::{Start, build_problem, examine};
 pub use counters::{Counters, ListCounters, ListCounts, Refusal};
 use error::Part;
 pub use error::{Error, Fault};

@@ -77,6 +77,8 @@ pub struct Reloads {
 pub(super) struct Problems {
     /// Those of files, found by the last reload.
     files: Vec<Problem>,
+    /// Those of the builds of lists, found by it.
+    builds: Vec<String>,
     pub(super) reloads: Reloads,
     /// Why copies cannot be made.
     pub(super) copies: Vec<String>,
@@ -88,8 +90,9 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    /// Notes what a reload has found out about the files.
-    pub(super) fn note_files(&mut self, faults: &[Fault]) {
+    /// Notes what a reload has found out about the files, and about the builds of lists.
+    pub(super) fn note_files(&mut self, faults: &[Fault], builds: Vec<String>) {
+        self.builds = builds;
         if faults.is_empty() && !self.files.is_empty() {
             info!("every file is in effect as it is: the problem is solved");
         }
@@ -114,7 +117,11 @@ impl Problems {
             format!("not enough memory for the pages of {name}: look-ups read from disk")
         });
         let copies = self.copies.iter().cloned();
-        let others = lacking.chain(snapshot.stale(now_s())).chain(copies);
+        let builds = self.builds.iter().cloned();
+        let others = builds
+            .chain(lacking)
+            .chain(snapshot.stale(now_s()))
+            .chain(copies);
         let mut all: Vec<_> = self
             .files
             .iter()

@@ -72,11 +72,12 @@ pub(crate) const WITH_DAYS: [&str; 8] = [
 pub(crate) const LIST_WITH_DAYS: &str =
     "[read]\nentry = \"email\"\nrows = \"all\"\nadded_in = \"added\"\nexpires_in = \"expires\"\n";
 
-/// Returns the names in a folder, sorted.
+/// Returns the names in a folder, sorted, without the reports of builds, which say what failed, too.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".blf.report"))
         .collect();
     names.sort();
     names

@@ -13,7 +13,7 @@ use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::demo::peer::TestMail;
-use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, sizing};
+use blocklist_milter::filter::{BuildReport, EncodedPage, Filter, Load, Spec, Writer, sizing};
 use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
@@ -362,6 +362,28 @@ fn a_list_that_shrinks_or_grows_too_much_stays_out() {
         &rig,
         "the new filter has 2 entries, the one in effect has 400: it shrank by more than max_shrink allows",
     );
+    // The report of the build says that an administrator allowed it, but for another generation.
+    let filter = Filter::open(&rig.path("spam.blf"), Load::Disk).expect("the new filter");
+    let approve = |generation: u64| {
+        let report = BuildReport {
+            approved_shrink: Some(generation),
+            entries: 2,
+            ..BuildReport::default()
+        };
+        report.write(&rig.path("spam.blf")).expect("our own folder");
+    };
+    approve(filter.spec().generation - 1);
+    is_refused(
+        &rig,
+        "the new filter has 2 entries, the one in effect has 400",
+    );
+    approve(filter.spec().generation);
+    becomes(&rig, "<x399@bad.example>", "accept");
+    becomes(&rig, "<first@bad.example>", "reject");
+    fs::remove_file(rig.path("spam.blf.report")).expect("the report");
+    rig.write("spam.list", &lines(400));
+    becomes(&rig, "<x399@bad.example>", "reject");
+
     rig.write("spam.list", &lines(4_401));
     is_refused(
         &rig,

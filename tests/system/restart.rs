@@ -343,7 +343,8 @@ fn a_message_is_changed_by_the_next_process() {
 fn a_message_too_large_to_hand_over_is_decided_by_on_error() {
     let mut manager = Manager::new(true);
     let long = [b"Message-ID\0", &[b'x'; 120_000][..], b"\0"].concat();
-    for (headers, answer) in [(7, b'a'), (8, b'y')] {
+    // Some of them may still be in the socket, where the next process finds them.
+    for (headers, answer) in [(7, b'a'), (12, b'y')] {
         let mut wire = mail(&manager);
         assert_eq!(wire.ask(&[(b'R', b"<one@our.test>\0")]), b'c');
         (0..headers).for_each(|_| wire.send(&[(b'L', &long)]));

@@ -13,6 +13,7 @@ use blocklist_milter::base::clock;
 use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
+use blocklist_milter::filter::BuildReport;
 use blocklist_milter::policy::{Action, Exemption, Reason};
 use blocklist_milter::sender::Identity;
 use blocklist_milter::status::{Health, Report};
@@ -459,6 +460,88 @@ fn a_list_that_is_older_than_it_should_be_is_shown() {
     until("other entries", || {
         rig.live.problems().is_empty().then_some(())
     });
+}
+
+/// What the report beside a filter says is shown, without a reload that somebody asks for.
+#[test]
+fn a_list_that_was_not_compiled_is_shown_and_one_with_rejects() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let filter = rig.path("spam.blf");
+    let problem = |report: &BuildReport, text: &str| {
+        report.write(&filter).expect("our own folder");
+        let is_shown = || {
+            let problems = rig.live.problems();
+            let found = problems.first().is_some_and(|one| one.text.contains(text));
+            found.then_some(())
+        };
+        until(text, is_shown);
+    };
+    let setup_check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        let command = command.args(["setup-check", "--json", "--config"]);
+        let output = command.arg(rig.path("c.toml")).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let failed = BuildReport {
+        time_s: clock::now_s(),
+        failure: Some("own.txt: a binary file, not a list".to_owned()),
+        ..BuildReport::default()
+    };
+    problem(&failed, "list spam: could not be compiled at 20");
+    let (code, text) = status_command(&rig, &[]);
+    let text = text.replace("\n    ", " ");
+    assert!(
+        code == Some(1) && text.contains("own.txt: a binary file"),
+        "{text}"
+    );
+    let json = setup_check();
+    assert_eq!(
+        json.matches("could not be compiled at").count(),
+        1,
+        "{json}"
+    );
+    let wrong = json
+        .split("could not be compiled at")
+        .next()
+        .unwrap_or_default();
+    assert!(
+        wrong
+            .trim_end()
+            .ends_with("\"state\":\"wrong\",\"text\":\"list spam:"),
+        "{json}"
+    );
+
+    // An older failure is over. What cannot be read says nothing, and stops nothing.
+    let none = || {
+        until("no problem", || {
+            rig.live.problems().is_empty().then_some(())
+        });
+    };
+    BuildReport {
+        time_s: 1,
+        ..failed
+    }
+    .write(&filter)
+    .expect("our own folder");
+    none();
+    let rejects = BuildReport {
+        generation: Some(1),
+        rejected: 7,
+        rejects: vec![blocklist_milter::filter::Reason {
+            reason: "two entries".to_owned(),
+            count: 7,
+            first: vec!["own.txt:3: a@b c@d".to_owned()],
+        }],
+        ..BuildReport::default()
+    };
+    problem(
+        &rejects,
+        "list spam: 7 lines rejected; own.txt:3: a@b c@d: two entries",
+    );
+    assert_eq!(setup_check().matches("7 lines rejected").count(), 1);
+    fs::write(rig.path("spam.blf.report"), "{\"rejected\": \"many\"").expect("our own folder");
+    none();
+    play(&rig);
 }
 
 /// Runs the command of this build with the rig's socket.

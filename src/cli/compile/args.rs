@@ -223,6 +223,9 @@ pub struct Build {
     /// Applies to inputs that had 100 entries or more.
     #[arg(long, value_name = "PERCENT")]
     pub max_growth: Option<Percent>,
+    /// The command that runs this one, for messages that name an option.
+    #[arg(long, value_name = "COMMAND", hide = true)]
+    pub by: Option<String>,
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,

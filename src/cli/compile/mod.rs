@@ -66,23 +66,50 @@ fn run(cli: Cli, out: &mut Output) -> Done {
 }
 
 fn build(args: &Build, out: &mut Output) -> Done {
+    let reads = [args.inputs.as_slice(), &args.input].concat();
+    let plan = match plan(args, &reads) {
+        Ok(plan) => plan,
+        Err(error) if args.part.is_none() => {
+            return Ok(noted(&args.output, Err(error)).map(|_| ExitCode::SUCCESS)?);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    work(&plan, &args.work, &reads, out, |plan, progress| {
+        let report = compile::build(plan, progress);
+        match plan.part {
+            Some(_) => report,
+            None => noted(&plan.output, report),
+        }
+    })
+}
+
+/// Replaces the report beside the filter, and returns the result that it is about.
+fn noted(output: &Path, result: Result<Report, Error>) -> Result<Report, Error> {
+    if let Err(error) = compile::note(output, result.as_ref()) {
+        say(format_args!(
+            "blocklist-compile: warning: the report of this build is not kept: {error}"
+        ));
+    }
+    result
+}
+
+/// Returns what to build from `reads`.
+fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
     let mut plan = args.work.plan(&args.output, &args.inputs);
     if let Some(name) = &args.name {
         plan.name = compile::list_name(name);
     }
-    let reads = [args.inputs.as_slice(), &args.input].concat();
     let is_folder = reads.len() == 1 && reads.iter().all(|path| path.is_dir());
     if args.fetched.is_some() && !is_folder {
         let why = "--fetched: give the folder of the list alone as the input";
-        return Err(Error::Plan(why.to_owned()).into());
+        return Err(Error::Plan(why.to_owned()));
     }
-    // Without a feed, or before its first download, the folder is a list like any other.
-    let is_fetched = is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())?;
-    plan.fetched = args.fetched.clone().filter(|_| is_fetched);
-    if is_folder && args.part.is_none() && !is_fetched {
+    if is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())? {
+        plan.fetched.clone_from(&args.fetched);
+    } else if is_folder && args.part.is_none() {
         plan.max_shrink = Some(FOLDER_MAX_SHRINK);
     }
-    plan.take(&compile::build_settings(&reads)?);
+    plan.take(&compile::build_settings(reads)?);
     plan.fpr = args.fpr.unwrap_or(plan.fpr);
     plan.part.clone_from(&args.part);
     plan.source.clone_from(&args.source);
@@ -94,6 +121,12 @@ fn build(args: &Build, out: &mut Output) -> Done {
     };
     plan.allow_empty |= args.allow_empty;
     plan.max_shrink = args.max_shrink.map(|most| most.0).or(plan.max_shrink);
+    plan.approves_shrink = args.max_shrink.is_some();
+    plan.command = args
+        .by
+        .iter()
+        .map(|command| format!("{command} "))
+        .collect();
     plan.max_growth = args.max_growth.map(|most| most.0).or(plan.max_growth);
     plan.overwrite = args.overwrite;
     plan.rules.plus |= args.plus;
@@ -102,7 +135,7 @@ fn build(args: &Build, out: &mut Output) -> Done {
     plan.rules.providers &= !args.no_providers;
     args.reading.put_into(&mut plan);
     plan.meant.clone_from(&args.input);
-    work(&plan, &args.work, &reads, out, compile::build)
+    Ok(plan)
 }
 
 /// By how much a list that is a folder may shrink if nothing is said about it.
@@ -222,11 +255,12 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
             Some(first) => compile::is_part(first)?,
             None => false,
         };
-        if is_part || expected.is_some() {
+        let report = if is_part || expected.is_some() {
             compile::join(plan, args.fpr, &expected, progress)
         } else {
             compile::merge(plan, args.fpr, progress)
-        }
+        };
+        noted(&plan.output, report)
     })
 }
 

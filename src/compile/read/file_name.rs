@@ -57,6 +57,8 @@ pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
     let name = name_of(file);
     if name.ends_with(".blf") {
         Some("a filter file; use blocklist-compile merge to join filters")
+    } else if name.ends_with(".blf.report") {
+        Some("the report of a build")
     } else if name == LIST_TOML || NOT_LISTS.iter().any(|start| name.starts_with(start)) {
         Some("the name of a description; use --input if it is a list")
     } else {
@@ -140,6 +142,7 @@ mod tests {
             "LICENSE",
             "copying.txt",
             "spam.blf",
+            "spam.blf.report",
             "list.toml",
         ] {
             assert!(is_no_list(Path::new(name)).is_some(), "{name}");

@@ -1,9 +1,11 @@
 //! The values of one column of a table, or of one path of JSON.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Write as _;
 use std::str::FromStr as _;
 
 use super::rows::shown;
+use crate::address::escaped;
 use crate::filter::Key;
 use crate::list::{DateFormat, Dates, Pieces, Wildcards, decoded, read_entry};
 
@@ -216,4 +218,25 @@ impl DatesOf {
             self.others.insert(decoded(cell).into_owned());
         }
     }
+}
+
+/// Writes a string of TOML, on one line.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        let is_shown = |c: char| {
+            let c = c.to_string();
+            escaped(c.as_bytes()).to_string() == c
+        };
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            c if !c.is_control() && is_shown(c) => quoted.push(c),
+            c => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
 }

@@ -328,7 +328,13 @@ mod tests {
     /// stays refused.
     #[test]
     fn a_build_counts_what_a_proposal_promised() {
-        let verdict = |n: u32| if n % 4 == 0 { "allow" } else { "block" };
+        let verdict = |n: u32| {
+            if n.is_multiple_of(4) {
+                "allow"
+            } else {
+                "block"
+            }
+        };
         let sender = |n: u32| format!("s{n}@bad.example");
         let json = |more: &dyn Fn(u32) -> String| {
             let one = |n| format!("{{\"who\": \"{}\"{}}}", sender(n), more(n));

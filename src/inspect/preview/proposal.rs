@@ -6,10 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::column::{Column, Value};
+use super::column::{Column, Value, quoted};
 use super::rows::Rows;
 use super::survey::{First, Kind, Survey};
-use crate::address::escaped;
 use crate::base::numbers::counted;
 
 /// Words that say that a row lists a sender, and that it does not.
@@ -372,25 +371,4 @@ fn has_word(name: &str, words: &str) -> bool {
     let name = name.to_lowercase();
     name.split(|c: char| !c.is_alphanumeric())
         .any(|word| is_one_of(word, words))
-}
-
-/// Writes a string of TOML, on one line.
-pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        let is_shown = |c: char| {
-            let c = c.to_string();
-            escaped(c.as_bytes()).to_string() == c
-        };
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            ' '..='~' => quoted.push(c),
-            c if !c.is_control() && is_shown(c) => quoted.push(c),
-            c => {
-                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
-            }
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::column::{Column, Formats};
-use super::proposal::quoted;
+use super::column::{Column, Formats, quoted};
 use crate::list::{
     Cells, Declared, Format, MAX_LINE, Token, Tokens, Wildcards, decoded, detect, read_entry,
     record_length, without_line_end,
@@ -140,7 +139,7 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
     let given = declared.separator.map(|separator| separator.byte());
     let separator = given
-        .or(most.map(|(_, separator)| separator))
+        .or_else(|| most.map(|(_, separator)| separator))
         .unwrap_or(b',');
     let mut cells = Cells::default();
     let is_found = cells.find(record, separator).is_ok();

@@ -1,9 +1,11 @@
 //! Exim's `lsearch` and `wildlsearch` files: `key: data`.
 //!
 //! The key ends at a colon or at white space. A key that contains either is in double quotes,
-//! which are not part of it; a local part that needs quotes then gets its own. In a list of senders
-//! the key alone decides, so the data is not read, whatever it
-//! says. A `!` before a key is an exception.
+//! which are not part of it; a local part that needs quotes then gets its own. Where Exim takes such a
+//! file as a list of senders (`senders = lsearch*@;/etc/exim4/blocked`), the key alone decides, and
+//! its data says nothing: so it is read here, too, but only if a person has said that the format is
+//! this one. Elsewhere a lookup returns the data, and `friend@good.example: accept` lists nobody. A
+//! file with such lines whose format nobody has said is refused. A `!` before a key is an exception.
 
 use super::continued::Logical;
 use super::out::Out;

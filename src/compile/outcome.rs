@@ -1,0 +1,73 @@
+//! The report beside the filter: what a build did, or why it failed.
+
+use std::io;
+use std::path::Path;
+
+use super::Error;
+use super::report::{Reject, Report};
+use crate::base::clock::now_s;
+use crate::base::replacement;
+use crate::filter::{BuildReport, Reason};
+
+/// Most reasons, and files, of each kind that are kept.
+const KEPT: usize = 16;
+
+/// Replaces the report beside the filter `output`, after a build. A build that was not meant for this
+/// file, or never began, leaves it as it is.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
+    let report = match result {
+        Ok(report) => report.summary(),
+        Err(
+            Error::Interrupted
+            | Error::OutputIsInput { .. }
+            | Error::NotAFilter { .. }
+            | Error::NotAPart { .. }
+            | Error::Replacement(
+                replacement::Error::Busy { .. } | replacement::Error::NotAFile { .. },
+            ),
+        ) => return Ok(()),
+        Err(error) => BuildReport {
+            time_s: now_s(),
+            failure: Some(error.to_string().replace('\n', "; ")),
+            ..BuildReport::default()
+        },
+    };
+    report.write(output)
+}
+
+impl Report {
+    pub(super) fn summary(&self) -> BuildReport {
+        let reasons = |rejects: &[Reject]| -> Vec<Reason> {
+            let kept = rejects.iter().take(KEPT).map(|reject| Reason {
+                reason: reject.reason.clone(),
+                count: reject.count,
+                first: reject.first.clone(),
+            });
+            kept.collect()
+        };
+        let skipped = self.skipped.iter().filter(|skipped| skipped.notable);
+        let skipped = skipped.take(KEPT).map(|skipped| Reason {
+            reason: skipped.reason.clone(),
+            count: skipped.count,
+            first: skipped.first.clone(),
+        });
+        let refused = self.refused_files.iter().take(KEPT);
+        BuildReport {
+            time_s: now_s(),
+            failure: self.refused.clone(),
+            generation: self.filter.as_ref().map(|filter| filter.generation),
+            built_s: self.filter.as_ref().map_or(0, |filter| filter.built_s),
+            entries: self.filter.as_ref().map_or(0, |filter| filter.entries),
+            approved_shrink: self.approved_shrink,
+            expired: self.expired,
+            rejected: self.rejected,
+            rejects: reasons(&self.rejects),
+            skipped: skipped.collect(),
+            broad: reasons(&self.broad),
+            refused_files: refused.map(ToString::to_string).collect(),
+        }
+    }
+}
