@@ -141,7 +141,7 @@ mod tests {
         for (text, is_read) in [
             ("", false),
             ("{", false),
-            ("[1]", false),
+            ("7", false),
             ("{\"failure\": 7}", false),
             ("{\"failure\": \"x\", \"new\": [{}]}", true),
             (
