@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use super::Error;
 use super::lineage::Before;
-use super::partition::{Dates, InOrder, Sealed, StagedKey, sort_all, write_blocks};
+use super::partition::{InOrder, Sealed, StagedKey, sort_all};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::report::{FilterReport, PartReport, Report};
 use super::wording::kind_counts;
 use super::write::{EntryCounts, assemble};
 use crate::base::replacement::Replacement;
-use crate::filter::{BuildReport, Spec, Writer, sizing};
+use crate::filter::{BuildReport, Dates, Spec, Writer, sizing};
 
 /// What must be known besides the keys.
 pub(crate) struct Finish<'a> {
@@ -42,15 +42,6 @@ impl Finish<'_> {
         let Self { plan, progress, .. } = *self;
         progress.begin(Phase::Sorting, report.rows);
         let sorters = plan.sorters(keys.used_bytes(), keys.largest_bytes());
-        if let Some(digest) = self.digest {
-            let mut writer = Writer::begin_part(replacement, spec, report.rows, digest)?;
-            let counts = write_blocks(keys, self.dates, sorters, &mut writer, progress)?;
-            report.count(&counts);
-            let header = writer.finish_part(counts.kind_bits())?;
-            report.part = Some(PartReport::new(&header, &plan.output));
-            report.seconds = self.started.elapsed().as_secs_f64();
-            return Ok(report);
-        }
         let counts = sort_all(keys, sorters, progress)?;
         let entries = counts.entries();
         report.refuse_shrunk_filter(plan, self.before, entries);
@@ -75,10 +66,16 @@ impl Finish<'_> {
         };
         progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
-        let writer = Writer::begin(replacement, spec, entries, shape)?;
+        let writer = match self.digest {
+            Some(digest) => Writer::begin_part(replacement, spec, entries, shape, digest)?,
+            None => Writer::begin(replacement, spec, entries, shape)?,
+        };
         let in_order = InOrder::new(keys, self.dates);
         let header = assemble(writer, in_order, plan.workers(), progress)?;
-        report.filter = Some(FilterReport::new(&header, &plan.output));
+        match header.part {
+            Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
+            None => report.filter = Some(FilterReport::new(&header, &plan.output)),
+        }
         report.seconds = self.started.elapsed().as_secs_f64();
         Ok(report)
     }

@@ -21,7 +21,6 @@ use super::lineage::Before;
 use super::plan::Plan;
 use super::report::{RefusedFile, Report};
 use crate::base::numbers::{counted, grouped};
-use crate::filter::Source;
 
 /// A list with fewer entries is regarded as kept by hand.
 pub(crate) const SMALL: u64 = 100;
@@ -110,21 +109,6 @@ impl Report {
             let now = input.entries + input.expired;
             over_limit(plan, had, now)
                 .map(|limit| refusal(&plan.command, &input.file, now, had, limit))
-        });
-        self.refused = self.refused.take().or(changed);
-    }
-
-    /// Does the same for lists that come from other filters.
-    pub(crate) fn refuse_changed_sources(&mut self, plan: &Plan, before: &Before, now: &[Source]) {
-        let mut had: BTreeMap<_, u64> = BTreeMap::new();
-        for old in &before.sources {
-            let sum = had.entry(old.file.as_str()).or_default();
-            *sum = sum.saturating_add(old.entries);
-        }
-        let changed = now.iter().find_map(|source| {
-            let had = *had.get(source.file.as_str())?;
-            over_limit(plan, had, source.entries)
-                .map(|limit| refusal(&plan.command, &source.file, source.entries, had, limit))
         });
         self.refused = self.refused.take().or(changed);
     }

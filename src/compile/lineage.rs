@@ -6,7 +6,7 @@ use super::Error;
 use super::plan::Seed;
 use crate::base::file_state::is_same_file;
 use crate::base::replacement::is_missing;
-use crate::filter::{self, Filter, Load, Part, Source};
+use crate::filter::{self, Filter, Load, RecordFile, Source};
 
 /// What a new filter takes over from the existing filter at the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Lineage {
     /// When the output exists and is not a part (unless it may be overwritten), and when there is no
     /// seed.
     pub(crate) fn of_part(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
-        match Part::is_at(output) {
+        match RecordFile::is_part(output) {
             Ok(true) => {}
             Err(_) if is_missing(output) => {}
             Ok(false) | Err(_) if overwrite => {}

@@ -23,12 +23,14 @@
 //! | `limits` | an incomplete list replaces nothing |
 //! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
-//! | `build`, `update`, `merge`, `parts` | a filter from lists, from records and changes, from filters, from the parts of a list |
+//! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
+//! | `changes`, `update` | entries added to a filter, or removed |
 //! | `delta` | the difference between two filters, and a filter made from another one and a delta |
 //! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
 
 mod alike;
 mod build;
+mod changes;
 mod delta;
 mod edit;
 mod edited_list;
@@ -40,7 +42,6 @@ mod lineage;
 mod merge;
 mod outcome;
 mod partition;
-mod parts;
 mod plan;
 mod progress;
 mod read;
@@ -52,15 +53,15 @@ mod write;
 
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
+pub use changes::Changed;
 pub use delta::{Applied, Deltas, Made, Pair, apply, make as make_delta};
 pub use edit::{
     Done, Edited, add_noted, add_or_renew, add_to_list, may_list, remove_from_list, remove_lines,
 };
 pub use edited_list::line_of;
 pub use error::Error;
-pub use merge::merge;
+pub use merge::{Expected, is_part, merge};
 pub use outcome::note;
-pub use parts::{Expected, is_part, join};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
@@ -72,5 +73,4 @@ pub use wording::KindCount;
 pub(crate) use wording::{
     bits_per_entry, bits_shown, digest_shown, kind_counts, kinds_shown, rate_in_people,
 };
-pub use write::Changed;
-pub(crate) use write::EntryCounts;
+pub(crate) use write::{EntryCounts, FileRecords, Held, STEPS, Walk};

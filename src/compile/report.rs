@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::changes::Changed;
 use super::plan::Plan;
 use super::read::{Counts, Example, Input, Opened, Refused, name_of, text};
 use super::wording::{KindCount, bits_per_entry, digest_shown};
-use super::write::{Changed, Sources};
+use super::write::Sources;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Source, sizing};
 use crate::lookup::rate_per_sender;
@@ -112,10 +113,10 @@ impl InputReport {
     }
 
     /// Returns the report for a list of which only the source in a filter is known.
-    pub(crate) fn of_source(source: &Source, expired: u64) -> Self {
+    pub(crate) fn of_source(source: &Source, format: &str, expired: u64) -> Self {
         Self {
             file: source.file.clone(),
-            format: "parts".to_owned(),
+            format: format.to_owned(),
             lines: source.lines,
             entries: source.entries,
             own: 0,

@@ -8,11 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::changes::Updated;
 use super::partition::{Arena, InOrder, Narrow, Sealed, StagedKey, Store, Wide, sort_all};
 use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, read, total_bytes};
 use super::report::{FilterReport, ReadReport, Report};
 use super::wording::kind_counts;
-use super::write::{FileRecords, Joined, Sources, assemble, count_entries};
+use super::write::{FileRecords, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
 use crate::base::day::Day;
@@ -168,12 +169,10 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     sort_all(&added.keys, sorters(plan, &added.keys), progress)?;
     sort_all(&removed.keys, sorters(plan, &removed.keys), progress)?;
     let stream = || -> Result<_, Error> {
-        Ok(Joined::new(
-            vec![
-                Box::new(FileRecords::new(old, numbers.clone())?),
-                Box::new(InOrder::new(&added.keys, dates)),
-            ],
-            Some(Box::new(InOrder::new(&removed.keys, dates))),
+        Ok(Updated::new(
+            FileRecords::new(old, numbers.clone())?,
+            InOrder::new(&added.keys, dates),
+            InOrder::new(&removed.keys, dates),
             plan.today().0,
         ))
     };

@@ -20,14 +20,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
-use super::class::check_class;
 use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::format::{self, HEADER_BYTES, Header, Section};
 use super::key::Key;
 use super::page::{self, PAGE_BYTES, Page};
-use super::record::Record;
-use super::records::{self, RecordBlock};
+use super::records::{self, Decoded, RecordBlock};
 use super::sizing;
 use super::sources;
 use crate::base::parallel::{on_threads, processors};
@@ -39,9 +37,9 @@ pub const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
 
 /// A page's row in the directory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) end: u64,
-    pub(super) sum: u64,
+struct Slot {
+    end: u64,
+    sum: u64,
 }
 
 /// An open filter file, whose small sections are read and checked.
@@ -157,7 +155,7 @@ impl Reader {
         }
     }
 
-    /// Rejects a part of a list.
+    /// Refuses a part of a list.
     pub(super) fn of_filter(self) -> Result<Self, Error> {
         match self.header.part {
             Some(_) => Err(self.invalid(Fault::Part)),
@@ -227,7 +225,7 @@ impl Reader {
     }
 
     /// Reads a page's records into `block`, and checks their sum.
-    pub(super) fn block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
+    pub(super) fn read_block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
         let slot = self.directory[index(number)];
         let range = self.range(number);
         // The directory was checked against the file's length.
@@ -240,6 +238,31 @@ impl Reader {
             return Err(self.invalid(Fault::Records { page: number, what }));
         }
         Ok(())
+    }
+
+    /// Parses the block of a page.
+    fn parse<'a>(&self, number: u64, block: &'a [u8]) -> Result<RecordBlock<'a>, Error> {
+        let parsed = RecordBlock::parse(self.header.shape, number, block);
+        parsed
+            .and_then(|parsed| parsed.check_kind(self.header.part.is_some()))
+            .map_err(|fault| self.invalid(fault))
+    }
+
+    /// Replaces `block` by the records of a page, decoded and checked.
+    pub(super) fn decode(&self, number: u64, block: &mut Decoded) -> Result<(), Error> {
+        let Decoded {
+            bytes,
+            keys,
+            numbers,
+            classes,
+        } = block;
+        self.read_block(number, bytes)?;
+        let parsed = self.parse(number, bytes)?;
+        let spec = &self.header.spec;
+        let checked = parsed.classes(spec.kinds, spec.sources.len(), classes);
+        checked
+            .and_then(|()| parsed.decode_keys(keys, numbers))
+            .map_err(|fault| self.invalid(fault))
     }
 
     /// Reads all pages into memory, and counts their bits.
@@ -340,32 +363,25 @@ impl Reader {
             sum.entries += counts.entries;
         }
         self.check_fill(&sum)?;
-        if self.header.spec.records && sum.records != self.header.entries {
-            let declared = self.header.entries;
-            return Err(self.invalid(Fault::Count {
-                declared,
-                counted: sum.records,
-            }));
+        if self.header.spec.records {
+            self.check_count(sum.records)?;
         }
         Ok(sum)
     }
 
     fn check_part(&self, first: u64, end: u64, deep: bool) -> Result<PageCounts, Error> {
         let mut counts = PageCounts::default();
-        let (mut block, mut records) = (Vec::new(), Vec::new());
+        let mut block = Decoded::default();
         self.each_page(first, end, |number, page| {
             self.count_page(page, &mut counts);
             if self.header.spec.records {
-                self.block(number, &mut block)?;
-                let parsed = RecordBlock::parse(self.header.shape, number, &block)
-                    .map_err(|fault| self.invalid(fault))?;
-                counts.records += parsed.count() as u64;
                 if deep {
-                    records.clear();
-                    parsed
-                        .decode(&mut records)
-                        .map_err(|fault| self.invalid(fault))?;
-                    self.check_records(number, page, &records)?;
+                    self.decode(number, &mut block)?;
+                    counts.records += block.keys.len() as u64;
+                    self.check_bits(number, page, &block.keys)?;
+                } else {
+                    self.read_block(number, &mut block.bytes)?;
+                    counts.records += self.parse(number, &block.bytes)?.count() as u64;
                 }
             }
             Ok(())
@@ -373,27 +389,22 @@ impl Reader {
         Ok(counts)
     }
 
-    fn check_records(&self, number: u64, page: &Page, records: &[Record]) -> Result<(), Error> {
-        for record in records {
-            if !page::contains(page, record.key, self.header.shape.probes) {
-                let fault = Fault::Lost {
-                    page: number,
-                    key: record.key,
-                };
-                return Err(self.invalid(fault));
-            }
-        }
-        self.check_classes(number, records)
+    /// Checks that every key is found in its page.
+    fn check_bits(&self, number: u64, page: &Page, keys: &[Key]) -> Result<(), Error> {
+        let probes = self.header.shape.probes;
+        let lost = keys.iter().find(|key| !page::contains(page, **key, probes));
+        lost.map_or(Ok(()), |&key| {
+            Err(self.invalid(Fault::Lost { page: number, key }))
+        })
     }
 
-    /// Checks that each record has a declared kind and an existing source.
-    fn check_classes(&self, number: u64, records: &[Record]) -> Result<(), Error> {
-        let spec = &self.header.spec;
-        for record in records {
-            check_class(record.kind, record.source, spec.kinds, spec.sources.len())
-                .map_err(|what| self.invalid(Fault::Records { page: number, what }))?;
+    /// Checks the number of records in the file.
+    pub(super) fn check_count(&self, counted: u64) -> Result<(), Error> {
+        let declared = self.header.entries;
+        match counted == declared {
+            true => Ok(()),
+            false => Err(self.invalid(Fault::Count { declared, counted })),
         }
-        Ok(())
     }
 }
 
@@ -418,37 +429,24 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
 
 /// Decodes the directory. The ends of its rows must rise, and the last must be the end of the
 /// records, so that no row reaches out of the section.
-pub(super) fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
-    let slots = decode_slots(bytes, Some(0), records_bytes)?;
-    match slots.last().map_or(0, |slot| slot.end) {
-        end if end == records_bytes => Ok(slots),
-        _ => Err(Fault::Malformed { part: "directory" }),
-    }
-}
-
-/// Decodes consecutive rows of the directory. `before` is the end of the row before them, if known.
-/// Their ends must rise, and must be within the records.
-pub(super) fn decode_slots(
-    bytes: &[u8],
-    mut before: Option<u64>,
-    records_bytes: u64,
-) -> Result<Vec<Slot>, Fault> {
+fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
+    let malformed = Fault::Malformed { part: "directory" };
     let mut slots = Vec::with_capacity(bytes.len() / 16);
+    let mut before = 0;
     for row in bytes.as_chunks::<16>().0 {
         let [end, sum] = [0, 8]
             .map(|at| u64::from_le_bytes(*row[at..].first_chunk().expect("a row has 16 bytes")));
         // A block grows with its page's records: 4 GiB would be a page with 200 million.
-        let rises = match before {
-            Some(before) => end >= before && end - before <= u64::from(u32::MAX),
-            None => true,
-        };
-        if !rises || end > records_bytes {
-            return Err(Fault::Malformed { part: "directory" });
+        if end < before || end - before > u64::from(u32::MAX) {
+            return Err(malformed);
         }
-        before = Some(end);
+        before = end;
         slots.push(Slot { end, sum });
     }
-    Ok(slots)
+    match before == records_bytes {
+        true => Ok(slots),
+        false => Err(malformed),
+    }
 }
 
 /// Reads a file that was just written, and checks every sum.

@@ -26,8 +26,8 @@
 //! checksum in the section table is 0. Without records (flag 0 clear), directory and records are
 //! empty.
 //!
-//! A part of a list (flag 2, see `part`) has no pages and no sums; `pages` is its number of blocks
-//! of records, and the digest of its input is at offset 4072.
+//! A part of a list (flag 3, see `record_file`) has no pages and no sums, and the digest of its
+//! input at offset 4072. Flag 2 marks parts of an earlier layout.
 
 use twox_hash::XxHash3_64;
 
@@ -118,15 +118,13 @@ impl Header {
     #[must_use]
     pub fn has_records_of(&self, other: &Self) -> bool {
         // The checksum over the sums of the records, and that of the sources.
-        self.record_sums() == other.record_sums()
-    }
-
-    /// Returns what [`has_records_of`](Self::has_records_of) compares.
-    pub(crate) fn record_sums(&self) -> [u64; 3] {
-        let Sections {
-            directory, sources, ..
-        } = self.sections;
-        [self.entries, directory.sum, sources.sum]
+        let records = |header: &Self| {
+            let Sections {
+                directory, sources, ..
+            } = header.sections;
+            [header.entries, directory.sum, sources.sum]
+        };
+        records(self) == records(other)
     }
 
     /// Returns the SHA-256 of the header page. The header contains the checksums of all sections,
@@ -214,7 +212,8 @@ impl Sections {
 const PAGE_SIZE: u32 = PAGE_BITS / 8;
 const FLAG_RECORDS: u32 = 1;
 const FLAG_ESTIMATED: u32 = 2;
-const FLAG_PART: u32 = 4;
+const FLAG_OLD_PART: u32 = 4;
+const FLAG_PART: u32 = 8;
 const DIGEST_AT: usize = HEADER_BYTES - 24;
 const SUM_AT: usize = HEADER_BYTES - 8;
 
@@ -286,6 +285,9 @@ pub(super) fn decode_header(
     let rules_version = fields.u16()?;
     let [rules, kinds] = fields.array()?;
     let flags = fields.u32()?;
+    if flags == FLAG_RECORDS | FLAG_OLD_PART {
+        return Err(Fault::OldPart);
+    }
     expect_field("flags", flags.into(), |v| {
         v <= u64::from(FLAG_RECORDS | FLAG_ESTIMATED) || v == u64::from(FLAG_RECORDS | FLAG_PART)
     })?;

@@ -17,14 +17,12 @@
 //! | `key`        | the hash that an entry is found by |
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
-//! | `record`     | the data about a key |
-//! | `records`    | sorted keys of a page with source and dates |
-//! | `class`, `packed` | the data that records have in common; numbers of few bits side by side |
+//! | `record`     | the data about a key, and what records have in common |
+//! | `records`, `packed` | sorted keys of a page with source and dates; numbers of few bits side by side |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
 //! | `build_report` | the report beside the file: what the last build did, or why it failed |
-//! | `part`       | a part of a list: records without pages, on their way to a filter |
-//! | `part_excerpt` | some blocks of a part, without its whole directory |
+//! | `record_file` | the records of a filter, or of a part of a list, which has no pages |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | the changes that make one filter from another |
 //! | `digest`     | SHA-256 of files |
@@ -33,7 +31,6 @@
 //! A file that fails its checks gives an [`Error`], never an answer.
 
 mod build_report;
-mod class;
 pub(crate) mod delta;
 mod digest;
 mod error;
@@ -43,9 +40,8 @@ pub mod format;
 mod key;
 mod packed;
 pub mod page;
-mod part;
-mod part_excerpt;
 mod record;
+mod record_file;
 mod records;
 pub mod sizing;
 pub mod sources;
@@ -59,25 +55,23 @@ use std::sync::OnceLock;
 
 use file::Reader;
 use page::Page;
-use records::RecordBlock;
+use records::{Decoded, RecordBlock};
 
 use crate::base::parallel::processors;
 pub use build_report::{BuildReport, Reason};
-pub(crate) use class::Class;
 pub use digest::Digest;
 pub use error::{Error, Fault};
 pub use file::RECORDS_IN_MEMORY_BYTES;
 pub use format::{Header, Spec};
 pub use key::Key;
-pub use part::Part;
-pub(crate) use part::Run;
-pub(crate) use part_excerpt::{Excerpt, ExcerptMemory};
 pub use record::Record;
+pub(crate) use record::{Class, Dates};
+pub use record_file::RecordFile;
+pub(crate) use records::{Layout, PageRecords};
 pub use sizing::Shape;
 pub use sources::Source;
 pub use stats::Stats;
-pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
-pub(crate) use writer::{encode_block_alike, encode_page_alike};
+pub use writer::{Complete, EncodedPage, Writer, encode_page};
 
 /// Where the pages are while a filter is open. Larger records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -215,7 +209,7 @@ impl Filter {
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let reader = Reader::open(path)?;
         if reader.header.part.is_some() {
-            return Part::of(reader)?.check();
+            return RecordFile::of(reader)?.check();
         }
         reader.check(true, processors())?;
         Ok(reader.header)
@@ -333,7 +327,7 @@ impl Filter {
         }
         let number = page::page_of(key, self.shape().pages);
         let mut block = Vec::new();
-        self.reader.block(number, &mut block)?;
+        self.reader.read_block(number, &mut block)?;
         self.prove_by(&block, key)
             .map_err(|fault| self.reader.invalid(fault))
     }
@@ -363,15 +357,6 @@ impl Filter {
         }
     }
 
-    /// Appends the records of one page to `out`, in the order of their keys.
-    fn records_of_page(&self, number: u64, out: &mut Vec<Record>) -> Result<(), Error> {
-        let mut block = Vec::new();
-        self.reader.block(number, &mut block)?;
-        RecordBlock::parse(self.shape(), number, &block)
-            .and_then(|block| block.decode(out))
-            .map_err(|fault| self.reader.invalid(fault))
-    }
-
     /// Returns all records in the order of their keys. They are read page by page.
     ///
     /// # Errors
@@ -393,6 +378,7 @@ impl Filter {
         Ok(Records {
             filter: self,
             next_page: page::page_of(key, self.shape().pages),
+            block: Decoded::default(),
             records: Vec::new(),
             next: 0,
         })
@@ -404,6 +390,7 @@ impl Filter {
 pub struct Records<'a> {
     filter: &'a Filter,
     next_page: u64,
+    block: Decoded,
     /// The records of one page; those before `next` were returned.
     records: Vec<Record>,
     next: usize,
@@ -438,12 +425,12 @@ impl Records<'_> {
         self.next = 0;
         let page = self.next_page;
         self.next_page += 1;
-        self.filter
-            .records_of_page(page, &mut self.records)
-            .inspect_err(|_| {
-                self.records.clear();
-                self.next_page = self.filter.shape().pages;
-            })
+        let read = self.filter.reader.decode(page, &mut self.block);
+        match &read {
+            Ok(()) => self.block.put_into(&mut self.records),
+            Err(_) => self.next_page = self.filter.shape().pages,
+        }
+        read
     }
 }
 

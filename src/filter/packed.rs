@@ -14,18 +14,43 @@ pub(super) fn length(count: usize) -> u32 {
 /// Appends values of `width` bits (at most 63) side by side, low bits first.
 pub(super) fn pack(out: &mut Vec<u8>, width: u8, values: impl Iterator<Item = u64>) {
     let width = u32::from(width);
+    let (mut words, mut full) = ([[0; 8]; WORDS], 0);
     let (mut word, mut used) = (0_u64, 0_u32);
     for value in values {
         word |= value << used;
         used += width;
         if used >= 64 {
-            out.extend_from_slice(&word.to_le_bytes());
+            words[full % WORDS] = word.to_le_bytes();
+            full += 1;
+            if full.is_multiple_of(WORDS) {
+                out.extend_from_slice(words.as_flattened());
+            }
             used -= 64;
             word = value >> (width - used);
         }
     }
+    out.extend_from_slice(words[..full % WORDS].as_flattened());
     out.extend_from_slice(&word.to_le_bytes()[..used.div_ceil(8) as usize]);
 }
+
+/// Appends whole words.
+pub(super) fn put_words(out: &mut Vec<u8>, mut words: impl Iterator<Item = u64>) {
+    let mut some = [[0; 8]; WORDS];
+    loop {
+        let mut count = 0;
+        for (bytes, word) in some.iter_mut().zip(words.by_ref()) {
+            *bytes = word.to_le_bytes();
+            count += 1;
+        }
+        out.extend_from_slice(some[..count].as_flattened());
+        if count < WORDS {
+            return;
+        }
+    }
+}
+
+/// Number of words that are appended at once, which is cheaper than one by one.
+const WORDS: usize = 64;
 
 /// Returns value number `i` of those that [`pack`] wrote; 0 beyond them.
 #[inline]
@@ -45,6 +70,22 @@ pub(super) fn unpack(bytes: &[u8], width: u8, i: usize) -> u64 {
     value & mask(width)
 }
 
+/// Returns the first `count` values that [`pack`] wrote; zeros beyond them.
+pub(super) fn unpacked(bytes: &[u8], width: u8, count: usize) -> impl Iterator<Item = u64> {
+    /// Values of so many bits are in eight bytes, wherever they begin.
+    const IN_EIGHT_BYTES: u8 = 57;
+    let (mask, step) = (mask(width), usize::from(width));
+    let mut bit = 0;
+    (0..count).map(move |i| {
+        let (at, shift) = (bit / 8, bit % 8);
+        bit += step;
+        match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) if width <= IN_EIGHT_BYTES => u64::from_le_bytes(*word) >> shift & mask,
+            _ => unpack(bytes, width, i),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,14 +93,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packed_values_come_back(width in 1_u8..=63, values: Vec<u64>) {
+        fn packed_values_come_back(width in 1_u8..=63, values in prop::collection::vec(any::<u64>(), 0..300)) {
             let values: Vec<u64> = values.iter().map(|value| value & mask(width)).collect();
             let mut bytes = Vec::new();
             pack(&mut bytes, width, values.iter().copied());
             prop_assert_eq!(bytes.len(), (values.len() * usize::from(width)).div_ceil(8));
-            for (i, &value) in values.iter().enumerate() {
+            for (i, &value) in values.iter().chain(&[0; 2]).enumerate() {
                 prop_assert_eq!(unpack(&bytes, width, i), value);
             }
+            let all = unpacked(&bytes, width, values.len() + 2);
+            prop_assert!(all.eq(values.iter().copied().chain([0; 2])));
+            let mut bytes = Vec::new();
+            put_words(&mut bytes, values.iter().copied());
+            prop_assert!(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).eq(values));
         }
     }
 }

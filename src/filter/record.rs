@@ -1,6 +1,14 @@
-//! The data about a key.
+//! The data about a key, and the part of it that records have in common: the entry's kind, its
+//! source and its dates. A page stores each distinct class once.
+//!
+//! ```text
+//!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
+//! ```
 
 use super::key::Key;
+
+/// Size of a class in a block.
+pub(super) const CLASS_BYTES: usize = 10;
 
 /// A listed key with the data about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,4 +23,138 @@ pub struct Record {
     pub added: u16,
     /// The first day on which it is no longer listed, in days since 1970.
     pub expires: Option<u16>,
+}
+
+/// The data that records have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Class {
+    pub(crate) kind: u8,
+    pub(crate) source: u32,
+    pub(crate) dates: Dates,
+}
+
+/// Days since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Dates {
+    /// The day on which it was first listed.
+    pub(crate) added: u16,
+    /// The first day on which it is no longer listed.
+    pub(crate) expires: Option<u16>,
+}
+
+impl Dates {
+    /// Returns whether an entry with these dates is no longer listed on this day.
+    pub(crate) fn have_expired(self, today: u16) -> bool {
+        self.expires.is_some_and(|day| day <= today)
+    }
+}
+
+impl Class {
+    #[inline]
+    pub(crate) fn of(record: &Record) -> Self {
+        Self {
+            kind: record.kind,
+            source: record.source,
+            dates: Dates {
+                added: record.added,
+                expires: record.expires,
+            },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(self, key: Key) -> Record {
+        Record {
+            key,
+            kind: self.kind,
+            source: self.source,
+            added: self.dates.added,
+            expires: self.dates.expires,
+        }
+    }
+
+    /// Joins the data of two records of one key, by rules that do not depend on their order, so that
+    /// the same lists give the same bytes in any order: the lowest source, the earliest day added,
+    /// the latest expiry. No expiry counts as the latest of all.
+    pub(crate) fn join(self, other: Self) -> Self {
+        let origin = |class: Self| (class.source, class.kind);
+        let (source, kind) = origin(self).min(origin(other));
+        let (a, b) = (self.dates, other.dates);
+        Self {
+            kind,
+            source,
+            dates: Dates {
+                added: a.added.min(b.added),
+                expires: a.expires.zip(b.expires).map(|(a, b)| a.max(b)),
+            },
+        }
+    }
+
+    /// Checks that the kind is declared (`kinds` has one bit per kind), and that the source is below
+    /// `sources`.
+    pub(super) fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
+        let declared = u32::from(kinds).checked_shr(self.kind.into()).unwrap_or(0);
+        if declared & 1 == 0 {
+            return Err("a kind of entry that the header does not declare");
+        }
+        match (self.source as usize) < sources {
+            true => Ok(()),
+            false => Err("a source that is not there"),
+        }
+    }
+
+    /// Distributes classes over a table of 2^`bits` slots; a weak hash is enough. The
+    /// high bits of the product depend on all bits of the factor.
+    pub(super) fn hash(self, bits: u32) -> usize {
+        let Dates { added, expires } = self.dates;
+        let dates = u64::from(added) << 16 | u64::from(expires.unwrap_or(0));
+        let word = dates << 32 ^ u64::from(self.source) ^ u64::from(self.kind) << 24;
+        usize::try_from(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)).unwrap_or(0)
+    }
+
+    pub(super) fn encode(self) -> [u8; CLASS_BYTES] {
+        let Dates { added, expires } = self.dates;
+        let mut bytes = [0; CLASS_BYTES];
+        bytes[0] = self.kind;
+        bytes[1] = u8::from(expires.is_some());
+        bytes[2..6].copy_from_slice(&self.source.to_le_bytes());
+        bytes[6..8].copy_from_slice(&added.to_le_bytes());
+        bytes[8..10].copy_from_slice(&expires.unwrap_or(0).to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; CLASS_BYTES]) -> Result<Self, &'static str> {
+        let [kind, has_expires, s0, s1, s2, s3, a0, a1, e0, e1] = *bytes;
+        let expires = u16::from_le_bytes([e0, e1]);
+        Ok(Self {
+            kind,
+            source: u32::from_le_bytes([s0, s1, s2, s3]),
+            dates: Dates {
+                added: u16::from_le_bytes([a0, a1]),
+                expires: match (has_expires, expires) {
+                    (0, 0) => None,
+                    (1, day) => Some(day),
+                    _ => return Err("a class is malformed"),
+                },
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_join_alike_in_both_orders() {
+        let class = |source, added, expires| Class {
+            kind: 0,
+            source,
+            dates: Dates { added, expires },
+        };
+        let (early, late) = (class(7, 10, Some(50)), class(3, 20, None));
+        assert_eq!(early.join(late), class(3, 10, None));
+        assert_eq!(late.join(early), class(3, 10, None));
+        assert_eq!(early.join(class(9, 30, Some(60))), class(7, 10, Some(60)));
+    }
 }

@@ -18,15 +18,19 @@
 //! takes 5.0 bytes. Finding one key reads only the high bits before it, and decodes no other
 //! record.
 //!
+//! A part of a list is written once and read once, so speed counts more than size there: all 64 bits
+//! of a distance are low bits, and there are no high words.
+//!
 //! The checksum of a block is checked before this module reads it. Still nothing in it is
 //! trusted: a wrong count, a key out of order or out of the page is a fault.
 
-use super::class::{self, CLASS_BYTES, Class, class_bits};
+use std::convert::Infallible;
+
 use super::error::Fault;
 use super::key::Key;
-use super::packed::{length, mask, pack, unpack};
+use super::packed::{length, mask, pack, put_words, unpack, unpacked};
 use super::page;
-use super::record::Record;
+use super::record::{CLASS_BYTES, Class, Record};
 use super::sizing::Shape;
 
 const HEAD_BYTES: usize = 16;
@@ -39,10 +43,9 @@ pub(super) fn sum(block: &[u8]) -> u64 {
 /// Memory that encoding reuses from page to page.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    high: Vec<u64>,
-    pub(super) classes: Vec<Class>,
+    classes: Vec<Class>,
     /// Number of each record's class; empty while there is only one class.
-    pub(super) numbers: Vec<u32>,
+    numbers: Vec<u32>,
     /// Places of the classes: a hash table with open addressing; number + 1, or 0 if free.
     table: Vec<u32>,
 }
@@ -65,15 +68,48 @@ fn page_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone)
     page
 }
 
+/// What a file has for each of its pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) shape: Shape,
+    /// Bloom bits; a part of a list has none.
+    pub(crate) bits: bool,
+    pub(crate) records: bool,
+}
+
+/// The records of a page, in the order of their keys, each key once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PageRecords<'a> {
+    /// The keys of records that differ only in their keys, and what they have in common.
+    Alike(&'a [Key], Class),
+    /// Any records.
+    Any(&'a [Record]),
+}
+
 /// Appends the block of a page's records to `out`; appends nothing if there are none.
 ///
 /// # Panics
 ///
 /// As [`page_of_all`].
-pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, out: &mut Vec<u8>) {
-    scratch.classify(records);
-    let keys = records.iter().map(|record| record.key);
-    encode_keys(shape, keys, scratch, out);
+pub(super) fn encode(
+    layout: Layout,
+    records: PageRecords<'_>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    match records {
+        PageRecords::Alike(keys, class) => {
+            scratch.numbers.clear();
+            scratch.classes.clear();
+            scratch.classes.push(class);
+            encode_keys(layout, keys.iter().copied(), &scratch.classes, out);
+        }
+        PageRecords::Any(records) => {
+            scratch.classify(records);
+            let keys = records.iter().map(|record| record.key);
+            encode_keys(layout, keys, &scratch.classes, out);
+        }
+    }
     let class_bits = class_bits(scratch.classes.len());
     if class_bits > 0 {
         let numbers = scratch.numbers.iter().map(|&number| u64::from(number));
@@ -81,63 +117,72 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
     }
 }
 
-/// Does the same for keys whose records differ in nothing else.
-///
-/// # Panics
-///
-/// As [`page_of_all`].
-pub(super) fn encode_alike(
-    shape: Shape,
-    keys: &[Key],
-    class: Class,
-    scratch: &mut Scratch,
-    out: &mut Vec<u8>,
-) {
-    scratch.classes.clear();
-    scratch.classes.push(class);
-    encode_keys(shape, keys.iter().copied(), scratch, out);
+/// Returns the number of bits that distinguish this many classes.
+fn class_bits(classes: usize) -> u8 {
+    let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
+    u8::try_from(bits).unwrap_or(32)
 }
 
-/// Appends a block without the numbers of the classes; the classes are in `scratch`.
+/// Appends a block without the numbers of the classes.
 fn encode_keys(
-    shape: Shape,
+    layout: Layout,
     keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
-    scratch: &mut Scratch,
+    classes: &[Class],
     out: &mut Vec<u8>,
 ) {
-    let Scratch { high, classes, .. } = scratch;
-    let (Some(number), Some(last)) = (page_of_all(shape, keys.clone()), keys.clone().next_back())
-    else {
+    let (Some(number), Some(last)) = (
+        page_of_all(layout.shape, keys.clone()),
+        keys.clone().next_back(),
+    ) else {
         return;
     };
+    let Layout { shape, bits, .. } = layout;
     let base = page::first_key(number, shape.pages).0;
-    let low_bits = low_bits(shape.pages, keys.len());
-
-    let high_bits = ((last.0 - base) >> low_bits) + keys.len() as u64;
-    high.clear();
-    high.resize(index(high_bits.div_ceil(64)), 0);
-    for (i, key) in keys.clone().enumerate() {
-        let bit = index((key.0 - base) >> low_bits) + i;
-        high[bit / 64] |= 1 << (bit % 64);
-    }
-
+    let low_bits = match bits {
+        true => low_bits(shape.pages, keys.len()),
+        false => WHOLE,
+    };
+    let high_bits = match low_bits {
+        WHOLE => 0,
+        _ => ((last.0 - base) >> low_bits) + keys.len() as u64,
+    };
     out.extend_from_slice(&length(keys.len()).to_le_bytes());
     out.extend_from_slice(&length(classes.len()).to_le_bytes());
     out.extend_from_slice(&[low_bits, class_bits(classes.len()), 0, 0]);
-    out.extend_from_slice(&length(high.len()).to_le_bytes());
+    out.extend_from_slice(&length(index(high_bits.div_ceil(64))).to_le_bytes());
     for class in classes {
         out.extend_from_slice(&class.encode());
     }
-    for word in high {
-        out.extend_from_slice(&word.to_le_bytes());
+    let distances = keys.map(|key| key.0 - base);
+    if low_bits == WHOLE {
+        return put_words(out, distances);
     }
+    put_high_parts(out, distances.clone().map(|distance| distance >> low_bits));
     let mask = mask(low_bits);
-    pack(out, low_bits, keys.map(|key| (key.0 - base) & mask));
+    pack(out, low_bits, distances.map(|distance| distance & mask));
+}
+
+/// The number of low bits that leaves no high part.
+const WHOLE: u8 = 64;
+
+/// Appends high parts, which do not fall, as words in which each sets a bit.
+fn put_high_parts(out: &mut Vec<u8>, parts: impl Iterator<Item = u64>) {
+    let (mut word, mut number) = (0_u64, 0);
+    for (i, part) in (0..).zip(parts) {
+        let bit = part + i;
+        while bit / 64 != number {
+            out.extend_from_slice(&word.to_le_bytes());
+            word = 0;
+            number += 1;
+        }
+        word |= 1 << (bit % 64);
+    }
+    out.extend_from_slice(&word.to_le_bytes());
 }
 
 impl Scratch {
     /// Numbers the classes in the order of their first appearance.
-    pub(super) fn classify(&mut self, records: &[Record]) {
+    fn classify(&mut self, records: &[Record]) {
         self.classes.clear();
         self.numbers.clear();
         let Some(first) = records.first().map(Class::of) else {
@@ -185,10 +230,50 @@ fn index(value: u64) -> usize {
     usize::try_from(value).expect("a bit number inside one page's block")
 }
 
+/// The records of a page. Reusable: it keeps its memory.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    pub(super) bytes: Vec<u8>,
+    pub(super) keys: Vec<Key>,
+    /// The number of each key's class; empty if there is one class.
+    pub(super) numbers: Vec<u32>,
+    pub(super) classes: Vec<Class>,
+}
+
+impl Decoded {
+    /// Visits runs of records that differ only in their keys.
+    pub(super) fn each_run<E>(
+        &self,
+        mut visit: impl FnMut(Class, &[Key]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let [class] = *self.classes {
+            return visit(class, &self.keys);
+        }
+        let mut left = self.keys.as_slice();
+        for run in self.numbers.chunk_by(|a, b| a == b) {
+            let (here, others) = left.split_at(run.len());
+            // Each number was checked.
+            visit(self.classes[run[0] as usize], here)?;
+            left = others;
+        }
+        Ok(())
+    }
+
+    /// Appends the records to `out`.
+    pub(super) fn put_into(&self, out: &mut Vec<Record>) {
+        out.reserve(self.keys.len());
+        let _ = self.each_run(|class, keys| {
+            out.extend(keys.iter().map(|key| class.record(*key)));
+            Ok::<_, Infallible>(())
+        });
+    }
+}
+
 /// A block, split into its sections.
 pub(super) struct RecordBlock<'a> {
     base: u64,
-    end: Option<Key>,
+    /// The greatest possible distance from `base`.
+    last: u64,
     count: usize,
     low_bits: u8,
     class_bits: u8,
@@ -237,7 +322,7 @@ impl<'a> RecordBlock<'a> {
         if (count == 0) != block.is_empty() {
             return Err(fault("a block without records"));
         }
-        if low_bits > 63 || class_count > count || class_bits != class::class_bits(class_count) {
+        if low_bits > WHOLE || class_count > count || class_bits != self::class_bits(class_count) {
             return Err(fault("the block's head is malformed"));
         }
         // These are products of 32-bit numbers, which cannot overflow 64 bits.
@@ -256,12 +341,15 @@ impl<'a> RecordBlock<'a> {
             .iter()
             .map(|word| u64::from(u64::from_le_bytes(*word).count_ones()))
             .sum();
-        if ones != count as u64 {
+        let expected = if low_bits == WHOLE { 0 } else { count as u64 };
+        if ones != expected {
             return Err(fault("the high parts are not as many as the records"));
         }
+        let Key(base) = page::first_key(page, shape.pages);
+        let next = (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages));
         Ok(Self {
-            base: page::first_key(page, shape.pages).0,
-            end: (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages)),
+            base,
+            last: next.map_or(u64::MAX, |Key(next)| next - 1) - base,
             count,
             low_bits,
             class_bits,
@@ -271,6 +359,14 @@ impl<'a> RecordBlock<'a> {
             numbers,
             page,
         })
+    }
+
+    /// Checks that it is a block of a part of a list, or of a filter.
+    pub(super) fn check_kind(self, is_part: bool) -> Result<Self, Fault> {
+        match self.count == 0 || is_part == (self.low_bits == WHOLE) {
+            true => Ok(self),
+            false => Err(self.fault("a part of a list and a filter have other blocks")),
+        }
     }
 
     /// Returns the number of records in the block.
@@ -283,6 +379,9 @@ impl<'a> RecordBlock<'a> {
         let Some(distance) = key.0.checked_sub(self.base) else {
             return Ok(None);
         };
+        if self.low_bits == WHOLE {
+            return Err(self.fault("a block of a part of a list"));
+        }
         let wanted = distance >> self.low_bits;
         let low = distance & mask(self.low_bits);
         // Each clear bit ends the records of one high part: skips `wanted` of them.
@@ -324,7 +423,7 @@ impl<'a> RecordBlock<'a> {
         let number = unpack(self.numbers, self.class_bits, i);
         self.classes
             .get(index(number))
-            .ok_or("a record names a class that is not there")
+            .ok_or(NO_CLASS)
             .and_then(Class::decode)
             .map_err(|what| self.fault(what))
     }
@@ -336,44 +435,97 @@ impl<'a> RecordBlock<'a> {
         }
     }
 
-    /// Appends all records to `out`, in the order of their keys.
-    pub(super) fn decode(&self, out: &mut Vec<Record>) -> Result<(), Fault> {
-        let classes = self
-            .classes
-            .iter()
-            .map(Class::decode)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|what| self.fault(what))?;
-        out.reserve(self.count);
-        let mut i = 0;
-        let mut before = None;
-        for (at, word) in self.high.iter().enumerate() {
-            let mut word = u64::from_le_bytes(*word);
-            while word != 0 {
-                let bit = at * 64 + word.trailing_zeros() as usize;
-                word &= word - 1;
-                let low = unpack(self.low, self.low_bits, i);
-                let high = (bit - i) as u64;
-                let key = high
-                    .checked_mul(1 << self.low_bits)
-                    .and_then(|high| self.base.checked_add(high | low))
-                    .map(Key)
-                    .filter(|&key| self.end.is_none_or(|end| key < end))
-                    .ok_or_else(|| self.fault("a key outside its page"))?;
-                if before.is_some_and(|before| before >= key) {
-                    return Err(self.fault("keys out of order"));
-                }
-                before = Some(key);
-                let class = classes
-                    .get(index(unpack(self.numbers, self.class_bits, i)))
-                    .ok_or_else(|| self.fault("a record names a class that is not there"))?;
-                out.push(class.record(key));
-                i += 1;
-            }
+    /// Replaces `classes` by those of the block, each checked against what the header declares:
+    /// `kinds` has one bit per kind.
+    pub(super) fn classes(
+        &self,
+        kinds: u8,
+        sources: usize,
+        classes: &mut Vec<Class>,
+    ) -> Result<(), Fault> {
+        classes.clear();
+        for bytes in self.classes {
+            let class = Class::decode(bytes).map_err(|what| self.fault(what))?;
+            class
+                .check(kinds, sources)
+                .map_err(|what| self.fault(what))?;
+            classes.push(class);
         }
         Ok(())
     }
+
+    /// Replaces `keys` by all keys in order, and `numbers` by the number of each one's class;
+    /// `numbers` is empty if there is one class.
+    pub(super) fn decode_keys(
+        &self,
+        keys: &mut Vec<Key>,
+        numbers: &mut Vec<u32>,
+    ) -> Result<(), Fault> {
+        keys.clear();
+        match self.low_bits {
+            WHOLE => {
+                let distances = self.low.as_chunks().0.iter();
+                keys.extend(distances.map(|distance| Key(u64::from_le_bytes(*distance))));
+            }
+            bits => {
+                self.check_high()?;
+                keys.extend(unpacked(self.low, bits, self.count).map(Key));
+                self.add_high(keys);
+            }
+        }
+        // They are distances so far. The last one is the greatest.
+        if !keys.is_sorted_by(|a, b| a < b) {
+            return Err(self.fault("keys out of order"));
+        }
+        if keys.last().is_some_and(|last| last.0 > self.last) {
+            return Err(self.fault("a key outside its page"));
+        }
+        for key in &mut *keys {
+            key.0 += self.base;
+        }
+        numbers.clear();
+        if self.class_bits > 0 {
+            #[allow(clippy::cast_possible_truncation, reason = "at most 32 bits")]
+            let all = unpacked(self.numbers, self.class_bits, self.count).map(|n| n as u32);
+            numbers.extend(all);
+        }
+        let greatest = numbers.iter().max().map_or(0, |number| *number as usize);
+        match greatest < self.classes.len() || self.count == 0 {
+            true => Ok(()),
+            false => Err(self.fault(NO_CLASS)),
+        }
+    }
+
+    /// Checks the high part of the last record, which is the greatest.
+    fn check_high(&self) -> Result<(), Fault> {
+        let words = self.high.iter().map(|word| u64::from_le_bytes(*word));
+        let last = words.enumerate().rev().find(|(_, word)| *word != 0);
+        let greatest = last.map_or(0, |(at, word)| {
+            at * 64 + word.ilog2() as usize - (self.count - 1)
+        });
+        match greatest as u64 <= self.last >> self.low_bits {
+            true => Ok(()),
+            false => Err(self.fault("a key outside its page")),
+        }
+    }
+
+    /// Adds the high part to the low part of each distance.
+    fn add_high(&self, distances: &mut [Key]) {
+        let mut distances = (0..).zip(distances);
+        for (at, word) in (0..).zip(self.high) {
+            let mut word = u64::from_le_bytes(*word);
+            while word != 0
+                && let Some((i, distance)) = distances.next()
+            {
+                let high = at * 64 + u64::from(word.trailing_zeros()) - i;
+                distance.0 |= high << self.low_bits;
+                word &= word - 1;
+            }
+        }
+    }
 }
+
+const NO_CLASS: &str = "a record names a class that is not there";
 
 /// Returns the position after this many clear bits of a word, which must have as many.
 fn select_zero(word: u64, zeros: u64) -> usize {
@@ -432,22 +584,42 @@ mod tests {
         (page, records)
     }
 
+    fn layout(shape: Shape) -> Layout {
+        Layout {
+            shape,
+            bits: true,
+            records: true,
+        }
+    }
+
+    fn decoded(block: &RecordBlock<'_>) -> Result<(Vec<Key>, Vec<u32>), Fault> {
+        let (mut keys, mut numbers) = (vec![Key(7)], vec![7]);
+        block.decode_keys(&mut keys, &mut numbers)?;
+        Ok((keys, numbers))
+    }
+
     proptest! {
         #[test]
         fn records_come_back(
             records in prop::collection::vec(record(), 0..200),
             pages in prop_oneof![Just(1_u64), 1_u64..1 << 40],
+            bits: bool,
         ) {
             let shape = Shape { pages, probes: 20 };
             let (page, records) = one_page(shape, records);
             let mut block = Vec::new();
-            encode(shape, &records, &mut Scratch::default(), &mut block);
+            let layout = Layout { bits, ..layout(shape) };
+            encode(layout, PageRecords::Any(&records), &mut Scratch::default(), &mut block);
             let parsed = RecordBlock::parse(shape, page, &block).unwrap();
             prop_assert_eq!(parsed.count(), records.len());
-            let mut back = Vec::new();
-            parsed.decode(&mut back).unwrap();
-            prop_assert_eq!(&back, &records);
-            for record in &records {
+            let (keys, numbers) = decoded(&parsed).unwrap();
+            let classes = parsed.classes.iter().map(Class::decode);
+            let classes: Vec<_> = classes.collect::<Result<_, _>>().unwrap();
+            prop_assert_eq!(numbers.is_empty(), classes.len() <= 1);
+            let numbers = numbers.into_iter().chain(std::iter::repeat(0));
+            let back = keys.into_iter().zip(numbers).map(|(key, n)| classes[n as usize].record(key));
+            prop_assert!(back.eq(records.iter().copied()));
+            for record in records.iter().filter(|_| bits) {
                 prop_assert_eq!(parsed.find(record.key).unwrap(), Some(*record));
                 for near in [record.key.0.wrapping_sub(1), record.key.0.wrapping_add(1)].map(Key) {
                     let listed = records.iter().find(|record| record.key == near).copied();
@@ -466,7 +638,7 @@ mod tests {
             let shape = Shape { pages, probes: 20 };
             let (page, records) = one_page(shape, records);
             let mut block = Vec::new();
-            encode(shape, &records, &mut Scratch::default(), &mut block);
+            encode(layout(shape), PageRecords::Any(&records), &mut Scratch::default(), &mut block);
             for (at, value) in flips {
                 let at = at.index(block.len());
                 block[at] = value;
@@ -475,7 +647,9 @@ mod tests {
                 block.truncate(cut.index(block.len()));
             }
             if let Ok(parsed) = RecordBlock::parse(shape, page, &block) {
-                let _ = parsed.decode(&mut Vec::new());
+                if let Ok((keys, _)) = decoded(&parsed) {
+                    prop_assert!(keys.iter().all(|&key| page::page_of(key, pages) == page));
+                }
                 for record in &records {
                     let _ = parsed.find(record.key);
                 }
@@ -493,20 +667,19 @@ mod tests {
         let mut sound = Vec::new();
         let keys = [Key(5), Key(1 << 40)];
         let class = Class::of(&Record::default());
-        encode_alike(shape, &keys, class, &mut Scratch::default(), &mut sound);
+        let alike = PageRecords::Alike(&keys, class);
+        encode(layout(shape), alike, &mut Scratch::default(), &mut sound);
         let mut faults = Vec::new();
         for at in 0..sound.len() {
             for value in 0..=u8::MAX {
                 let mut block = sound.clone();
                 block[at] = value;
-                let mut records = Vec::new();
-                let read = RecordBlock::parse(shape, 0, &block)
-                    .and_then(|parsed| parsed.decode(&mut records));
+                let read = RecordBlock::parse(shape, 0, &block).and_then(|parsed| decoded(&parsed));
                 match read {
-                    Ok(()) => {
-                        assert!(records.is_sorted_by_key(|record| record.key));
-                        let is_inside = |record: &Record| page::page_of(record.key, 2) == 0;
-                        assert!(records.iter().all(is_inside), "byte {at} = {value}");
+                    Ok((keys, _)) => {
+                        assert!(keys.is_sorted_by(|a, b| a < b));
+                        let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
+                        assert!(keys.iter().all(is_inside), "byte {at} = {value}");
                     }
                     Err(fault) => faults.push(fault.to_string()),
                 }
@@ -525,9 +698,10 @@ mod tests {
             ..Record::default()
         };
         let shape = super::super::sizing::shape(1, 1e-6);
+        let twice = PageRecords::Any(&[record, record]);
         encode(
-            shape,
-            &[record, record],
+            layout(shape),
+            twice,
             &mut Scratch::default(),
             &mut Vec::new(),
         );

@@ -10,16 +10,14 @@ use std::os::unix::fs::FileExt;
 
 use twox_hash::XxHash3_64;
 
-use super::class::Class;
 use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
 use super::key::Key;
 use super::page::{self, Filling, PAGE_BYTES, Page};
-use super::part;
 use super::record::Record;
-use super::records::{self, Scratch};
+use super::records::{self, Layout, PageRecords, Scratch};
 use super::sizing::Shape;
 use super::sources;
 use crate::base::replacement::Replacement;
@@ -52,6 +50,7 @@ impl Default for EncodedPage {
             block_sum: 0,
             scratch: Scratch::default(),
         };
+        page.sum_bits();
         page.seal(None, Some(0));
         page
     }
@@ -69,97 +68,76 @@ impl EncodedPage {
     pub fn set_bits(&mut self, bits: &Page) {
         self.bits.copy_from_slice(bits);
         self.block.clear();
+        self.sum_bits();
         self.seal(None, None);
     }
 
-    fn seal_block(&mut self, shape: Shape, first: Option<Key>, count: usize) {
-        self.block_sum = records::sum(&self.block);
-        self.number = first.map(|key| page::page_of(key, shape.pages));
-        self.count = u32::try_from(count).ok();
+    /// Encodes one page: its sorted, distinct records, if any.
+    ///
+    /// # Panics
+    ///
+    /// If the records are out of order, or of several pages.
+    pub(crate) fn encode(&mut self, layout: Layout, records: PageRecords<'_>) {
+        let Layout { shape, bits, .. } = layout;
+        self.block.clear();
+        if layout.records {
+            records::encode(layout, records, &mut self.scratch, &mut self.block);
+        }
+        match records {
+            PageRecords::Alike(keys, _) => self.fill(shape, bits, keys.iter().copied()),
+            PageRecords::Any(records) => {
+                self.fill(shape, bits, records.iter().map(|record| record.key));
+            }
+        }
+    }
+
+    /// Sets the bits of a page, if it has any.
+    fn fill(
+        &mut self,
+        shape: Shape,
+        bits: bool,
+        keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
+    ) {
+        let page_of = |key| page::page_of(key, shape.pages);
+        let number = keys.clone().next().map(page_of);
+        let last = keys.clone().next_back().map(page_of);
+        assert_eq!(number, last, "records of two pages");
+        let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 records");
+        if bits {
+            let mut filling = Filling::new();
+            for key in keys {
+                filling.insert(key, shape.probes);
+            }
+            filling.write(&mut self.bits);
+            self.sum_bits();
+        }
+        self.seal(number, Some(count));
     }
 
     fn seal(&mut self, number: Option<u64>, count: Option<u32>) {
-        self.sum = page::sum(&self.bits);
-        self.set_bits = page::count_set(&self.bits);
         self.block_sum = records::sum(&self.block);
         self.number = number;
         self.count = count;
     }
+
+    fn sum_bits(&mut self) {
+        self.sum = page::sum(&self.bits);
+        self.set_bits = page::count_set(&self.bits);
+    }
 }
 
-/// Encodes one page: its sorted, distinct records, if any.
+/// Encodes one page of a filter: its sorted, distinct records, if any.
 ///
 /// # Panics
 ///
 /// If the records are out of order, or of several pages.
 pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &mut EncodedPage) {
-    out.block.clear();
-    if with_records {
-        records::encode(shape, records, &mut out.scratch, &mut out.block);
-    }
-    fill_page(shape, records.iter().map(|record| record.key), out);
-}
-
-/// Does the same, with records, if these differ only in their keys from each other and from `like`.
-///
-/// # Panics
-///
-/// As [`encode_page`].
-pub(crate) fn encode_page_alike(shape: Shape, keys: &[Key], like: &Record, out: &mut EncodedPage) {
-    out.block.clear();
-    let class = Class::of(like);
-    records::encode_alike(shape, keys, class, &mut out.scratch, &mut out.block);
-    fill_page(shape, keys.iter().copied(), out);
-}
-
-/// Sets the bits of a page.
-fn fill_page(
-    shape: Shape,
-    keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
-    out: &mut EncodedPage,
-) {
-    let page_of = |key| page::page_of(key, shape.pages);
-    let number = keys.clone().next().map(page_of);
-    let last = keys.clone().next_back().map(page_of);
-    assert_eq!(number, last, "records of two pages");
-    let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 records");
-    let mut filling = Filling::new();
-    for key in keys {
-        filling.insert(key, shape.probes);
-    }
-    filling.write(&mut out.bits);
-    out.seal(number, Some(count));
-}
-
-/// Encodes one block of a part: its sorted, distinct records, if any.
-///
-/// # Panics
-///
-/// If the records are out of order, or of several blocks.
-pub fn encode_block(shape: Shape, records: &[Record], out: &mut EncodedPage) {
-    out.block.clear();
-    part::encode(shape, records, &mut out.scratch, &mut out.block);
-    out.seal_block(shape, records.first().map(|first| first.key), records.len());
-}
-
-/// Does the same for records that differ only in their keys from each other and from `like`.
-///
-/// # Panics
-///
-/// As [`encode_block`].
-pub(crate) fn encode_block_alike(shape: Shape, keys: &[Key], like: &Record, out: &mut EncodedPage) {
-    part::encode_alike(shape, keys, Class::of(like), &mut out.block);
-    out.seal_block(shape, keys.first().copied(), keys.len());
-}
-
-/// Returns the sources section, if all of it can be read again.
-pub(super) fn check_sources(spec: &Spec) -> Result<Vec<u8>, &'static str> {
-    format::check_spec(spec)?;
-    let sources = sources::encode(&spec.sources);
-    match sources.len() as u64 <= sources::MAX_SOURCES_BYTES {
-        true => Ok(sources),
-        false => Err("the names of the sources take more than 64 MiB"),
-    }
+    let layout = Layout {
+        shape,
+        bits: true,
+        records: with_records,
+    };
+    out.encode(layout, PageRecords::Any(records));
 }
 
 /// Number of bytes collected before they are written.
@@ -168,16 +146,16 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// A filter file that is being written.
 #[derive(Debug)]
 pub struct Writer {
-    pub(super) replacement: Replacement,
-    pub(super) header: Header,
-    pub(super) pages: Stream,
-    pub(super) records: Stream,
-    pub(super) sums: Vec<u8>,
-    pub(super) directory: Vec<u8>,
-    pub(super) sources: Vec<u8>,
+    replacement: Replacement,
+    header: Header,
+    pages: Stream,
+    records: Stream,
+    sums: Vec<u8>,
+    directory: Vec<u8>,
+    sources: Vec<u8>,
     /// Numbers of the pages that are not appended yet.
-    pub(super) left: Range<u64>,
-    pub(super) counted: Option<u64>,
+    left: Range<u64>,
+    counted: Option<u64>,
 }
 
 impl Writer {
@@ -195,32 +173,20 @@ impl Writer {
         Self::start(replacement, spec, entries, shape, None)
     }
 
-    /// Begins a part of a list with about this many entries, made from a text with this XXH3-128.
-    /// It takes blocks from [`encode_block`]. [`finish_part`](Self::finish_part) sets the kinds of
-    /// entry.
+    /// Does the same for a part of a list, made from a text with this XXH3-128: its pages are not
+    /// written, only their records.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] when the spec exceeds a limit, or has no records.
+    /// As [`begin`](Self::begin), and when the spec has no records.
     pub fn begin_part(
         replacement: Replacement,
         spec: Spec,
         entries: u64,
+        shape: Shape,
         digest: u128,
     ) -> Result<Self, Error> {
-        let records = spec.records;
-        let part = Self::start(
-            replacement,
-            spec,
-            entries,
-            part::shape(entries),
-            Some(digest),
-        )?;
-        if records {
-            Ok(part)
-        } else {
-            Err(part.unwritable("a part of a list without records"))
-        }
+        Self::start(replacement, spec, entries, shape, Some(digest))
     }
 
     fn start(
@@ -234,7 +200,14 @@ impl Writer {
             path: replacement.target().to_owned(),
             what,
         };
-        let sources = check_sources(&spec).map_err(unwritable)?;
+        format::check_spec(&spec).map_err(unwritable)?;
+        if part.is_some() && !spec.records {
+            return Err(unwritable("a part of a list without records"));
+        }
+        let sources = sources::encode(&spec.sources);
+        if sources.len() as u64 > sources::MAX_SOURCES_BYTES {
+            return Err(unwritable("the names of the sources take more than 64 MiB"));
+        }
         let blocks = if spec.records { shape.pages } else { 0 };
         let pages = part.map_or(shape.pages, |_| 0);
         let sections = Sections::lay_out(pages, blocks, sources.len() as u64, 0);
@@ -247,27 +220,17 @@ impl Writer {
             part,
             sections,
         };
-        Ok(Self::of(replacement, header, sources, 0..shape.pages))
-    }
-
-    /// Begins to write these pages, in the sections of the header.
-    pub(super) fn of(
-        replacement: Replacement,
-        header: Header,
-        sources: Vec<u8>,
-        pages: Range<u64>,
-    ) -> Self {
-        Self {
+        Ok(Self {
             replacement,
             pages: Stream::at(header.sections.pages.offset),
             records: Stream::at(header.sections.records.offset),
-            header,
             sums: Vec::new(),
             directory: Vec::new(),
             sources,
-            left: pages,
+            left: 0..header.shape.pages,
             counted: Some(0),
-        }
+            header,
+        })
     }
 
     /// Returns the shape for which the pages must be encoded.
@@ -276,20 +239,13 @@ impl Writer {
         self.header.shape
     }
 
-    /// Returns what the filter is made for.
-    #[must_use]
-    pub fn spec(&self) -> &Spec {
-        &self.header.spec
-    }
-
-    /// Returns the numbers of the pages that are not appended yet.
-    pub(crate) fn pages_left(&self) -> Range<u64> {
-        self.left.clone()
-    }
-
-    /// Returns whether this is a part of a list.
-    fn is_part(&self) -> bool {
-        self.header.part.is_some()
+    /// Returns what must be encoded for each page.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout {
+            shape: self.header.shape,
+            bits: self.header.part.is_none(),
+            records: self.header.spec.records,
+        }
     }
 
     /// Appends the next pages.
@@ -310,28 +266,23 @@ impl Writer {
                 .counted
                 .zip(page.count)
                 .map(|(sum, count)| sum + u64::from(count));
-            if !self.is_part() {
+            if self.header.part.is_none() {
                 self.header.set_bits += u64::from(page.set_bits);
                 self.sums.extend_from_slice(&page.sum.to_le_bytes());
                 self.pages.write(&self.replacement, page.bits.as_slice())?;
             }
             if self.header.spec.records {
                 self.records.write(&self.replacement, &page.block)?;
-                self.add_slot(self.records_bytes(), page.block_sum);
+                let slot = [self.records_bytes(), page.block_sum].map(u64::to_le_bytes);
+                self.directory.extend_from_slice(slot.as_flattened());
             }
         }
         Ok(())
     }
 
     /// Returns the size of the records written so far, in bytes.
-    pub(super) fn records_bytes(&self) -> u64 {
+    fn records_bytes(&self) -> u64 {
         self.records.end() - self.header.sections.records.offset
-    }
-
-    /// Adds a row to the directory.
-    pub(super) fn add_slot(&mut self, end: u64, sum: u64) {
-        self.directory.extend_from_slice(&end.to_le_bytes());
-        self.directory.extend_from_slice(&sum.to_le_bytes());
     }
 
     /// Writes the rest, checks the whole file, and replaces the old one with it.
@@ -341,17 +292,6 @@ impl Writer {
     /// As [`complete`](Self::complete). The old file then stays.
     pub fn finish(self) -> Result<Header, Error> {
         self.complete()?.commit()
-    }
-
-    /// Does the same for a part of a list, whose entries are of these kinds.
-    ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete). The old file then stays.
-    pub fn finish_part(mut self, kinds: u8) -> Result<Header, Error> {
-        self.header.spec.kinds = kinds;
-        self.header.entries = self.counted.unwrap_or(0);
-        self.finish()
     }
 
     /// Writes the rest and checks the whole file. The caller then replaces the old file with it.
@@ -380,7 +320,7 @@ impl Writer {
         self.replacement.sync()?;
         write_at(&self.replacement, &format::encode_header(&self.header), 0)?;
         // Reading a part checks every block, and nobody uses the part before that.
-        if !self.is_part() {
+        if self.header.part.is_none() {
             file::check_sums(self.replacement.path())?;
         }
         Ok(Complete {
@@ -390,7 +330,7 @@ impl Writer {
     }
 
     /// Writes everything except the header, and sets the sums and lengths of the sections.
-    pub(super) fn write_sections(&mut self) -> Result<(), Error> {
+    fn write_sections(&mut self) -> Result<(), Error> {
         self.pages.flush(&self.replacement)?;
         self.records.flush(&self.replacement)?;
         let records_bytes = self.records_bytes();
@@ -407,7 +347,7 @@ impl Writer {
         Ok(())
     }
 
-    pub(super) fn unwritable(&self, what: &'static str) -> Error {
+    fn unwritable(&self, what: &'static str) -> Error {
         Error::Unwritable {
             path: self.replacement.target().to_owned(),
             what,
@@ -453,7 +393,7 @@ impl Complete {
 
 /// A section that grows at its end, and is written in large pieces.
 #[derive(Debug)]
-pub(super) struct Stream {
+struct Stream {
     written_to: u64,
     buffer: Vec<u8>,
 }
@@ -470,7 +410,7 @@ impl Stream {
         self.written_to + self.buffer.len() as u64
     }
 
-    pub(super) fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush(replacement)?;
@@ -486,7 +426,7 @@ impl Stream {
     }
 }
 
-pub(super) fn write_at(replacement: &Replacement, bytes: &[u8], offset: u64) -> Result<(), Error> {
+fn write_at(replacement: &Replacement, bytes: &[u8], offset: u64) -> Result<(), Error> {
     replacement
         .file()
         .write_all_at(bytes, offset)

@@ -9,7 +9,7 @@ use super::info::{SourceInfo, rule_names, seed_id, write_sources};
 use crate::address::{Kind, Kinds};
 use crate::base::numbers::{counted, size};
 use crate::compile::{Error, day_of, digest_shown};
-use crate::filter::Part;
+use crate::filter::RecordFile;
 
 /// The description of a part of a list.
 #[derive(Clone, Debug, Serialize)]
@@ -43,7 +43,7 @@ pub struct PartInfo {
 /// # Errors
 /// When it cannot be read or fails its checks.
 pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
-    let part = Part::open(path)?;
+    let part = RecordFile::open_part(path)?;
     let header = part.header();
     let spec = &header.spec;
     let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);

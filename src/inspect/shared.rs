@@ -1,14 +1,7 @@
 //! The number of entries that filters share.
 //!
 //! With records, the number is exact, and is found by reading all files once. The keys of all
-//! filters are taken range by range and sorted together, so that equal keys are next to each other:
-//!
-//! ```text
-//!   key      3  3  4  7  7  7        3 is in A and B, 4 in B and nowhere else,
-//!   filter   A  B  B  A  B  C        7 in all three
-//! ```
-//!
-//! All processors count ranges. Without records, pairs are estimated from the fill of the pages
+//! filters are walked side by side, on all processors. Without records, pairs are estimated from the fill of the pages
 //! and of their union:
 //!
 //! ```text
@@ -23,12 +16,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::parallel::{on_threads, processors};
-use crate::compile::{Error, union_of_page};
+use crate::compile::{Error, FileRecords, Held, Progress, STEPS, Walk, union_of_page};
 use crate::filter::page::{Page, count_set, first_key};
-use crate::filter::{Filter, Key, sizing};
-
-/// Number of ranges in which keys are counted.
-const STEPS: u64 = 4096;
+use crate::filter::{Filter, sizing};
 
 /// The counts from reading the records of several filters.
 #[derive(Debug)]
@@ -69,40 +59,26 @@ impl Shared {
     }
 
     fn of_steps(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Self, Error> {
-        let mut counts = Self::zero(filters.len());
         let first = first_key(steps.start, STEPS);
-        let mut streams: Vec<_> = filters
-            .iter()
-            .map(|filter| filter.records_from(first))
-            .collect::<Result<_, _>>()?;
-        let mut records = Vec::new();
-        let mut keys = Vec::new();
-        for step in steps {
-            let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
-            keys.clear();
-            for (filter, stream) in streams.iter_mut().enumerate() {
-                records.clear();
-                stream.take_before(end, &mut records)?;
-                let ours = records.iter().filter(|record| record.key >= first);
-                keys.extend(ours.map(|record| (record.key, filter)));
-            }
-            // The stable sort of the standard library finds the sorted runs and merges them.
-            keys.sort_by_key(|(key, _)| *key);
-            for holders in keys.chunk_by(|a, b| a.0 == b.0) {
-                counts.count(holders);
-            }
-        }
+        let streams = filters.iter().map(|filter| FileRecords::of(filter, first));
+        let streams: Vec<_> = streams.collect::<Result<_, _>>()?;
+        let mut counts = Self::zero(filters.len());
+        let mut walk = Walk::new(streams.into_iter().map(|stream| Box::new(stream) as _));
+        walk.steps(steps, &Progress::new(), |held| {
+            counts.count(held);
+            Ok(())
+        })?;
         Ok(counts)
     }
 
     /// Counts one key, given with the filters that have it, in their order.
-    fn count(&mut self, holders: &[(Key, usize)]) {
-        if let [(_, filter)] = holders {
+    fn count(&mut self, held: &[Held]) {
+        if let [(filter, _)] = held {
             self.alone[*filter] += 1;
             return;
         }
-        for (at, (_, i)) in holders.iter().enumerate() {
-            for (_, j) in &holders[at + 1..] {
+        for (at, (i, _)) in held.iter().enumerate() {
+            for (j, _) in &held[at + 1..] {
                 self.shared[i * self.alone.len() + j] += 1;
             }
         }

@@ -6,7 +6,7 @@ use crate::support::compile as support;
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::compile::{self, Error, Plan, Progress};
+use blocklist_milter::compile::{self, Error, Expected, Plan, Progress};
 use blocklist_milter::list::MaxRejects;
 use support::{build, folder, plan};
 
@@ -243,7 +243,7 @@ fn a_last_line_without_its_end_is_noted() {
 fn merged(dir: &Path, inputs: &[&str]) -> Option<String> {
     let mut plan = plan(dir, "all.blf", inputs);
     (plan.max_shrink, plan.max_growth) = (Some(20), Some(30));
-    let report = compile::merge(&plan, None, &Progress::new()).unwrap();
+    let report = compile::merge(&plan, None, &Expected::default(), &Progress::new()).unwrap();
     report.refused
 }
 

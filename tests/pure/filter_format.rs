@@ -15,7 +15,7 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Part, Record, Source, Spec, Writer, encode_block, page,
+    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, encode_page, page, sizing,
 };
 use filters::write;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ impl Reader {
         let pages = u64_at(64);
         let records = u32_at(20) & 1 == 1;
         // A part of a list has no pages and no checksums.
-        let bit_pages = if u32_at(20) == 5 { 0 } else { pages };
+        let bit_pages = if u32_at(20) == 9 { 0 } else { pages };
         let mut end = 4096;
         let mut sections = [(0, 0); 5];
         for (i, section) in sections.iter_mut().enumerate() {
@@ -146,18 +146,10 @@ impl Reader {
         };
         let first = (u128::from(page) << 64).div_ceil(u128::from(self.pages)) as u64;
         let set = (0..64 * high_words).filter(|&b| bit(high, b) == 1);
-        let high_parts: Vec<u64> = match l {
-            64 => vec![0; n],
-            _ => set
-                .enumerate()
-                .map(|(i, b)| ((b - i) as u64) << l)
-                .collect(),
-        };
-        let records: Vec<_> = high_parts
-            .iter()
+        let records: Vec<_> = set
             .enumerate()
-            .map(|(i, high_part)| {
-                let distance = high_part | value(low, l, i);
+            .map(|(i, b)| {
+                let distance = ((b - i) as u64) << l | value(low, l, i);
                 let at = 16 + 10 * value(class, w, i) as usize;
                 let day = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
                 Record {
@@ -297,22 +289,23 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.part");
         let replacement = Replacement::claim(&path).unwrap();
-        let spec = example().0;
-        let mut writer =
-            Writer::begin_part(replacement, spec, records.len() as u64, digest).unwrap();
-        let mut block = EncodedPage::new();
-        for number in 0..writer.shape().pages {
-            let here = |record: &&Record| page::page_of(record.key, writer.shape().pages) == number;
+        let spec = Spec { kinds: 0b1111, ..example().0 };
+        let entries = records.len() as u64;
+        let shape = sizing::shape(entries, spec.fpr);
+        let mut writer = Writer::begin_part(replacement, spec, entries, shape, digest).unwrap();
+        let mut page = EncodedPage::new();
+        for number in 0..shape.pages {
+            let here = |record: &&Record| page::page_of(record.key, shape.pages) == number;
             let here: Vec<_> = records.iter().filter(here).copied().collect();
-            encode_block(writer.shape(), &here, &mut block);
-            writer.append(std::slice::from_ref(&block)).unwrap();
+            encode_page(shape, &here, true, &mut page);
+            writer.append(std::slice::from_ref(&page)).unwrap();
         }
-        writer.finish_part(0b1111).unwrap();
+        writer.finish().unwrap();
         let reader = Reader::open(&path);
         let back: Vec<_> = (0..reader.pages).flat_map(|page| reader.records(page)).collect();
         prop_assert_eq!(back, records);
         prop_assert_eq!(&reader.bytes[4072..4088], digest.to_le_bytes());
-        let part = Part::open(&path).unwrap();
+        let part = RecordFile::open_part(&path).unwrap();
         prop_assert_eq!(part.header().part, Some(digest));
         Filter::verify(&path).unwrap();
     }

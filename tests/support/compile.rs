@@ -77,7 +77,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.ends_with(".blf.report"))
+        .filter(|name| !name.ends_with(".report"))
         .collect();
     names.sort();
     names

@@ -12,7 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Seed};
+use blocklist_milter::compile::{
+    self, Changes, Error, Expected, MIN_MEMORY_BYTES, Plan, Progress, Seed,
+};
 use blocklist_milter::filter::{Answer, Filter, Key, Load};
 use blocklist_milter::inspect::{self, Query};
 use blocklist_milter::list::MaxRejects;
@@ -153,7 +155,7 @@ proptest! {
         loose.fpr = 1e-2;
         build(&loose);
         let merging = plan(dir, "merged.blf", &["one.blf", "two.blf"]);
-        compile::merge(&merging, None, &Progress::new()).unwrap();
+        compile::merge(&merging, None, &Expected::default(), &Progress::new()).unwrap();
         build(&plan(dir, "whole.blf", &["a.txt", "b.txt"]));
         assert!(fs::read(dir.join("merged.blf")).unwrap() == fs::read(dir.join("whole.blf")).unwrap());
         let found = inspect::compare(&dir.join("one.blf"), &dir.join("two.blf")).unwrap();
@@ -218,7 +220,7 @@ fn pages_of_one_shape_are_united_without_records() {
         build(&bare);
     }
     let merging = plan(folder.path(), "both.blf", &["a.blf", "b.blf"]);
-    compile::merge(&merging, None, &Progress::new()).unwrap();
+    compile::merge(&merging, None, &Expected::default(), &Progress::new()).unwrap();
     let filter = Filter::open(&merging.output, Load::Disk).unwrap();
     assert!(
         filter.header().estimated && filter.entries().abs_diff(3000) < 100,
@@ -292,8 +294,14 @@ fn filters_that_do_not_fit_together_are_refused() {
     ]);
     let dir = folder.path();
     build(&plan(dir, "a.blf", &["a.txt"]));
-    let merge =
-        |files: &[&str]| compile::merge(&plan(dir, "out.blf", files), None, &Progress::new());
+    let merge = |files: &[&str]| {
+        compile::merge(
+            &plan(dir, "out.blf", files),
+            None,
+            &Expected::default(),
+            &Progress::new(),
+        )
+    };
     let mut other = plan(dir, "seed.blf", &["a.txt"]);
     other.seed = Seed::Fixed(1);
     build(&other);

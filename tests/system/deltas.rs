@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{
-    self, Applied, Deltas, Error, Made, Pair, Progress, Seed, apply, make_delta, merge,
+    self, Applied, Deltas, Error, Expected, Made, Pair, Progress, Seed, apply, make_delta, merge,
 };
 use blocklist_milter::filter::{Filter, Key, Record, Spec};
 use proptest::prelude::*;
@@ -300,7 +300,7 @@ fn a_rebuild_of_tomorrow_costs_nothing_but_its_changes() {
     // Also from a filter that was updated and merged.
     let mut both = plan(dir, "both.blf", &["today.blf", "tomorrow.blf"]);
     both.built = tomorrow.built;
-    merge(&both, Some(1e-4), &Progress::new()).unwrap();
+    merge(&both, Some(1e-4), &Expected::default(), &Progress::new()).unwrap();
     there(&folder, "tomorrow.blf", "both.blf");
     there(&folder, "both.blf", "today.blf");
 }

@@ -19,7 +19,7 @@ use support::{addresses, build, command, folder, names, plan};
 use twox_hash::XxHash3_64;
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
-    compile::join(plan, None, expected, &Progress::new())
+    compile::merge(plan, None, expected, &Progress::new())
 }
 
 fn join(dir: &Path, output: &str, parts: &[String]) -> Result<Vec<u8>, String> {
@@ -336,7 +336,7 @@ fn what_is_foreign_is_refused() {
     );
     assert!(!dir.path().join("all.blf").exists());
     let filters = plan(dir.path(), "all.blf", &["filter.blf", "piece.0000.part"]);
-    let part = compile::merge(&filters, None, &Progress::new())
+    let part = compile::merge(&filters, None, &Expected::default(), &Progress::new())
         .unwrap_err()
         .to_string();
     assert!(
@@ -403,6 +403,7 @@ fn a_damaged_part_is_refused_by_name() {
 /// Memory is allocated for the possible number of records, never for the number in a header.
 #[test]
 fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
+    const FLAGS: usize = 20;
     const ENTRIES: usize = 56;
     const SUM: usize = 4088;
     let dir = folder(&[("a.txt", &addresses(0..300))]);
@@ -415,6 +416,14 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     fs::write(&path, &bytes).unwrap();
     let error = join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).unwrap_err();
     assert!(error.contains("a.txt.part: room for at most"), "{error}");
+    // Flags 5: a part of an earlier version.
+    bytes[FLAGS] = 5;
+    let sum = XxHash3_64::oneshot(&bytes[..SUM]);
+    bytes[SUM..SUM + 8].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let error = join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).unwrap_err();
+    let why = "a.txt.part: one part of a list, made by an earlier version";
+    assert!(error.contains(why), "{error}");
 }
 
 /// Killed at each system call that changes a file, `merge` and `build --part` leave the old file or

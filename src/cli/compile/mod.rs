@@ -251,16 +251,7 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         sources: args.source.clone(),
     };
     work(&plan, &args.work, &args.files, out, |plan, progress| {
-        // Filters and parts cannot be mixed: the error names the first file of another kind.
-        let is_part = match plan.inputs.first() {
-            Some(first) => compile::is_part(first)?,
-            None => false,
-        };
-        let report = if is_part || expected.is_some() {
-            compile::join(plan, args.fpr, &expected, progress)
-        } else {
-            compile::merge(plan, args.fpr, progress)
-        };
+        let report = compile::merge(plan, args.fpr, &expected, progress);
         noted(&plan.output, report)
     })
 }

@@ -3,14 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::records;
-use crate::compile::write::Sorted;
+use crate::compile::write::{Held, STEPS, Walk};
 use crate::compile::{Error, Progress};
 use crate::filter::delta::MAX_CLASSES;
-use crate::filter::page::first_key;
 use crate::filter::{Class, Filter, Record};
-
-/// Number of steps in which records are read.
-const STEPS: u64 = 4096;
 
 /// Maximum number of pairs of classes that are counted.
 const MAX_PAIRS: usize = 4 << 20;
@@ -27,7 +23,7 @@ pub(super) enum Difference {
 }
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
-/// `expired` or before. Ends early if `visit` returns `false`.
+/// `expired` or before.
 ///
 /// # Errors
 /// When a filter cannot be read, on an interrupt, and when `visit` fails.
@@ -35,48 +31,28 @@ pub(super) fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,
     progress: &Progress,
-    mut visit: impl FnMut(Difference) -> Result<bool, Error>,
+    mut visit: impl FnMut(Difference) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (mut old, mut new) = (records(old)?, records(new)?);
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for step in 0..STEPS {
-        progress.go_on()?;
-        before.clear();
-        after.clear();
-        let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
-        old.take_before(end, &mut before)?;
-        new.take_before(end, &mut after)?;
-        let mut left = before
-            .iter()
-            .filter(|record| !has_expired(record, expired))
-            .peekable();
-        for record in &after {
-            while left.next_if(|old| old.key < record.key).is_some() {
-                if !visit(Difference::Removed)? {
-                    return Ok(());
-                }
-            }
-            let difference = match left.next_if(|old| old.key == record.key) {
-                Some(old) => Difference::Kept(Class::of(old), Class::of(record)),
-                None => Difference::Added(*record),
-            };
-            if !visit(difference)? {
-                return Ok(());
-            }
-        }
-        for _ in left {
-            if !visit(Difference::Removed)? {
-                return Ok(());
-            }
-        }
-        progress.add(after.len() as u64);
-    }
-    Ok(())
+    let mut walk = Walk::new([Box::new(records(old)?) as _, Box::new(records(new)?) as _]);
+    walk.steps(0..STEPS, progress, |held| {
+        let is_listed = |&&(of, record): &&Held| of == NEW || !has_expired(&record, expired);
+        let mut held = held.iter().filter(is_listed);
+        let difference = match (held.next(), held.next()) {
+            (Some((_, old)), Some((_, new))) => Difference::Kept(Class::of(old), Class::of(new)),
+            (Some((NEW, record)), None) => Difference::Added(*record),
+            (Some(_), None) => Difference::Removed,
+            (None, _) => return Ok(()),
+        };
+        visit(difference)
+    })
 }
+
+/// The number of the stream of NEW; that of OLD is 0.
+const NEW: usize = 1;
 
 /// Returns whether a filter that is built on this day does not contain the record.
 pub(super) fn has_expired(record: &Record, day: u16) -> bool {
-    record.expires.is_some_and(|expires| expires <= day)
+    Class::of(record).dates.have_expired(day)
 }
 
 /// Number of occurrences of each difference of classes.

@@ -136,11 +136,12 @@ fn write(
     progress: &Progress,
 ) -> Result<(), Error> {
     let expired = day_of(new.spec().built).0;
-    progress.begin(Phase::Counting, new.entries());
+    let records = old.entries().saturating_add(new.entries());
+    progress.begin(Phase::Counting, records);
     let mut counts = Counts::default();
     differences((old, new), expired, progress, |difference| {
         counts.count(difference);
-        Ok(true)
+        Ok(())
     })?;
     (made.added, made.removed) = (counts.added, counts.removed);
     if counts.kept < new.entries() / 2 {
@@ -180,7 +181,7 @@ fn write(
         touched_count: made.removed + made.changed,
         added_count: made.added,
     };
-    progress.begin(Phase::Writing, new.entries());
+    progress.begin(Phase::Writing, records);
     let mut writer = DeltaWriter::begin(replacement, &head)?;
     let wrote = edits((old, new), expired, &classes, &mut writer, progress)?;
     let written = if wrote {
@@ -206,10 +207,11 @@ fn edits(
     progress: &Progress,
 ) -> Result<bool, Error> {
     let mut index = 0;
-    let mut fits = true;
     let mut last = None;
     differences(filters, expired, progress, |difference| {
-        fits = !writer.is_too_large();
+        if writer.is_too_large() {
+            return Ok(());
+        }
         match difference {
             Difference::Added(record) => writer.add(record.key, Class::of(&record))?,
             Difference::Removed => {
@@ -228,7 +230,7 @@ fn edits(
                 index += 1;
             }
         }
-        Ok(fits)
+        Ok(())
     })?;
-    Ok(fits)
+    Ok(!writer.is_too_large())
 }

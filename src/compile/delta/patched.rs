@@ -145,21 +145,9 @@ impl Sorted for Patched<'_> {
 mod tests {
     use super::*;
     use crate::base::replacement::Replacement;
+    use crate::compile::write::Given;
     use crate::filter::delta::DeltaWriter;
     use crate::filter::{Digest, EncodedPage, Source, Spec, Writer, encode_page, sizing};
-
-    /// Records in memory.
-    struct Given(Vec<Record>);
-
-    impl Sorted for Given {
-        fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-            let count = end.map_or(self.0.len(), |end| {
-                self.0.partition_point(|record| record.key < end)
-            });
-            into.extend(self.0.drain(..count));
-            Ok(())
-        }
-    }
 
     fn record(key: u64) -> Record {
         Record {
@@ -214,7 +202,7 @@ mod tests {
     #[test]
     fn edits_that_are_not_in_order_are_refused() {
         for (key, in_order) in [(5_000, true), (2_000, true), (1_999, false), (0, false)] {
-            let old = Given((1..=4096).map(record).collect());
+            let old = Given::keys(&(1..=4096).collect::<Vec<_>>());
             let mut patched = Patched::new(Box::new(old), removes_and_adds(key));
             let mut out = Vec::new();
             // Records before this key were written before the next segment is read.

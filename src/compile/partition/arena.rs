@@ -48,24 +48,6 @@ impl Arena {
         })
     }
 
-    /// Maps about `memory_bytes` as one chunk, without touching them.
-    ///
-    /// # Errors
-    /// When the system cannot allocate as much.
-    pub(crate) fn in_one_piece(memory_bytes: usize) -> Result<Self, Error> {
-        let length = memory_bytes.max(MIN_CHUNK_BYTES);
-        Ok(Self {
-            memory: map(length)?,
-            chunk_bytes: length,
-            held: 1,
-        })
-    }
-
-    /// Returns all of its memory.
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        &mut self.memory
-    }
-
     /// Returns the size of a chunk.
     pub(crate) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
@@ -153,6 +135,17 @@ impl Chunk<'_> {
             }
             None => false,
         }
+    }
+
+    /// Returns the number of bytes for which it has room.
+    pub(crate) fn room(&self) -> usize {
+        self.memory.len() - self.length
+    }
+
+    /// Appends bytes, for which there must be room, and returns them; the caller must write them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> &mut [u8] {
+        let start = self.length;
+        &mut self.resize(start + bytes)[start..]
     }
 
     /// Sets its length, at most its capacity, and returns its content; the caller must write the

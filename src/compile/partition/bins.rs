@@ -14,9 +14,9 @@ use std::sync::atomic::AtomicBool;
 
 use super::arena::Chunk;
 use super::stage::Store;
-use super::staged_key::{STAGES, StagedKey, Tag, stage_of};
+use super::staged_key::{STAGES, StagedKey, stage_of};
 use crate::compile::Error;
-use crate::filter::Key;
+use crate::filter::{Class, Key};
 
 /// Number of stages that share a bin.
 const STAGES_OF_BIN: usize = 64;
@@ -25,7 +25,7 @@ const BINS: usize = STAGES / STAGES_OF_BIN;
 /// Number of keys in a full bin: 16 for each of its stages. All bins together have 512 KiB,
 /// which stay in the second-level cache.
 const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
-/// Number of keys with one tag after which the bins are emptied for them. It is so large that
+/// Number of keys with one class after which the bins are emptied for them. It is so large that
 /// emptying all bins costs little per key.
 const MANY: u32 = 256;
 
@@ -33,10 +33,10 @@ const MANY: u32 = 256;
 #[derive(Debug)]
 pub(crate) struct Stager<'s, 'm, I> {
     store: &'s Store<'m, I>,
-    /// The tag of all keys in the bins.
-    usual: Tag,
-    /// The last tag that differed, and the number of keys that had it.
-    other: Tag,
+    /// The class of all keys in the bins.
+    usual: Class,
+    /// The last class that differed, and the number of keys that had it.
+    other: Class,
     others: u32,
     failed: Option<Error>,
     bins: Box<[[Key; BIN_KEYS]; BINS]>,
@@ -50,8 +50,8 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         let bins = vec![[Key::default(); BIN_KEYS]; BINS].into_boxed_slice();
         Self {
             store,
-            usual: Tag::default(),
-            other: Tag::default(),
+            usual: Class::default(),
+            other: Class::default(),
             others: 0,
             failed: None,
             bins: bins
@@ -62,34 +62,34 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// Returns the tag of the keys in the bins.
-    pub(crate) fn usual(&self) -> Tag {
+    /// Returns the class of the keys in the bins.
+    pub(crate) fn usual(&self) -> Class {
         self.usual
     }
 
-    /// Adds a key to its stage. A key without the usual tag bypasses the bins; after many
-    /// such keys, their tag becomes the usual one.
+    /// Adds a key to its stage. A key without the usual class bypasses the bins; after many
+    /// such keys, their class becomes the usual one.
     #[inline]
-    pub(crate) fn add(&mut self, key: Key, tag: Tag) {
-        if tag == self.usual {
+    pub(crate) fn add(&mut self, key: Key, class: Class) {
+        if class == self.usual {
             return self.push(key);
         }
-        if tag != self.other {
-            (self.other, self.others) = (tag, 0);
+        if class != self.other {
+            (self.other, self.others) = (class, 0);
         }
         self.others += 1;
         if self.others == MANY {
             self.empty_all();
-            (self.usual, self.others) = (tag, 0);
+            (self.usual, self.others) = (class, 0);
         }
         let bin = stage_of(key) / STAGES_OF_BIN;
         let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
-        if let Err(error) = deal_out(self.store, chunks, &[key], tag) {
+        if let Err(error) = deal_out(self.store, chunks, &[key], class) {
             self.failed = Some(error);
         }
     }
 
-    /// Adds a key that has the usual tag.
+    /// Adds a key that has the usual class.
     #[inline]
     pub(crate) fn push(&mut self, key: Key) {
         let bin = stage_of(key) / STAGES_OF_BIN;
@@ -99,6 +99,34 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         if count + 1 == BIN_KEYS {
             self.empty(bin);
         }
+    }
+
+    /// Adds sorted keys of one class. They need no bins: those of a stage are next to each other.
+    ///
+    /// # Errors
+    /// When memory is full and the spill file cannot be written.
+    pub(crate) fn add_sorted(&mut self, keys: &[Key], class: Class) -> Result<(), Error> {
+        let mut left = keys;
+        while let (Some(first), Some(last)) = (left.first(), left.last()) {
+            let stage = stage_of(*first);
+            let count = match stage_of(*last) == stage {
+                true => left.len(),
+                false => left.partition_point(|key| stage_of(*key) == stage),
+            };
+            let (mut here, others) = left.split_at(count);
+            left = others;
+            let chunk = &mut self.chunks[stage];
+            while !here.is_empty() {
+                let (fits, rest) = here.split_at(here.len().min(chunk.room() / I::BYTES));
+                let staged = fits.iter().map(|key| I::new(*key, class));
+                I::store(staged, chunk.grow(fits.len() * I::BYTES));
+                here = rest;
+                if !here.is_empty() {
+                    self.store.exchange(stage, chunk)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that no key failed so far.
@@ -147,12 +175,12 @@ fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
     chunks: &mut [Chunk<'m>],
     keys: &[Key],
-    tag: Tag,
+    class: Class,
 ) -> Result<(), Error> {
     for &key in keys {
         let stage = stage_of(key);
         let chunk = &mut chunks[stage % STAGES_OF_BIN];
-        let staged = I::new(key, tag).bytes();
+        let staged = I::new(key, class).bytes();
         while !chunk.push(staged.as_ref()) {
             store.exchange(stage, chunk)?;
         }

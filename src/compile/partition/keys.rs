@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::sort;
 use super::stage::Sealed;
-use super::staged_key::{Dates, STAGES, StagedKey, are_alike};
+use super::staged_key::{STAGES, StagedKey, are_alike};
 use crate::base::parallel::on_threads;
-use crate::compile::write::{EntryCounts, Sorted};
+use crate::compile::write::{EntryCounts, Gathered, Sorted};
 use crate::compile::{Error, Progress};
-use crate::filter::{Key, Record};
+use crate::filter::{Class, Dates, Key, Record};
 
 /// Sorts every stage and joins its duplicates, on `threads` threads.
 ///
@@ -55,14 +55,17 @@ impl EntryCounts {
         if let Some(first) = staged.first()
             && are_alike(staged)
         {
-            let (kind, source) = first.origin();
-            return self.count_run(kind, source, staged.len());
+            return self.count_run(class(first), staged.len());
         }
-        for run in staged.chunk_by(|a, b| a.origin() == b.origin()) {
-            let (kind, source) = run[0].origin();
-            self.count_run(kind, source, run.len());
+        for run in staged.chunk_by(|a, b| a.difference(*b) == 0) {
+            self.count_run(class(&run[0]), run.len());
         }
     }
+}
+
+/// Returns the class of a staged key, whose dates do not matter.
+fn class<I: StagedKey>(key: &I) -> Class {
+    key.class(Dates::default())
 }
 
 /// The sorted stages as records, one after the other.
@@ -92,17 +95,17 @@ impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
     }
 }
 
-impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+impl<I: StagedKey> InOrder<'_, '_, I> {
+    /// Visits the staged keys before `end` that were not taken yet, with their stage.
+    fn take(&mut self, end: Option<Key>, mut visit: impl FnMut(usize, &[I])) -> Result<(), Error> {
         loop {
             let stage = self.next_stage.wrapping_sub(1);
             let left = &self.staged[self.at..];
-            let record = |key: &I| key.record(stage, self.dates);
             let count = match end {
-                Some(end) => left.partition_point(|key| record(key).key < end),
+                Some(end) => left.partition_point(|key| key.key(stage) < end),
                 None => left.len(),
             };
-            into.extend(left[..count].iter().map(record));
+            visit(stage, &left[..count]);
             self.at += count;
             if self.at < self.staged.len() || self.next_stage == STAGES {
                 return Ok(());
@@ -112,5 +115,34 @@ impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
             self.next_stage += 1;
             self.at = 0;
         }
+    }
+}
+
+impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+        let dates = self.dates;
+        self.take(end, |stage, keys| {
+            into.extend(
+                keys.iter()
+                    .map(|key| key.class(dates).record(key.key(stage))),
+            );
+        })
+    }
+
+    fn gather_before(&mut self, end: Option<Key>, into: &mut Gathered) -> Result<(), Error> {
+        let dates = self.dates;
+        self.take(end, |stage, keys| {
+            if let Some(first) = keys.first()
+                && are_alike(keys)
+            {
+                let alike = keys.iter().map(|key| key.key(stage));
+                into.add_alike(first.class(dates), alike);
+            } else {
+                let records = keys
+                    .iter()
+                    .map(|key| key.class(dates).record(key.key(stage)));
+                into.records().extend(records);
+            }
+        })
     }
 }

@@ -369,12 +369,12 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::super::bins::Stager;
-    use super::super::staged_key::{Dates, Narrow, Tag, Wide};
+    use super::super::staged_key::{Narrow, Wide};
     use super::*;
-    use crate::filter::Key;
+    use crate::filter::{Class, Dates, Key};
     use std::fs;
 
-    const TAG: Tag = Tag {
+    const CLASS: Class = Class {
         kind: 0,
         source: 0,
         dates: Dates {
@@ -389,7 +389,7 @@ mod tests {
         let store = Store::<I>::new(&dir.path().join("x.blf"), &mut arena);
         let mut stager = Stager::new(&store);
         for key in keys {
-            stager.add(Key(*key), TAG);
+            stager.add(Key(*key), CLASS);
         }
         stager.finish().unwrap();
         let sealed = store.seal();
@@ -401,7 +401,7 @@ mod tests {
         }
         for stage in 0..STAGES {
             sealed.gather(stage, &mut staged, &mut bytes).unwrap();
-            found.extend(staged.iter().map(|key| key.record(stage, TAG.dates).key.0));
+            found.extend(staged.iter().map(|key| key.key(stage).0));
         }
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),

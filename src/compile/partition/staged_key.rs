@@ -12,11 +12,8 @@
 //! `Narrow` is enough for every build whose lists have no dates of their own, and halves the data
 //! to be moved, sorted and perhaps spilled.
 //!
-//! Duplicates are joined by rules that do not depend on their order, so the same lists give the
-//! same bytes in any order: the lowest source, the earliest day added, the latest expiry. No
-//! expiry counts as the latest of all.
 
-use crate::filter::{Key, Record};
+use crate::filter::{Class, Dates, Key};
 
 /// Number of top bits of a key that number its stage.
 pub(crate) const STAGE_BITS: u32 = 12;
@@ -28,49 +25,32 @@ pub(crate) const NARROW_SOURCES: u32 = 1 << (STAGE_BITS - KIND_BITS);
 const KIND_BITS: u32 = 2;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
-/// The data about an entry, in addition to its key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tag {
-    /// `Kind` as a number, 0 to 3.
-    pub(crate) kind: u8,
-    /// Number of the list that it came from.
-    pub(crate) source: u32,
-    /// The dates; a [`Narrow`] key does not keep them.
-    pub(crate) dates: Dates,
-}
-
-/// Days since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dates {
-    /// The day on which it was first listed.
-    pub(crate) added: u16,
-    /// The first day on which it is no longer listed.
-    pub(crate) expires: Option<u16>,
-}
-
-/// A packed key with its tag.
+/// A packed key with its class.
 pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     /// Size in memory and in a spill file, in bytes.
     const BYTES: usize;
     /// Whether staged keys keep dates of their own.
     const KEEPS_DATES: bool;
-    /// Packs a key and its tag; the caller must remember the stage of `key`.
-    fn new(key: Key, tag: Tag) -> Self;
+    /// Packs a key and its class; the caller must remember the stage of `key`.
+    fn new(key: Key, class: Class) -> Self;
     /// Returns the number by which the keys of a stage are sorted. Uniform in its upper bits.
     fn order(self) -> u64;
     /// Returns whether two staged keys of one stage have the same key.
     fn same_key(self, other: Self) -> bool;
-    /// Joins two staged keys with the same key, regardless of their order.
-    fn join(self, other: Self) -> Self;
-    /// Returns the kind and the source.
-    fn origin(self) -> (u8, u32);
-    /// Returns the key itself.
+    /// Returns the key.
     fn key(self, stage: usize) -> Key;
-    /// Returns the bits in which the tags of two staged keys differ; 0 if they differ only in
+    /// Returns the class. `dates` are used if the staged key keeps none.
+    fn class(self, dates: Dates) -> Class;
+    /// Returns the same key with another class.
+    fn with_class(self, class: Class) -> Self;
+    /// Returns the bits in which the classes of two staged keys differ; 0 if they differ only in
     /// their keys.
-    fn tag_difference(self, other: Self) -> u64;
-    /// Unpacks. `dates` are used if the staged key keeps none.
-    fn record(self, stage: usize, dates: Dates) -> Record;
+    fn difference(self, other: Self) -> u64;
+    /// Joins two staged keys with the same key.
+    fn join(self, other: Self) -> Self {
+        let dates = Dates::default();
+        self.with_class(self.class(dates).join(other.class(dates)))
+    }
     /// The type of its bytes.
     type Bytes: AsRef<[u8]>;
     /// Returns its bytes.
@@ -85,7 +65,7 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
 /// each.
 pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
     keys.first().is_none_or(|first| {
-        let difference = |all, key: &I| all | key.tag_difference(*first);
+        let difference = |all, key: &I| all | key.difference(*first);
         keys.iter().fold(0, difference) == 0
     })
 }
@@ -104,9 +84,9 @@ impl StagedKey for Narrow {
     const BYTES: usize = 8;
     const KEEPS_DATES: bool = false;
 
-    fn new(key: Key, tag: Tag) -> Self {
-        debug_assert!(tag.source < NARROW_SOURCES);
-        Self(key.0 << STAGE_BITS | u64::from(origin_bits(tag)))
+    fn new(key: Key, class: Class) -> Self {
+        debug_assert!(class.source < NARROW_SOURCES);
+        Self(key.0 << STAGE_BITS | u64::from(origin_bits(class)))
     }
 
     fn order(self) -> u64 {
@@ -117,34 +97,23 @@ impl StagedKey for Narrow {
         (self.0 ^ other.0) >> STAGE_BITS == 0
     }
 
-    fn join(self, other: Self) -> Self {
-        self.min(other)
-    }
-
-    #[allow(clippy::cast_possible_truncation, reason = "masked to 12 bits")]
-    fn origin(self) -> (u8, u32) {
-        origin_of((self.0 & (STAGES as u64 - 1)) as u32)
-    }
-
     #[inline]
     fn key(self, stage: usize) -> Key {
         Key((stage as u64) << (64 - STAGE_BITS) | self.0 >> STAGE_BITS)
     }
 
-    #[inline]
-    fn tag_difference(self, other: Self) -> u64 {
-        (self.0 ^ other.0) << (64 - STAGE_BITS)
+    #[allow(clippy::cast_possible_truncation, reason = "masked to 12 bits")]
+    fn class(self, dates: Dates) -> Class {
+        class_of((self.0 & (STAGES as u64 - 1)) as u32, dates)
     }
 
-    fn record(self, stage: usize, dates: Dates) -> Record {
-        let (kind, source) = self.origin();
-        Record {
-            key: self.key(stage),
-            kind,
-            source,
-            added: dates.added,
-            expires: dates.expires,
-        }
+    fn with_class(self, class: Class) -> Self {
+        Self(self.0 >> STAGE_BITS << STAGE_BITS | u64::from(origin_bits(class)))
+    }
+
+    #[inline]
+    fn difference(self, other: Self) -> u64 {
+        (self.0 ^ other.0) << (64 - STAGE_BITS)
     }
 
     type Bytes = [u8; 8];
@@ -178,7 +147,7 @@ pub(crate) struct Wide {
     /// The source in the upper bits, the kind in the two lowest.
     origin: u32,
     added: u16,
-    /// [`NEVER`] for no expiry, so that the latest is the greatest.
+    /// [`NEVER`] for no expiry.
     expires: u16,
 }
 
@@ -189,11 +158,11 @@ impl StagedKey for Wide {
     const BYTES: usize = 16;
     const KEEPS_DATES: bool = true;
 
-    fn new(key: Key, tag: Tag) -> Self {
-        let Dates { added, expires } = tag.dates;
+    fn new(key: Key, class: Class) -> Self {
+        let Dates { added, expires } = class.dates;
         Self {
             key,
-            origin: origin_bits(tag),
+            origin: origin_bits(class),
             added,
             expires: expires.unwrap_or(NEVER),
         }
@@ -207,40 +176,27 @@ impl StagedKey for Wide {
         self.key == other.key
     }
 
-    fn join(self, other: Self) -> Self {
-        Self {
-            key: self.key,
-            origin: self.origin.min(other.origin),
-            added: self.added.min(other.added),
-            expires: self.expires.max(other.expires),
-        }
-    }
-
-    fn origin(self) -> (u8, u32) {
-        origin_of(self.origin)
-    }
-
     #[inline]
     fn key(self, _stage: usize) -> Key {
         self.key
     }
 
-    #[inline]
-    fn tag_difference(self, other: Self) -> u64 {
-        let dates = (self.added ^ other.added) | (self.expires ^ other.expires);
-        u64::from(self.origin ^ other.origin) | u64::from(dates)
+    fn class(self, _dates: Dates) -> Class {
+        let dates = Dates {
+            added: self.added,
+            expires: (self.expires != NEVER).then_some(self.expires),
+        };
+        class_of(self.origin, dates)
     }
 
-    fn record(self, _stage: usize, _dates: Dates) -> Record {
-        let (kind, source) = self.origin();
-        let expires = (self.expires != NEVER).then_some(self.expires);
-        Record {
-            key: self.key,
-            kind,
-            source,
-            added: self.added,
-            expires,
-        }
+    fn with_class(self, class: Class) -> Self {
+        Self::new(self.key, class)
+    }
+
+    #[inline]
+    fn difference(self, other: Self) -> u64 {
+        let dates = (self.added ^ other.added) | (self.expires ^ other.expires);
+        u64::from(self.origin ^ other.origin) | u64::from(dates)
     }
 
     type Bytes = [u8; 16];
@@ -276,13 +232,17 @@ impl StagedKey for Wide {
     }
 }
 
-fn origin_bits(tag: Tag) -> u32 {
-    tag.source << KIND_BITS | u32::from(tag.kind) & KIND_MASK
+fn origin_bits(class: Class) -> u32 {
+    class.source << KIND_BITS | u32::from(class.kind) & KIND_MASK
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "masked to 2 bits")]
-fn origin_of(bits: u32) -> (u8, u32) {
-    ((bits & KIND_MASK) as u8, bits >> KIND_BITS)
+fn class_of(origin: u32, dates: Dates) -> Class {
+    Class {
+        kind: (origin & KIND_MASK) as u8,
+        source: origin >> KIND_BITS,
+        dates,
+    }
 }
 
 #[cfg(test)]
@@ -294,8 +254,8 @@ mod tests {
         expires: Some(20_100),
     };
 
-    fn tag(kind: u8, source: u32) -> Tag {
-        Tag {
+    fn class(kind: u8, source: u32) -> Class {
+        Class {
             kind,
             source,
             dates: DATES,
@@ -303,21 +263,19 @@ mod tests {
     }
 
     fn survives<I: StagedKey>(key: Key, source: u32) {
-        let staged = I::new(key, tag(2, source));
+        let staged = I::new(key, class(2, source));
         let mut bytes = vec![0; I::BYTES];
         I::store([staged].into_iter(), &mut bytes);
         assert_eq!(bytes, staged.bytes().as_ref());
         let mut back = Vec::new();
         I::load(&bytes, &mut back);
-        let record = back[0].record(stage_of(key), DATES);
-        let expected = Record {
-            key,
-            kind: 2,
-            source,
-            added: DATES.added,
-            expires: DATES.expires,
-        };
-        assert_eq!(format!("{record:?}"), format!("{expected:?}"));
+        assert_eq!(back[0].key(stage_of(key)), key);
+        assert_eq!(back[0].class(DATES), class(2, source));
+        let other = back[0].with_class(class(1, 7));
+        assert_eq!(other.key(stage_of(key)), key);
+        assert_eq!(other.class(DATES), class(1, 7));
+        assert!(other.difference(staged) != 0 && staged.difference(staged) == 0);
+        assert_eq!(staged.join(other).class(DATES), class(1, 7));
     }
 
     #[test]
@@ -326,39 +284,5 @@ mod tests {
             survives::<Narrow>(key, NARROW_SOURCES - 1);
             survives::<Wide>(key, NARROW_SOURCES + 7);
         }
-    }
-
-    #[test]
-    fn duplicates_join_alike_in_both_orders() {
-        let key = Key(0x1234_5678_9ABC_DEF0);
-        let early = Wide::new(
-            key,
-            Tag {
-                kind: 0,
-                source: 7,
-                dates: Dates {
-                    added: 10,
-                    expires: Some(50),
-                },
-            },
-        );
-        let late = Wide::new(
-            key,
-            Tag {
-                kind: 0,
-                source: 3,
-                dates: Dates {
-                    added: 20,
-                    expires: None,
-                },
-            },
-        );
-        assert_eq!(early.join(late), late.join(early));
-        let record = early.join(late).record(0, DATES);
-        assert_eq!((record.source, record.added, record.expires), (3, 10, None));
-        let (a, b) = (Narrow::new(key, tag(1, 5)), Narrow::new(key, tag(1, 4)));
-        assert!(a.same_key(b));
-        assert_eq!(a.join(b).origin(), (1, 4));
-        assert_eq!(b.join(a).origin(), (1, 4));
     }
 }

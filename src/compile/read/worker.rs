@@ -22,9 +22,9 @@ use crate::address::{Entry, Kind, Rules};
 use crate::base::day::Day;
 use crate::base::parallel::on_threads;
 use crate::compile::guard::{Danger, Guard};
-use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
+use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::{Error, Progress};
-use crate::filter::Key;
+use crate::filter::{Class, Dates, Key};
 use crate::list::{self, Format, Reader, Reading, Row, Skip};
 
 /// How lines become keys; the same for all workers.
@@ -230,8 +230,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         self.counts.begin(input, block);
     }
 
-    fn tag(&self, kind: Kind, dates: Dates) -> Tag {
-        Tag {
+    fn class(&self, kind: Kind, dates: Dates) -> Class {
+        Class {
             kind: kind as u8,
             source: self.source,
             dates,
@@ -252,8 +252,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         // line is read here at once, with the same result as by the full path; property tests
         // compare the two.
         let mut lines = 0;
-        let mailbox_tag = self.tag(Kind::Mailbox, self.kept(self.dates));
-        let mut is_usual = self.stager.usual() == mailbox_tag;
+        let mailbox_class = self.class(Kind::Mailbox, self.kept(self.dates));
+        let mut is_usual = self.stager.usual() == mailbox_class;
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
@@ -266,8 +266,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         self.stager.push(key);
                     }
                     Ok(key) => {
-                        self.stage(key, mailbox_tag);
-                        is_usual = self.stager.usual() == mailbox_tag;
+                        self.stage(key, mailbox_class);
+                        is_usual = self.stager.usual() == mailbox_class;
                     }
                     Err(danger) => self.leave_out(lines, written, &danger),
                 }
@@ -275,7 +275,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 self.counts.skip(lines, b"", Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
-                is_usual = self.stager.usual() == mailbox_tag;
+                is_usual = self.stager.usual() == mailbox_class;
             }
         });
         self.text = text;
@@ -317,7 +317,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         let dates = self.kept(dates);
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
-            Ok(key) => self.stage(key, self.tag(kind, dates)),
+            Ok(key) => self.stage(key, self.class(kind, dates)),
             Err(danger) => self.leave_out(line, raw.text, &danger),
         }
     }
@@ -366,9 +366,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     #[inline]
-    fn stage(&mut self, key: Key, tag: Tag) {
+    fn stage(&mut self, key: Key, class: Class) {
         self.counts.listed();
-        self.stager.add(key, tag);
+        self.stager.add(key, class);
     }
 }
 

@@ -11,16 +11,17 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::records::Sorted;
+use super::gathered::Gathered;
+use super::sorted::Sorted;
 use super::turns::Turns;
 use crate::base::parallel::on_threads;
 use crate::compile::{Error, Phase, Progress};
 use crate::filter::page::first_key;
-use crate::filter::{EncodedPage, Header, Writer, encode_page};
+use crate::filter::{EncodedPage, Header, Writer};
 
-/// Number of pages that a worker takes at once: about 18,000 records of 24 bytes, which stay in
-/// the second-level cache.
-pub(crate) const PAGES_AT_ONCE: u64 = 16;
+/// Number of pages that a worker takes at once: about 18,000 records of 8 to 24 bytes, which stay
+/// in the second-level cache.
+const PAGES_AT_ONCE: u64 = 16;
 
 struct Shared<S> {
     source: Mutex<Taking<S>>,
@@ -74,8 +75,10 @@ pub(crate) fn fill<S: Sorted>(
 }
 
 fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Result<(), Error> {
-    let (shape, with_records) = shared.turns.layout();
-    let mut records = Vec::new();
+    let layout = shared.turns.layout();
+    let pages_of_file = layout.shape.pages;
+    let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
+    let mut records = Gathered::default();
     let mut pages: Vec<EncodedPage> = Vec::new();
     loop {
         progress.go_on()?;
@@ -83,30 +86,21 @@ fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Resu
         let (turn, numbers) = {
             let mut taking = held(&shared.source);
             let first = taking.next_page;
-            let end = first.saturating_add(PAGES_AT_ONCE).min(shape.pages);
+            let end = first.saturating_add(PAGES_AT_ONCE).min(pages_of_file);
             if first >= end {
                 return Ok(());
             }
-            let end_key = (end < shape.pages).then(|| first_key(end, shape.pages));
-            taking.source.take_before(end_key, &mut records)?;
+            taking.source.gather_before(end_of(end), &mut records)?;
             taking.next_page = end;
             taking.next_turn += 1;
             (taking.next_turn - 1, first..end)
         };
-        let mut rest = records.as_slice();
         pages.resize_with(
             usize::try_from(numbers.end - numbers.start).unwrap_or(0),
             EncodedPage::new,
         );
         for (number, page) in numbers.zip(&mut pages) {
-            let count = match (number + 1 < shape.pages).then(|| first_key(number + 1, shape.pages))
-            {
-                Some(end) => rest.partition_point(|record| record.key < end),
-                None => rest.len(),
-            };
-            let (here, others) = rest.split_at(count);
-            encode_page(shape, here, with_records, page);
-            rest = others;
+            page.encode(layout, records.before(end_of(number + 1)));
         }
         shared.turns.append(turn, &pages)?;
         progress.add(records.len() as u64);

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::records::{FileRecords, Sorted};
+use super::sorted::{FileRecords, STEPS, Sorted, in_steps};
 use crate::compile::{Error, Progress};
-use crate::filter::page::first_key;
-use crate::filter::{Filter, Record};
+use crate::filter::{Class, Filter, Record};
 
 /// The distinct entries, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,27 +26,23 @@ impl EntryCounts {
     /// Counts entries. Counts a run of one source and kind at once: most lists are of one kind.
     fn count(&mut self, records: &[Record]) {
         for run in records.chunk_by(|a, b| (a.source, a.kind) == (b.source, b.kind)) {
-            self.count_run(run[0].kind, run[0].source, run.len());
+            self.count_run(Class::of(&run[0]), run.len());
         }
     }
 
-    /// Counts `length` entries of one kind and source.
-    pub(crate) fn count_run(&mut self, kind: u8, source: u32, length: usize) {
-        self.by_source.entry(source).or_default()[usize::from(kind & 3)] += length as u64;
-    }
-
-    /// Counts the entries of a source by kind.
-    pub(crate) fn count_source(&mut self, source: u32, kinds: [u64; 4]) {
-        let sums = self.by_source.entry(source).or_default();
-        for (sum, count) in sums.iter_mut().zip(kinds) {
-            *sum += count;
-        }
+    /// Counts `length` entries of one class.
+    pub(crate) fn count_run(&mut self, class: Class, length: usize) {
+        let kinds = self.by_source.entry(class.source).or_default();
+        kinds[usize::from(class.kind & 3)] += length as u64;
     }
 
     /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         for (source, kinds) in &other.by_source {
-            self.count_source(*source, *kinds);
+            let sums = self.by_source.entry(*source).or_default();
+            for (sum, count) in sums.iter_mut().zip(kinds) {
+                *sum += count;
+            }
         }
     }
 
@@ -83,9 +78,6 @@ impl EntryCounts {
     }
 }
 
-/// Number of steps in which a stream is counted.
-const STEPS: u64 = 4096;
-
 /// Counts a stream to its end, by source and kind.
 ///
 /// # Errors
@@ -96,13 +88,11 @@ pub(crate) fn count_entries(
 ) -> Result<EntryCounts, Error> {
     let mut counts = EntryCounts::default();
     let mut records = Vec::new();
-    for step in 0..STEPS {
-        progress.go_on()?;
+    in_steps(0..STEPS, progress, |end| {
         records.clear();
-        let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
         stream.take_before(end, &mut records)?;
         counts.count(&records);
-        progress.add(records.len() as u64);
-    }
+        Ok(records.len())
+    })?;
     Ok(counts)
 }

@@ -2,7 +2,8 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `records` | records in the order of their keys, from filters and staged keys, joined |
+//! | `sorted`, `walk` | records in the order of their keys; several streams of them side by side |
+//! | `gathered` | the records of a few pages |
 //! | `entry_counts` | the number of entries, by source and kind |
 //! | `sources` | the lists and filters that they come from |
 //! | `turns` | pages of several workers, appended in order |
@@ -10,14 +11,19 @@
 
 mod assemble;
 mod entry_counts;
-mod records;
+mod gathered;
+mod sorted;
 mod sources;
 mod turns;
+mod walk;
 
-pub(super) use assemble::{PAGES_AT_ONCE, assemble, fill};
+pub(super) use assemble::{assemble, fill};
 pub(crate) use entry_counts::EntryCounts;
 pub(super) use entry_counts::count_entries;
-pub use records::Changed;
-pub(super) use records::{FileRecords, Joined, Sorted};
+pub(super) use gathered::Gathered;
+#[cfg(test)]
+pub(super) use sorted::Given;
+pub(super) use sorted::Sorted;
+pub(crate) use sorted::{FileRecords, STEPS};
 pub(super) use sources::Sources;
-pub(super) use turns::Turns;
+pub(crate) use walk::{Held, Walk};

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::compile::Error;
-use crate::filter::{EncodedPage, Shape, Writer};
+use crate::filter::{EncodedPage, Layout, Writer};
 
 /// A file to which workers append in turns.
 pub(crate) struct Turns {
@@ -31,10 +31,9 @@ impl Turns {
         }
     }
 
-    /// Returns the shape of the file's pages, and whether it has records.
-    pub(crate) fn layout(&self) -> (Shape, bool) {
-        let writer = &self.held().writer;
-        (writer.shape(), writer.spec().records)
+    /// Returns what must be encoded for each page.
+    pub(crate) fn layout(&self) -> Layout {
+        self.held().writer.layout()
     }
 
     /// Waits for a turn, and appends the pages. If the turn will not come, appends nothing.

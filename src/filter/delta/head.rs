@@ -23,10 +23,10 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use twox_hash::XxHash3_64;
 
-use super::super::class::{CLASS_BYTES, Class};
 use super::super::digest::{DIGEST_BYTES, Digest};
 use super::super::error::Fault;
 use super::super::format::{self, HEADER_BYTES, Header};
+use super::super::record::{CLASS_BYTES, Class};
 use super::super::sizing;
 use super::super::sources;
 

@@ -32,7 +32,7 @@ mod read;
 mod rice;
 mod write;
 
-use super::class::Class;
+use super::record::Class;
 
 pub(crate) use head::{Head, MAX_CLASSES, is_derived};
 pub(crate) use read::{Delta, Edits};

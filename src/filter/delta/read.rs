@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
 
-use super::super::class::Class;
 use super::super::error::{Error, Fault};
 use super::super::file::open;
 use super::super::key::Key;
+use super::super::record::Class;
 use super::rice::BitReader;
 use super::{
     COUNT_BITS, Head, MAGIC, PARAMETER_BITS, PRELUDE_BYTES, SEGMENT_EDITS, SUM_BYTES, Touch,

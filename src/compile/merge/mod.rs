@@ -1,0 +1,301 @@
+//! Merges filters, or the parts of a list, into one filter.
+//!
+//! ```text
+//!   headers --> checked: one seed, one set of rules; of parts, every piece exactly once
+//!   records --> staged keys --> sorted, joined, counted --> size --> the filter, as in a build
+//! ```
+//!
+//! The parts of a list give the filter that one build of the whole list would give, byte for byte.
+//! Filters with records may differ in size and rate: the result gets a new size. Without records
+//! there are only pages, which can be united if they have the same shape. Everything else is
+//! refused, with an error that says what to do.
+//!
+//! | file | about |
+//! |---|---|
+//! | `pieces` | the parts of a list, and whether they are the expected ones |
+//! | `staged` | records of files as staged keys |
+//! | `pages` | the union of pages, for filters without records |
+
+mod pages;
+mod pieces;
+mod staged;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub use self::pieces::Expected;
+use self::staged::{Input, Records};
+use super::alike::open_alike;
+use super::error::Error;
+use super::finish::Finish;
+use super::lineage::{Lineage, check_not_input};
+use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
+use super::plan::{Plan, Seed};
+use super::progress::{Phase, Progress};
+use super::report::{FilterReport, InputReport, ReadReport, Report};
+use super::write::Sources;
+use crate::base::replacement::Replacement;
+use crate::filter::{Filter, Header, RecordFile, Spec};
+
+/// Returns whether this file is a part of a list.
+///
+/// # Errors
+/// The file is neither a part nor a filter.
+pub fn is_part(path: &Path) -> Result<bool, Error> {
+    Ok(RecordFile::is_part(path)?)
+}
+
+/// Merges the inputs of `plan`, which are filters, or parts of a list, into its output. The rate is
+/// `fpr`, or the lowest rate of the inputs.
+///
+/// # Errors
+/// When they cannot be merged; when a part is missing, belongs to another list, or exists twice
+/// with different records; and whatever prevents writing the result.
+pub fn merge(
+    plan: &Plan,
+    fpr: Option<f64>,
+    expected: &Expected,
+    progress: &Progress,
+) -> Result<Report, Error> {
+    let started = Instant::now();
+    plan.check_settings()?;
+    let replacement = Replacement::claim(&plan.output)?;
+    // Filters and parts cannot be mixed: the error names the first file of another kind.
+    let is_parts = match plan.inputs.first() {
+        Some(first) => expected.is_some() || is_part(first)?,
+        None => return Err(Error::Plan("no filter or part to merge".to_owned())),
+    };
+    let (mut filters, mut files) = (Vec::new(), Vec::new());
+    if is_parts {
+        let pieces = pieces::pieces(&plan.inputs, expected, progress)?;
+        files.extend(pieces.into_iter().map(|piece| (piece.path, piece.header)));
+        check_not_input(&plan.output, &plan.inputs)?;
+    } else {
+        filters = open_alike(&plan.inputs)?;
+        let file = |filter: &Arc<Filter>| (filter.path().to_owned(), filter.header().clone());
+        files.extend(filters.iter().map(file));
+    }
+    let mut sources = Sources::default();
+    for (_, header) in &files {
+        sources.add_counts(&header.spec.sources);
+    }
+    let input = |(path, header): (_, Header)| Input {
+        path,
+        numbers: sources.numbers(&header.spec.sources),
+        header,
+    };
+    let inputs: Vec<Input> = files.into_iter().map(input).collect();
+    let first = &inputs[0].header.spec;
+    let lineage = Lineage::of(&plan.output, &Seed::Fixed(first.seed), plan.overwrite)?;
+    let specs = inputs.iter().map(|input| &input.header.spec);
+    let spec = Spec {
+        name: plan.name.clone(),
+        generation: lineage.generation,
+        built: plan.built,
+        kinds: specs.clone().fold(0, |kinds, spec| kinds | spec.kinds),
+        fpr: fpr.unwrap_or_else(|| specs.clone().map(|spec| spec.fpr).fold(1.0, f64::min)),
+        sources: sources.into_list(),
+        ..first.clone()
+    };
+    let all_have_records = specs.clone().all(|spec| spec.records);
+    let merge = Merge {
+        plan,
+        progress,
+        started,
+        lineage,
+        inputs: &inputs,
+        is_parts,
+    };
+    if all_have_records {
+        return merge.records(replacement, spec);
+    }
+    if fpr.is_some_and(|fpr| fpr.to_bits() != first.fpr.to_bits()) {
+        return Err(Error::Unlike(
+            "--fpr: cannot change the rate of a filter without records".to_owned(),
+        ));
+    }
+    merge.pages(replacement, spec, &filters)
+}
+
+/// A merge in progress.
+struct Merge<'a> {
+    plan: &'a Plan,
+    progress: &'a Progress,
+    started: Instant,
+    lineage: Lineage,
+    inputs: &'a [Input],
+    is_parts: bool,
+}
+
+impl Merge<'_> {
+    /// Makes the filter from the records of all inputs, with narrow keys if these can keep all dates.
+    fn records(&self, replacement: Replacement, spec: Spec) -> Result<Report, Error> {
+        let Self { plan, progress, .. } = *self;
+        let today = plan.today().0;
+        let records = Records::of(self.inputs, spec.sources.len(), today, progress)?;
+        let entries = total(self.inputs.iter().map(|input| input.header.entries));
+        // As much memory as a build would use for a text with as many entries.
+        let text_bytes = entries.saturating_mul(LINE_BYTES);
+        let mut arena = Arena::new(plan.stage_bytes(text_bytes), plan.workers())?;
+        if spec.sources.len() <= NARROW_SOURCES as usize
+            && let Some(keys) = self.stage::<Narrow>(&records, &replacement, &mut arena)?
+        {
+            return self.write(replacement, &keys, spec, &records);
+        }
+        let keys = self
+            .stage::<Wide>(&records, &replacement, &mut arena)?
+            .expect("wide keys keep dates");
+        self.write(replacement, &keys, spec, &records)
+    }
+
+    fn stage<'m, I: StagedKey>(
+        &self,
+        records: &Records<'_>,
+        replacement: &Replacement,
+        arena: &'m mut Arena,
+    ) -> Result<Option<Sealed<'m, I>>, Error> {
+        let bytes = self.inputs.iter().map(|input| input.header.record_bytes());
+        self.progress.begin(Phase::Reading, total(bytes));
+        let store = Store::new(replacement.target(), arena);
+        records.stage(store, self.plan.workers())
+    }
+
+    /// Writes staged keys to the finished file.
+    fn write<I: StagedKey>(
+        &self,
+        replacement: Replacement,
+        keys: &Sealed<'_, I>,
+        mut spec: Spec,
+        records: &Records<'_>,
+    ) -> Result<Report, Error> {
+        let Self { plan, progress, .. } = *self;
+        let expired = records.expired();
+        for (source, expired) in spec.sources.iter_mut().zip(&expired) {
+            source.entries = source.entries.saturating_sub(*expired);
+        }
+        let mut report = self.report(&spec, &expired);
+        report.spilled_bytes = keys.spilled_bytes();
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        let finish = Finish {
+            plan,
+            progress,
+            started: self.started,
+            dates: records.dates,
+            before: &self.lineage.before,
+            digest: None,
+        };
+        finish.run(replacement, keys, spec, report)
+    }
+
+    /// Unites the pages of filters.
+    fn pages(
+        &self,
+        replacement: Replacement,
+        spec: Spec,
+        filters: &[Arc<Filter>],
+    ) -> Result<Report, Error> {
+        let Self { plan, progress, .. } = *self;
+        let mut report = self.report(&spec, &[]);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        pages::check_same_pages(filters)?;
+        let union = pages::count_pages(filters, spec.fpr, progress)?;
+        report.refuse_shrunk_filter(plan, &self.lineage.before, union.entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        let header = pages::unite_pages(replacement, spec, union, filters, progress)?;
+        report.filter = Some(FilterReport::new(&header, &plan.output));
+        report.seconds = self.started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    /// Returns what the inputs say of their lists, and whether these may replace what was there
+    /// before.
+    fn report(&self, spec: &Spec, expired: &[u64]) -> Report {
+        let format = if self.is_parts { "parts" } else { "filters" };
+        let all_expired = total(expired.iter().copied());
+        let expired = expired.iter().copied().chain(std::iter::repeat(0));
+        let sources = spec.sources.iter();
+        // The pieces of a list are of a text; filters may have been updated since.
+        let rows = match self.is_parts {
+            true => total(sources.clone().map(|source| source.entries)),
+            false => total(self.inputs.iter().map(|input| input.header.entries))
+                .saturating_sub(all_expired),
+        };
+        let lists = ReadReport {
+            inputs: (sources.clone().zip(expired))
+                .map(|(source, expired)| InputReport::of_source(source, format, expired))
+                .collect(),
+            files: sources.clone().map(|source| source.file.clone()).collect(),
+            rows,
+            rejected: total(sources.map(|source| source.rejected)),
+            expired: all_expired,
+            ..ReadReport::default()
+        };
+        let mut report = Report::after_reading(self.plan, lists, 0);
+        report.compare_with(&self.lineage.before);
+        report.refuse_changed_lists(self.plan);
+        report
+    }
+}
+
+/// Assumed bytes of a line of text with an entry, by which memory is divided as for a build.
+const LINE_BYTES: u64 = 16;
+
+/// Returns the sum of counts from headers, which may have any value.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::build;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn parts(folder: &Path) -> Vec<PathBuf> {
+        let part = |piece: usize| {
+            let list = folder.join(format!("{piece}.txt"));
+            fs::write(&list, format!("user{piece}@x.example\n")).unwrap();
+            let mut plan = Plan::new(list.with_extension("part"), vec![list]);
+            (plan.part, plan.source) = (Some(String::new()), Some("list".to_owned()));
+            plan.seed = Seed::Fixed(5);
+            build(&plan, &Progress::new()).unwrap();
+            plan.output
+        };
+        (0..7).map(part).collect()
+    }
+
+    /// Another attempt at a piece may replace the first one at any time.
+    #[test]
+    fn a_part_that_is_replaced_meanwhile_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = parts(folder.path());
+        let progress = Progress::new();
+        let inputs: Vec<_> = pieces::pieces(&parts, &Expected::default(), &progress)
+            .unwrap()
+            .into_iter()
+            .map(|piece| Input {
+                path: piece.path,
+                header: piece.header,
+                numbers: vec![0],
+            })
+            .collect();
+        let records = Records::of(&inputs, 1, 0, &progress).unwrap();
+        fs::rename(&parts[4], &parts[3]).unwrap();
+        let mut arena = Arena::new(1 << 20, 2).unwrap();
+        let store = Store::<Wide>::new(&folder.path().join("list.blf"), &mut arena);
+        let error = records.stage(store, 2).map(drop).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.ends_with("3.part: changed while it was merged"),
+            "{message}"
+        );
+    }
+}

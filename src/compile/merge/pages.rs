@@ -1,0 +1,166 @@
+//! Unites the pages of filters, some of which have no records.
+//!
+//! A union of pages is correct only if every key has the same bits in the same page, so seeds,
+//! shapes and rules must be equal.
+
+use std::sync::Arc;
+
+use crate::base::replacement::Replacement;
+use crate::compile::alike::union_of_page;
+use crate::compile::error::Error;
+use crate::compile::progress::{Phase, Progress};
+use crate::filter::page::count_set;
+use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
+
+/// Checks that the pages of filters can be united, if some have no records.
+pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
+    for filter in filters {
+        let path = filter.path().display();
+        if filter.spec().records {
+            return Err(Error::Unlike(format!(
+                "{path}: has records, but others have none; build those again with records, or this one without"
+            )));
+        }
+        if filter.shape() != filters[0].shape() {
+            return Err(Error::Unlike(format!(
+                "{path}: differs in size or rate from {}, and neither can change without records; build them again with records",
+                filters[0].path().display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The contents of a union of pages.
+#[derive(Clone, Copy)]
+pub(super) struct Union {
+    /// Estimated number of keys.
+    pub(super) entries: u64,
+    /// Rate of false positives.
+    fpr: f64,
+}
+
+/// Counts the union of pages of one shape. The number of keys is unknown, so it is estimated from
+/// the bits that are set. Fuller pages have a higher rate: if it exceeds the rate of the filters,
+/// the union declares its own, and `info` and the report show it.
+pub(super) fn count_pages(
+    filters: &[Arc<Filter>],
+    fpr: f64,
+    progress: &Progress,
+) -> Result<Union, Error> {
+    let shape = filters[0].shape();
+    let (mut entries, mut rates) = (0.0, 0.0);
+    progress.begin(Phase::Counting, shape.pages);
+    for number in 0..shape.pages {
+        progress.go_on()?;
+        let set = count_set(&union_of_page(filters, number)?);
+        entries += sizing::entries_of_fill(set, shape.probes);
+        rates += sizing::rate_of_fill(set, shape.probes);
+        progress.add(1);
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sum of positive estimates, far below 2^53"
+    )]
+    Ok(Union {
+        entries: entries.round() as u64,
+        fpr: fpr.max(rates / shape.pages as f64),
+    })
+}
+
+/// Writes the union of pages of one shape.
+pub(super) fn unite_pages(
+    replacement: Replacement,
+    spec: Spec,
+    union: Union,
+    filters: &[Arc<Filter>],
+    progress: &Progress,
+) -> Result<Header, Error> {
+    let shape = filters[0].shape();
+    let spec = Spec {
+        fpr: union.fpr,
+        ..spec
+    };
+    let mut writer = Writer::begin(replacement, spec, union.entries, shape)?;
+    progress.begin(Phase::Writing, shape.pages);
+    let mut page = [EncodedPage::new()];
+    for number in 0..shape.pages {
+        progress.go_on()?;
+        page[0].set_bits(&union_of_page(filters, number)?);
+        writer.append(&page)?;
+        progress.add(1);
+    }
+    progress.begin(Phase::Checking, 0);
+    Ok(writer.finish()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Load;
+    use crate::filter::{Key, Record, encode_page, page};
+
+    /// Two full lists make pages three quarters full. Their rate is far too high, but the filter
+    /// still holds both lists, and declares its rate.
+    #[test]
+    fn a_union_without_records_declares_the_rate_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let shape = sizing::shape(3_000, 1e-4);
+        let keys = |list: u64| {
+            let key = |i: u64| Key::of(&i.to_le_bytes(), list);
+            let mut keys: Vec<_> = (0..3_000).map(key).collect();
+            keys.sort_unstable();
+            keys
+        };
+        let filters = [1, 2].map(|list| {
+            let path = folder.path().join(format!("{list}.blf"));
+            let replacement = Replacement::claim(&path).unwrap();
+            let mut writer = Writer::begin(replacement, spec(), 3_000, shape).unwrap();
+            let mut encoded = EncodedPage::new();
+            for number in 0..shape.pages {
+                let here = |key: &Key| page::page_of(*key, shape.pages) == number;
+                let record = |key| Record {
+                    key,
+                    ..Record::default()
+                };
+                let here = keys(list).into_iter().filter(here).map(record);
+                encode_page(shape, &here.collect::<Vec<_>>(), false, &mut encoded);
+                writer.append(std::slice::from_ref(&encoded)).unwrap();
+            }
+            writer.finish().unwrap();
+            Arc::new(Filter::open(&path, Load::Disk).unwrap())
+        });
+        let path = folder.path().join("union.blf");
+        let replacement = Replacement::claim(&path).unwrap();
+        let progress = Progress::new();
+        let union = count_pages(&filters, spec().fpr, &progress).unwrap();
+        let header = unite_pages(replacement, spec(), union, &filters, &progress).unwrap();
+        assert!(header.estimated);
+        assert!(header.entries.abs_diff(6_000) < 300, "{}", header.entries);
+        assert!(
+            header.spec.fpr > 1e-3 && header.spec.fpr < 0.5,
+            "{:e}",
+            header.spec.fpr
+        );
+        let union = Filter::open(&path, Load::Memory).unwrap();
+        for key in [keys(1), keys(2)].concat() {
+            assert!(union.may_hold(key).unwrap());
+        }
+    }
+
+    fn spec() -> Spec {
+        Spec {
+            name: "union".to_owned(),
+            generation: 1,
+            built: 0,
+            seed: 0,
+            rules_version: 1,
+            rules: 0,
+            kinds: 1,
+            fpr: 1e-4,
+            records: false,
+            sources: Vec::new(),
+        }
+    }
+}

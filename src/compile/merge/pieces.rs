@@ -1,0 +1,240 @@
+//! Which parts there are, and whether they are the expected ones.
+//!
+//! The header of a part has the name of its piece and the digest of the text:
+//!
+//! | two parts with | mean |
+//! |---|---|
+//! | the same name, digest and records | two attempts at the same piece: one is used |
+//! | the same name and digest, other records | they were compiled in different ways: refused |
+//! | the same name, another digest | the texts differ, so one of them is out of date: refused |
+//! | no name (standard input), the same digest | the same piece |
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::address::{Kinds, RULES_VERSION, Rules};
+use crate::base::numbers::grouped;
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
+use crate::compile::read::text;
+use crate::compile::wording::digest_shown;
+use crate::filter::{Header, RecordFile};
+use crate::lookup;
+
+/// How many names a message shows; the others are only counted.
+const SHOWN: usize = 8;
+/// Longest file of names, in bytes: enough for a million names of 64 bytes.
+const MAX_NAMES_BYTES: u64 = 64 << 20;
+
+/// The parts that are expected.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// File with exactly the pieces that must be there, one per line: name, digest, or digest and name.
+    pub pieces: Option<PathBuf>,
+    /// The lists to which the parts must belong, each with at least one part. If empty, any list is allowed.
+    pub sources: Vec<String>,
+}
+
+/// The header of a part.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) path: PathBuf,
+    pub(super) header: Header,
+}
+
+impl Piece {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let header = RecordFile::open_part(path)?.header().clone();
+        let spec = &header.spec;
+        let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
+        if rules.is_none() || Kinds::from_bits(spec.kinds).is_none() {
+            return Err(Error::Lookup(lookup::Error::Rules {
+                path: path.to_owned(),
+                found: spec.rules_version,
+                options: spec.rules,
+            }));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+        })
+    }
+
+    fn name(&self) -> &str {
+        &self.header.spec.name
+    }
+
+    fn digest(&self) -> u128 {
+        self.header.part.unwrap_or(0)
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::Unlike(format!("{}: {why}", self.path.display()))
+    }
+
+    /// Checks that its keys were made in the same way as those of `first`.
+    fn check_like(&self, first: &Self) -> Result<(), Error> {
+        let (spec, other) = (&self.header.spec, &first.header.spec);
+        let path = first.path.display();
+        if spec.seed != other.seed {
+            return Err(self.refused(&format!(
+                "has a different hash seed from {path}; build it again with the same --seed-from"
+            )));
+        }
+        if spec.rules != other.rules {
+            return Err(self.refused(&format!(
+                "made with other address rules than {path} (see info); build it again with the same"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that it and `other` are equal attempts at one piece.
+    fn check_twin(&self, other: &Self) -> Result<(), Error> {
+        let path = other.path.display();
+        let piece = match self.name() {
+            "" => digest_shown(self.digest()),
+            name => name.to_owned(),
+        };
+        if self.header.part != other.header.part {
+            return Err(self.refused(&format!(
+                "made from another text than {path}, but both are the piece {piece}; remove the one that is out of date"
+            )));
+        }
+        if !self.header.has_records_of(&other.header) {
+            return Err(self.refused(&format!(
+                "has other records than {path}, but both were made from the piece {piece}; \
+                 build one of them again with the options of all parts, --date too, and remove the other"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Opens the parts of a list, each piece once.
+///
+/// # Errors
+/// A part cannot be read, or is not as expected.
+pub(super) fn pieces(
+    paths: &[PathBuf],
+    expected: &Expected,
+    progress: &Progress,
+) -> Result<Vec<Piece>, Error> {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
+    let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
+    for path in paths {
+        progress.go_on()?;
+        let piece = Piece::open(path)?;
+        if let Some(first) = pieces.first() {
+            piece.check_like(first)?;
+        }
+        // A part without a name is identified by its digest.
+        let digest = piece.header.part.filter(|_| piece.name().is_empty());
+        match places.entry((piece.name().to_owned(), digest)) {
+            Entry::Vacant(place) => {
+                place.insert(pieces.len());
+                pieces.push(piece);
+            }
+            Entry::Occupied(place) => piece.check_twin(&pieces[*place.get()])?,
+        }
+    }
+    expected.check_sources(&pieces)?;
+    expected.check_pieces(&pieces)?;
+    Ok(pieces)
+}
+
+impl Expected {
+    /// Whether anything is expected.
+    pub fn is_some(&self) -> bool {
+        self.pieces.is_some() || !self.sources.is_empty()
+    }
+
+    fn check_sources(&self, pieces: &[Piece]) -> Result<(), Error> {
+        if self.sources.is_empty() {
+            return Ok(());
+        }
+        let wanted: BTreeSet<_> = self
+            .sources
+            .iter()
+            .map(|file| text(Path::new(file)))
+            .collect();
+        let mut found = BTreeSet::new();
+        for piece in pieces {
+            for source in &piece.header.spec.sources {
+                if !wanted.contains(&source.file) {
+                    return Err(piece.refused(&format!(
+                        "a part of {}, which is not given by --source",
+                        source.file
+                    )));
+                }
+                found.insert(&source.file);
+            }
+        }
+        match wanted.iter().find(|file| !found.contains(file)) {
+            Some(file) => Err(Error::Unlike(format!(
+                "--source {file}: no part of this list was given"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_pieces(&self, pieces: &[Piece]) -> Result<(), Error> {
+        let Some(file) = &self.pieces else {
+            return Ok(());
+        };
+        let wanted = names_in(file).map_err(Error::io(file, "read"))?;
+        let mut missing: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
+        for piece in pieces {
+            // The ways to name it.
+            let (name, digest) = (piece.name(), digest_shown(piece.digest()));
+            let names = [name, &digest, &format!("{digest} {name}")];
+            if !names.iter().any(|&name| wanted.contains(name)) {
+                return Err(piece.refused(&format!(
+                    "the part of a piece that is not in {}: {}",
+                    file.display(),
+                    names[2].trim_end()
+                )));
+            }
+            for name in names {
+                missing.remove(name);
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let shown: Vec<_> = missing.iter().take(SHOWN).copied().collect();
+        let others = match missing.len() - shown.len() {
+            0 => String::new(),
+            count => format!(" and {} more", grouped(count as u64)),
+        };
+        Err(Error::Unlike(format!(
+            "{}: parts of these pieces are missing: {}{others}",
+            file.display(),
+            shown.join(", ")
+        )))
+    }
+}
+
+/// The lines of a file of names. Digest and name are separated by one space.
+fn names_in(file: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = String::new();
+    let read = File::open(file)?
+        .take(MAX_NAMES_BYTES + 1)
+        .read_to_string(&mut names)?;
+    if read as u64 > MAX_NAMES_BYTES {
+        return Err(io::Error::other("longer than 64 MiB"));
+    }
+    let lines = names.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = |line: &str| match line.split_once(char::is_whitespace) {
+        Some((digest, name)) if is_digest(digest) => format!("{digest} {}", name.trim_start()),
+        _ => line.to_owned(),
+    };
+    Ok(lines.map(line).collect())
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

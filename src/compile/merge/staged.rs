@@ -1,0 +1,194 @@
+//! The records of filters, or of parts of a list, as staged keys.
+//!
+//! ```text
+//!   file 0   | pages | pages |   --+
+//!   file 1   | pages | pages |   --+--> workers --> keys, staged by their top bits
+//!   file 2   | pages | pages |   --+
+//! ```
+//!
+//! From there on, a merge is a build: the stages are sorted and joined, in memory and then on disk.
+//! A worker has one file open at a time, so the number of files is not limited. The keys of a file
+//! are sorted, so those of a stage go to their chunk all at once.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::base::parallel::on_threads;
+use crate::compile::error::Error;
+use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
+use crate::compile::progress::Progress;
+use crate::filter::{Dates, Header, RecordFile};
+
+/// Number of pages between two looks at the stop flag.
+const PAGES_AT_ONCE: u64 = 256;
+
+/// A file with records.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) path: PathBuf,
+    pub(super) header: Header,
+    /// For each of its sources, the number among the sources of all files.
+    pub(super) numbers: Vec<u32>,
+}
+
+/// The records of all files, and how they are staged.
+#[derive(Debug)]
+pub(super) struct Records<'a> {
+    inputs: &'a [Input],
+    /// The dates of all staged keys that keep none.
+    pub(super) dates: Dates,
+    /// Entries that expire on this day (since 1970) or earlier are left out.
+    today: u16,
+    progress: &'a Progress,
+    /// Number of records read, for each file.
+    counted: Vec<AtomicU64>,
+    /// Number of entries left out, for each source.
+    expired: Vec<AtomicU64>,
+}
+
+impl<'a> Records<'a> {
+    /// Returns the records of files that have this many sources together.
+    ///
+    /// # Errors
+    /// When the first record cannot be read.
+    pub(super) fn of(
+        inputs: &'a [Input],
+        sources: usize,
+        today: u16,
+        progress: &'a Progress,
+    ) -> Result<Self, Error> {
+        let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self {
+            inputs,
+            dates: first_dates(inputs)?,
+            today,
+            progress,
+            counted: zeros(inputs.len()),
+            expired: zeros(sources),
+        })
+    }
+
+    /// Stages all records on `threads` workers. Returns `None` if one has dates that `I` cannot
+    /// keep; the others are then not staged.
+    ///
+    /// # Errors
+    /// When a file is damaged, has changed or cannot be read; when the spill file cannot be
+    /// written; and on an interrupt.
+    pub(super) fn stage<'m, I: StagedKey>(
+        &self,
+        store: Store<'m, I>,
+        threads: usize,
+    ) -> Result<Option<Sealed<'m, I>>, Error> {
+        for count in self.counted.iter().chain(&self.expired) {
+            count.store(0, Ordering::Relaxed);
+        }
+        // Each file is divided, so that all workers have work until the end.
+        let (next, end) = (AtomicUsize::new(0), self.inputs.len() * threads);
+        let work = || {
+            let mut stager = Stager::new(&store);
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= end {
+                    return stager.finish().map(|()| true);
+                }
+                let share = (task % threads, threads);
+                if !self.read(task / threads, share, &mut stager)? {
+                    return Ok(false);
+                }
+            }
+        };
+        let done = on_threads(0..threads, |_| {
+            let done = work();
+            if !matches!(done, Ok(true)) {
+                // The other workers take no further task.
+                next.store(end, Ordering::Relaxed);
+            }
+            done
+        });
+        for done in done {
+            if !done? {
+                return Ok(None);
+            }
+        }
+        for (input, counted) in self.inputs.iter().zip(&self.counted) {
+            let counted = counted.load(Ordering::Relaxed);
+            if counted != input.header.entries {
+                RecordFile::open(&input.path)?.check_count(counted)?;
+            }
+        }
+        Ok(Some(store.seal()))
+    }
+
+    /// Stages the records of one of several equal shares of a file. Returns `false` if one has dates
+    /// that `I` cannot keep.
+    fn read<I: StagedKey>(
+        &self,
+        number: usize,
+        (share, shares): (usize, usize),
+        stager: &mut Stager<'_, '_, I>,
+    ) -> Result<bool, Error> {
+        let input = &self.inputs[number];
+        let file = RecordFile::open(&input.path)?;
+        let header = file.header();
+        if !header.has_records_of(&input.header) {
+            let path = input.path.display();
+            return Err(Error::Unlike(format!(
+                "{path}: changed while it was merged"
+            )));
+        }
+        let pages = header.shape.pages;
+        let start = |share: usize| pages * share as u64 / shares as u64;
+        let (mut page, end) = (start(share), start(share + 1));
+        let (mut counted, mut is_dated) = (0, false);
+        while page < end && !is_dated {
+            self.progress.go_on()?;
+            let before = counted;
+            let here = page..(page + PAGES_AT_ONCE).min(end);
+            page = here.end;
+            self.progress
+                .add(header.record_bytes() / pages * (here.end - here.start));
+            file.each_run(here, |mut class, keys| {
+                counted += keys.len() as u64;
+                class.source = input.numbers[class.source as usize];
+                if class.dates.have_expired(self.today) {
+                    let expired = &self.expired[class.source as usize];
+                    expired.fetch_add(keys.len() as u64, Ordering::Relaxed);
+                    return Ok(());
+                }
+                if !I::KEEPS_DATES && class.dates != self.dates {
+                    is_dated = true;
+                    return Ok(());
+                }
+                stager.add_sorted(keys, class)
+            })?;
+            self.progress.add_entries(counted - before);
+        }
+        self.counted[number].fetch_add(counted, Ordering::Relaxed);
+        Ok(!is_dated)
+    }
+
+    /// Returns the number of entries that were left out, for each source.
+    pub(super) fn expired(&self) -> Vec<u64> {
+        let expired = self.expired.iter();
+        expired.map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// Returns the dates of the first record of all.
+fn first_dates(inputs: &[Input]) -> Result<Dates, Error> {
+    let Some(input) = inputs.iter().find(|input| input.header.entries > 0) else {
+        return Ok(Dates::default());
+    };
+    let file = RecordFile::open(&input.path)?;
+    let mut dates = None;
+    for page in 0..file.header().shape.pages {
+        file.each_run(page..page + 1, |class, _| {
+            dates.get_or_insert(class.dates);
+            Ok::<_, Error>(())
+        })?;
+        if dates.is_some() {
+            break;
+        }
+    }
+    Ok(dates.unwrap_or_default())
+}
