@@ -168,7 +168,7 @@ impl RefusedFile {
     fn new(file: &str, refused: &Refused) -> Self {
         let reason = refused.refusal.to_string();
         let reason = match refused.refusal.is_for_preview() {
-            true => with_preview(reason, file),
+            true => with_preview(&reason, file),
             false => reason,
         };
         Self {
@@ -180,7 +180,7 @@ impl RefusedFile {
     }
 
     /// Returns the refusal of a file with too many rejected lines.
-    pub(crate) fn of_rejects(file: &str, reason: String) -> Self {
+    pub(crate) fn of_rejects(file: &str, reason: &str) -> Self {
         Self {
             file: file.to_owned(),
             line: 0,
@@ -191,7 +191,7 @@ impl RefusedFile {
 }
 
 /// Adds the command that shows what can be done.
-fn with_preview(reason: String, file: &str) -> String {
+fn with_preview(reason: &str, file: &str) -> String {
     format!("{reason}: blocklist-compile preview {file}")
 }
 

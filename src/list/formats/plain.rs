@@ -231,7 +231,7 @@ fn is_heading(text: &[u8]) -> bool {
     match text {
         [b'[', .., b']'] | [b'=', b'=', ..] => true,
         [word @ .., b':'] if !is_alone || !looks_like_entry(word) => true,
-        _ => !words.any(|word| has_inner_mark(word)),
+        _ => !words.any(has_inner_mark),
     }
 }
 

@@ -56,13 +56,10 @@ fn key<'l>(line: &'l [u8], out: &mut Out<'_>) -> Option<&'l [u8]> {
                 None if number(value).is_some() => (None, Some(value)),
                 None => (Some(value), Some(&b"1"[..])),
             };
-            match score
-                .and_then(number)
+            let score = score.and_then(number);
+            score
                 .filter(|_| symbol.is_none_or(is_symbol))
-            {
-                Some(score) => score,
-                None => f64::NAN,
-            }
+                .unwrap_or(f64::NAN)
         }
     };
     if score.is_nan() || words.next().is_some() {

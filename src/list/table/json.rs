@@ -192,7 +192,8 @@ impl Walk {
         }
         frame.members = frame.members.saturating_add(1).min(2);
         // A leading `[]` may be left out.
-        (each.or(is_outermost.then_some(ROOT)), true)
+        let root = is_outermost.then_some(ROOT);
+        (each.or(root), true)
     }
 
     fn open(&mut self, tree: &Tree, is_object: bool, out: &mut Out<'_>) -> Result<(), Refusal> {
@@ -215,7 +216,7 @@ impl Walk {
             false => node.each.is_some() && !node.has_names || is_root_array,
         };
         let is_open = self.is_open(at);
-        if !goes_on && !(is_object && node.is_row) {
+        if !(goes_on || is_object && node.is_row) {
             self.passed_over = 1;
             if is_open && node.is_row {
                 // The value of a name is no object: it has no values.
