@@ -2,9 +2,10 @@
 //!
 //! `cargo bench --bench list`. For a list of a hundred million addresses there are 40 ns of
 //! processor time for each; finding its lines, and distinguishing plain entries from everything
-//! else, must be a small part of that. The items are lines.
+//! else, must be a small part of that. The items are lines. `benches/instructions` counts what a
+//! whole build executes for each.
 
-use blocklist_milter::list::{Format, Reader, Reading, Row, lines};
+use blocklist_milter::list::{Declared, Format, Reader, Reading, Row, lines, reading};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 
@@ -67,10 +68,13 @@ fn lines_by_memchr_iter(bencher: Bencher<'_, '_>) {
 }
 
 fn read(bencher: Bencher<'_, '_>, list: &[u8], format: Format) {
-    let reading = Reading::given(format);
+    read_as(bencher, list, &Reading::given(format));
+}
+
+fn read_as(bencher: Bencher<'_, '_>, list: &[u8], reading: &Reading) {
     bencher.counter(ItemsCount::new(LINES)).bench(|| {
         let mut sum = 0;
-        Reader::new(&reading).read(black_box(list), true, &mut |_, row| {
+        Reader::new(reading).read(black_box(list), true, &mut |_, row| {
             if let Row::Entry(raw) = row {
                 sum += raw.text.len();
             }
@@ -88,4 +92,41 @@ fn read_plain(bencher: Bencher<'_, '_>) {
 fn read_postfix_access(bencher: Bencher<'_, '_>) {
     let list = String::from_utf8_lossy(&list()).replace('\n', " REJECT\n");
     read(bencher, list.as_bytes(), Format::PostfixAccess);
+}
+
+/// Reads a table of senders with an action, in which nearly every row counts.
+fn read_table(bencher: Bencher<'_, '_>, table: &str) {
+    let values = |value: &str| vec![("action".to_owned(), vec![value.to_owned()])];
+    let declared = Declared {
+        entry: vec!["sender".to_owned()],
+        when: values("block"),
+        unless: values("allow"),
+        ..Declared::default()
+    };
+    let reading = reading(table.as_bytes(), true, &declared).expect("the table is declared");
+    read_as(bencher, table.as_bytes(), &reading);
+}
+
+#[divan::bench]
+fn read_hosts(bencher: Bencher<'_, '_>) {
+    let list = String::from_utf8_lossy(&list()).replace('@', ".");
+    let list: String = list
+        .lines()
+        .map(|line| format!("0.0.0.0 {line}\n"))
+        .collect();
+    read(bencher, list.as_bytes(), Format::Hosts);
+}
+
+#[divan::bench]
+fn read_csv(bencher: Bencher<'_, '_>) {
+    let rows = String::from_utf8_lossy(&list()).replace('\n', ",Block,a note\n");
+    read_table(bencher, &format!("Sender,Action,Note\n{rows}"));
+}
+
+#[divan::bench]
+fn read_json_lines(bencher: Bencher<'_, '_>) {
+    let list = list();
+    let lines = String::from_utf8_lossy(&list);
+    let row = |line| format!("{{\"sender\":\"{line}\",\"action\":\"block\",\"n\":1}}\n");
+    read_table(bencher, &lines.lines().map(row).collect::<String>());
 }

@@ -99,15 +99,17 @@ fn labels(name: &[u8], may_be_subtree: bool) -> Result<(), RejectReason> {
     if name.ends_with(b".") {
         return Err(RejectReason::CutOff);
     }
-    // Without branches, so that the compiler makes vector instructions of the loops.
-    let behind = name.get(1..).unwrap_or_default();
-    let doubled = |all, (a, b): (&u8, &u8)| all | ((*a == b'.') & (*b == b'.'));
-    let has_doubled = name.iter().zip(behind).fold(false, doubled);
-    let has_plus = name.iter().fold(false, |all, b| all | (*b == b'+'));
-    if name.is_empty() || name.starts_with(b".") || has_doubled || has_plus {
-        return Err(RejectReason::NotADomain);
+    let mut before = b'.';
+    for &byte in name {
+        if byte == b'+' || byte == b'.' && before == b'.' {
+            return Err(RejectReason::NotADomain);
+        }
+        before = byte;
     }
-    Ok(())
+    match name.is_empty() {
+        true => Err(RejectReason::NotADomain),
+        false => Ok(()),
+    }
 }
 
 /// Returns the hash that a text is, by its length.
