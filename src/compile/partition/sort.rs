@@ -44,11 +44,11 @@ fn sort<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) -> bool {
     // Every element is overwritten, so the old ones need not be cleared.
     scratch.resize(keys.len(), I::default());
     let one_pass = match keys.len() {
-        ..=256 => sort_in_one_pass::<I, 256>,
-        ..=512 => sort_in_one_pass::<I, 512>,
-        ..=1024 => sort_in_one_pass::<I, 1024>,
-        ..=2048 => sort_in_one_pass::<I, 2048>,
-        ..=KEYS_OF_ONE_PASS => sort_in_one_pass::<I, KEYS_OF_ONE_PASS>,
+        0..=256 => sort_in_one_pass::<I, 256>,
+        257..=512 => sort_in_one_pass::<I, 512>,
+        513..=1024 => sort_in_one_pass::<I, 1024>,
+        1025..=2048 => sort_in_one_pass::<I, 2048>,
+        2049..=KEYS_OF_ONE_PASS => sort_in_one_pass::<I, KEYS_OF_ONE_PASS>,
         _ => return sort_in_two_passes(keys, scratch),
     };
     one_pass(keys, scratch);
