@@ -51,6 +51,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand buil
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed -d 'Hash seed, in hexadecimal [default: that of the file to replace, or random]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-shrink -d 'Write nothing if an input, or the whole filter, has lost more than this share of its entries' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-growth -d 'Write nothing if an input has gained more than this share, such as 100%' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l by -d 'The command that runs this one, for messages that name an option' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l input -d 'Also read this list, whatever its name; may be repeated' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fetched -d 'What the feed of the folder has fetched: a file or a folder' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l format -d 'Format of the inputs [default: detected from their content]' -r

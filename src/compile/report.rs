@@ -183,12 +183,12 @@ impl RefusedFile {
     }
 
     /// Returns the refusal of a file with too many rejected lines.
-    pub(crate) fn of_rejects(file: &str, reason: String) -> Self {
+    pub(crate) fn of_rejects(file: &str, reason: &str) -> Self {
         Self {
             file: file.to_owned(),
             line: 0,
             text: String::new(),
-            reason: with_preview(&reason, file),
+            reason: with_preview(reason, file),
         }
     }
 }

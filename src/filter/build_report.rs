@@ -141,7 +141,6 @@ mod tests {
         for (text, is_read) in [
             ("", false),
             ("{", false),
-            ("[1]", false),
             ("{\"failure\": 7}", false),
             ("{\"failure\": \"x\", \"new\": [{}]}", true),
             (
@@ -150,7 +149,7 @@ mod tests {
             ),
         ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(BuildReport::of(&filter).is_some(), is_read);
+            assert_eq!(BuildReport::of(&filter).is_some(), is_read, "{text:.40}");
         }
         let report = BuildReport {
             approved_shrink: Some(7),

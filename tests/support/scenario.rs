@@ -196,7 +196,10 @@ impl<S: Server> Stage<S> {
                 let subject = subject.strip_prefix("delivered: ").expect("a subject");
                 until("an idle queue", || self.server().idle().then_some(()));
                 let copies = self.server().copies(subject);
-                return copies.is_empty().then_some(()).ok_or(copies.concat());
+                return copies
+                    .is_empty()
+                    .then_some(())
+                    .ok_or_else(|| copies.concat());
             }
             ("held", number) => {
                 let number: usize = number.parse().expect("a number");

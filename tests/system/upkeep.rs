@@ -190,6 +190,27 @@ fn an_own_list_is_compiled_and_may_become_empty() {
     assert!(machine.compile("own"));
     assert!(!machine.lists("own.blf", "a@listed.test"));
 
+    // Many entries at once: the message names the one command that allows it.
+    let many: String = (0..200).map(|n| format!("{n}@listed.test\n")).collect();
+    let list = machine.scratch.write("etc/lists/own/own.txt", &many);
+    assert!(machine.compile("own"));
+    fs::write(list, "# nobody now\n").expect("our own file");
+    let refused = machine.script("compile-list", &["own"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let command = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/contrib/lib/compile-list own --max-shrink 100%"
+    );
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(command), "{said}");
+    assert!(machine.lists("own.blf", "7@listed.test"));
+    let allowed = machine.script("compile-list", &["own", "--max-shrink", "100%"]);
+    assert!(allowed.status.success(), "{allowed:?}");
+    assert!(!machine.lists("own.blf", "7@listed.test"));
+    let report = fs::read_to_string(machine.scratch.join("state/own.blf.report"));
+    let approved = "\"approved_shrink\": 5";
+    assert!(report.is_ok_and(|report| report.contains(approved)));
+
     let missing = machine.script("compile-list", &["other"]);
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(
