@@ -14,12 +14,12 @@
 
 use std::collections::BTreeSet;
 
-use blocklist_milter::address::{Canonical, Entry, Kind, Rules};
+use blocklist_milter::address::{Canonical, Entry, Rules};
 use blocklist_milter::compile::Block;
 use blocklist_milter::sender::{Identity, Senders};
 use libfuzzer_sys::fuzz_target;
 
-/// Each line is there, and one that is reported as a plain mailbox is that entry.
+/// Each line is there, and one that is reported as plain is that entry.
 fn lines(text: &[u8], rules: Rules) {
     let mut expected: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
     if expected.last().is_some_and(|line| line.is_empty()) {
@@ -32,9 +32,9 @@ fn lines(text: &[u8], rules: Rules) {
     block.lines(text, rules, |line| {
         let whole = expected[seen];
         assert_eq!(line.written, whole.strip_suffix(b"\r").unwrap_or(whole));
-        if let Some(mailbox) = line.mailbox {
+        if let Some(plain) = line.entry {
             let entry = Entry::parse(line.written, rules).expect("a plain line is an entry");
-            assert_eq!((entry.kind(), entry.as_bytes()), (Kind::Mailbox, mailbox));
+            assert_eq!((entry.kind(), entry.as_bytes()), plain);
         }
         seen += 1;
     });

@@ -1,40 +1,36 @@
 //! Any bytes as a list of any format: never a panic, each line is counted once, and the rows do not
 //! depend on how the bytes are split.
 //!
-//! The first byte chooses the format, the second the split, the rest is the list.
+//! The first byte chooses the format or a declaration of a table, the second the split, the rest is the list.
 //! `cargo fuzz run --sanitizer none list`
 #![no_main]
 
 use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::guard::Guard;
-use blocklist_milter::list::{Format, Reader, Row, guess, lines};
+use blocklist_milter::list::{Declared, Format, Reader, Reading, Row, Rows, lines, reading};
 use libfuzzer_sys::fuzz_target;
 
-const FORMATS: [&str; 17] = [
+const FORMATS: [&str; 13] = [
     "plain",
     "hosts",
-    "csv",
-    "csv:2",
+    "addresses",
     "postfix-access",
     "sendmail-access",
     "spamassassin",
     "rspamd",
     "amavis",
     "exim",
-    "json",
-    "jsonl",
     "rpz",
     "rbldnsd",
     "dnsmasq",
     "adblock",
-    "sections",
 ];
 
 /// A row without its lifetime.
 type Seen = (u64, Vec<u8>, String);
 
-fn rows(list: &[u8], format: Format, split: usize) -> Vec<Seen> {
-    let mut reader = Reader::new(format);
+fn rows(list: &[u8], reading: &Reading, split: usize) -> Vec<Seen> {
+    let mut reader = Reader::new(reading);
     let mut seen = Vec::new();
     let mut sink = |line, row: Row<'_>| {
         seen.push(match row {
@@ -45,7 +41,7 @@ fn rows(list: &[u8], format: Format, split: usize) -> Vec<Seen> {
             ),
             Row::Skipped { skip, .. } => (line, Vec::new(), skip.to_string()),
             Row::Rejected { reason, text } => (line, text.to_vec(), reason.to_string()),
-            Row::Mended { mend, text } => (line, text.to_vec(), mend.to_string()),
+            Row::Refused { refusal, text } => (line, text.to_vec(), refusal.to_string()),
         });
     };
     let split = split.min(list.len());
@@ -64,12 +60,28 @@ fuzz_target!(|input: &[u8]| {
     let [format, split, list @ ..] = input else {
         return;
     };
-    let format = match usize::from(*format) {
-        known if known < FORMATS.len() => FORMATS[known].parse().expect("a known name"),
-        _ => guess(list, "list"),
+    let declared = match usize::from(*format) {
+        known if known < FORMATS.len() => {
+            let format: Format = FORMATS[known].parse().expect("a known name");
+            Declared { format: Some(format), ..Declared::default() }
+        }
+        other => Declared {
+            // A table whose first column or a common key names the sender.
+            entry: match other % 4 {
+                0 => vec!["1".to_owned()],
+                1 => vec!["email".to_owned()],
+                2 => vec!["[].email".to_owned()],
+                _ => Vec::new(),
+            },
+            rows: (other % 4 < 3).then_some(Rows::All),
+            ..Declared::default()
+        },
     };
-    let whole = rows(list, format, usize::MAX);
-    assert_eq!(rows(list, format, usize::from(*split)), whole);
+    let Ok(reading) = reading(list, true, &declared) else {
+        return;
+    };
+    let whole = rows(list, &reading, usize::MAX);
+    assert_eq!(rows(list, &reading, usize::from(*split)), whole);
     let guard = Guard::new(["own.example"]);
     for (_, text, _) in &whole {
         if let Ok(entry) = Entry::parse(text, Rules::default()) {

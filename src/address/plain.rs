@@ -96,6 +96,31 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     seen.at.filter(|_| !seen.is_stray && ends_in_word)
 }
 
+/// Appends a domain of several labels to `out`, in lower case, if it needs no other change: ASCII
+/// letters, digits, `-` and `_`, with dots between them. Returns false if it may need one; then what
+/// was appended must not be used.
+#[inline]
+pub(crate) fn lower_domain(domain: &[u8], out: &mut Vec<u8>) -> bool {
+    let (mut is_plain, mut has_dot) = (true, false);
+    let mut add = |chunk: [u8; LANES], length: usize| {
+        let classes = Classes::of(u8x16::new(chunk));
+        let dots = classes.dot.to_bitmask();
+        is_plain &= (classes.word.to_bitmask() | dots) == u32::from(u16::MAX);
+        has_dot |= dots != 0;
+        let lowered = classes.lowered.to_array();
+        out.extend_from_slice(lowered.get(..length).unwrap_or_default());
+    };
+    let (chunks, rest) = domain.as_chunks();
+    for chunk in chunks {
+        add(*chunk, LANES);
+    }
+    if !rest.is_empty() {
+        add(padded(rest), rest.len());
+    }
+    let has_edge = |edge: Option<&u8>| edge.is_none_or(|&byte| byte == b'.');
+    is_plain && has_dot && !has_edge(domain.first()) && !has_edge(domain.last())
+}
+
 /// Pads an address that is shorter than a chunk with letters.
 fn padded(address: &[u8]) -> [u8; LANES] {
     let mut chunk = [b'a'; LANES];

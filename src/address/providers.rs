@@ -281,7 +281,7 @@ const fn slot(domain: &[u8]) -> Option<usize> {
 
 /// Bits of a hash that distinguishes nearly every other domain from those of the providers and
 /// their subdomains: with 200 domains, one other domain in eighty has the hash of one of them.
-const TAIL_BITS: u32 = 14;
+pub(crate) const TAIL_BITS: u32 = 14;
 
 /// One bit for each [`tail`] of a provider's domain.
 static TAILS: [u64; 1 << TAIL_BITS >> 6] = tails();
@@ -315,7 +315,7 @@ const fn tails() -> [u64; 1 << TAIL_BITS >> 6] {
 /// it is shorter.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "a number of 14 bits")]
-const fn tail(domain: &[u8]) -> usize {
+pub(crate) const fn tail(domain: &[u8]) -> usize {
     let end = match domain.last_chunk::<8>() {
         Some(end) => u64::from_be_bytes(*end),
         None => {

@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 use psl::{List, Psl as _, Type};
 
 use crate::address::Kind;
-use crate::address::providers::is_provider;
+use crate::address::providers::{TAIL_BITS, is_provider, tail};
 
 /// Why an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -221,7 +221,31 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
         // An address literal is one host.
         return Ok(());
     }
-    if is_provider(domain) || FREEMAIL.contains(domain) {
+    if is_provider(domain) {
+        return Err(Danger::Freemail);
+    }
+    if has_tail(domain) {
+        shared(domain, below)?;
+    }
+    match (suffix(domain), below) {
+        (None, _) | (Some(Type::Private), false) => Ok(()),
+        (Some(Type::Icann), false) => Err(Danger::Suffix),
+        (Some(_), true) => Err(Danger::UnderSuffix),
+    }
+}
+
+/// Returns the type of the public suffix that a domain is; `None` if it is none.
+fn suffix(domain: &[u8]) -> Option<Type> {
+    List.suffix(domain)
+        .filter(|suffix| suffix.as_bytes() == domain)
+        // Without a rule (`example`, `local`), the last label is the suffix.
+        .map(|suffix| suffix.typ().unwrap_or(Type::Icann))
+}
+
+/// Checks whether a domain, or one below it, belongs to many senders.
+#[cold]
+fn shared(domain: &[u8], below: bool) -> Result<(), Danger> {
+    if FREEMAIL.contains(domain) {
         return Err(Danger::Freemail);
     }
     let is_platform = PLATFORMS.contains(domain)
@@ -230,17 +254,10 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
     if is_platform {
         return Err(Danger::Platform);
     }
-    let is_suffix = List
-        .suffix(domain)
-        .filter(|suffix| suffix.as_bytes() == domain)
-        // Without a rule (`example`, `local`), the last label is the suffix.
-        .map(|suffix| suffix.typ().unwrap_or(Type::Icann));
-    match (is_suffix, below) {
-        (None, true) if ABOVE.contains(domain) => Err(Danger::AbovePlatform),
-        (None, _) | (Some(Type::Private), false) => Ok(()),
-        (Some(Type::Icann), false) => Err(Danger::Suffix),
-        (Some(_), true) => Err(Danger::UnderSuffix),
+    if below && ABOVE.contains(domain) && suffix(domain).is_none() {
+        return Err(Danger::AbovePlatform);
     }
+    Ok(())
 }
 
 /// Returns whether `domain` is `other` or one of its subdomains.
@@ -272,6 +289,22 @@ static ABOVE: LazyLock<Names> = LazyLock::new(|| {
         .filter(|domain| !PLATFORMS.contains(domain))
         .collect()
 });
+
+/// A bit for the [`tail`] of each of these names: nearly every other domain is told from them by it.
+/// A platform for all subdomains (`*.amazonses.com`) has their tail.
+static TAILS: LazyLock<Vec<u64>> = LazyLock::new(|| {
+    let mut tails = vec![0; 1 << TAIL_BITS >> 6];
+    for name in FREEMAIL.iter().chain(&*PLATFORMS).chain(&*ABOVE) {
+        let tail = tail(name);
+        tails[tail / 64] |= 1 << (tail % 64);
+    }
+    tails
+});
+
+fn has_tail(domain: &[u8]) -> bool {
+    let tail = tail(domain);
+    TAILS[tail / 64] & 1 << (tail % 64) != 0
+}
 
 /// Removes the first label: `a.b.c` -> `b.c`.
 fn parent(domain: &[u8]) -> Option<&[u8]> {
@@ -443,6 +476,13 @@ mod tests {
             .collect();
         assert!(platforms.is_sorted() && freemail.is_sorted_by(|a, b| a < b));
         assert!(roles.is_sorted_by(|a, b| a < b));
+        // Their subdomains have their tail.
+        let wildcards = || {
+            include_str!("guard/platforms.txt")
+                .lines()
+                .filter(|line| line.starts_with("*."))
+        };
+        assert!(wildcards().all(|line| line.len() >= 10));
         for domain in freemail.iter().chain(&platforms) {
             assert_eq!(canonical(&format!("@{domain}")), format!("@{domain}"));
             assert!(!is_provider(domain.as_bytes()), "{domain}");

@@ -355,7 +355,7 @@ impl Subject {
                 let mut reader = Reader::new(&Reading::given(Format::Plain));
                 let mut entry = Entry::new();
                 Block::new().lines(text, Rules::default(), |line| {
-                    if line.mailbox.is_none() {
+                    if line.entry.is_none() {
                         reader.read(line.written, true, &mut |_, row| {
                             if let Row::Entry(raw) = row {
                                 let _ = entry.read(raw.text, Rules::default());

@@ -85,7 +85,8 @@ fn build(args: &Build, out: &mut Output) -> Done {
 
 /// Replaces the report beside the filter, and returns the result that it is about.
 fn noted(output: &Path, result: Result<Report, Error>) -> Result<Report, Error> {
-    if let Err(error) = compile::note(output, result.as_ref()) {
+    // Why a build failed, often prevents its report, too.
+    if let (Err(error), Ok(_)) = (compile::note(output, result.as_ref()), &result) {
         say(format_args!(
             "blocklist-compile: warning: the report of this build is not kept: {error}"
         ));

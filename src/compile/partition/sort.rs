@@ -44,7 +44,7 @@ fn sort<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) -> bool {
     // Every element is overwritten, so the old ones need not be cleared.
     scratch.resize(keys.len(), I::default());
     let one_pass = match keys.len() {
-        0..=256 => sort_in_one_pass::<I, 256>,
+        ..=256 => sort_in_one_pass::<I, 256>,
         257..=512 => sort_in_one_pass::<I, 512>,
         513..=1024 => sort_in_one_pass::<I, 1024>,
         1025..=2048 => sort_in_one_pass::<I, 2048>,

@@ -13,8 +13,9 @@
 //!                                                                                together
 //! ```
 //!
-//! A line with one `@` and nothing bad is its own canonical form in the lowered copy. Nothing more
-//! is done for it, unless a provider has a rule for its domain. Every other line goes to
+//! A line with one `@` and nothing bad is its own canonical form in the lowered copy, and so is one
+//! with dots alone, behind an `@`. Nothing more is done for them, unless a provider has a rule for
+//! the domain of a mailbox. Every other line goes to
 //! [`Entry::read`](crate::address::Entry::read); a property test compares the two. So does a line
 //! with a `+`, which a local part may have, but no domain.
 //! [`plain`](crate::address::plain) defines what is plain.
@@ -22,7 +23,7 @@
 use wide::u8x16;
 
 use crate::address::plain::{Classes, LANES, MAX_BYTES, is_separator};
-use crate::address::{Canonical, Rules, providers};
+use crate::address::{Canonical, Kind, MAX_DOMAIN_BYTES, Rules, providers};
 
 /// Memory for the lowered copy of a piece and its marks; reused for the next piece.
 #[derive(Clone, Debug, Default)]
@@ -39,9 +40,9 @@ pub struct Block {
 pub struct Line<'a> {
     /// The line unchanged, without its end (a newline, perhaps after a carriage return).
     pub written: &'a [u8],
-    /// The canonical text of the mailbox, if the line is a plain address: the same text that
-    /// [`Entry::read`](crate::address::Entry::read) returns. `None` says nothing about the line.
-    pub mailbox: Option<&'a [u8]>,
+    /// The kind and the canonical text of the entry, if the line is a plain address or domain: those
+    /// that [`Entry::read`](crate::address::Entry::read) returns. `None` says nothing about the line.
+    pub entry: Option<(Kind, &'a [u8])>,
 }
 
 /// Number of bytes examined together: as many as a word has bits.
@@ -69,16 +70,17 @@ impl Block {
     /// Visits the lines of `text` in order. The last line needs no newline.
     ///
     /// ```
-    /// use blocklist_milter::address::Rules;
+    /// use blocklist_milter::address::{Kind, Rules};
     /// use blocklist_milter::compile::Block;
     /// let mut seen = Vec::new();
-    /// Block::new().lines(b"Spam@Bad.Example\n\n# no", Rules::default(), |line| {
-    ///     seen.push((line.written.to_vec(), line.mailbox.map(<[u8]>::to_vec)));
+    /// Block::new().lines(b"Spam@Bad.Example\nBad.Example\n\n# no", Rules::default(), |line| {
+    ///     seen.push(line.entry.map(|(kind, text)| (kind, text.to_vec())));
     /// });
     /// assert_eq!(seen, [
-    ///     (b"Spam@Bad.Example".to_vec(), Some(b"spam@bad.example".to_vec())),
-    ///     (b"".to_vec(), None),
-    ///     (b"# no".to_vec(), None),
+    ///     Some((Kind::Mailbox, b"spam@bad.example".to_vec())),
+    ///     Some((Kind::Domain, b"@bad.example".to_vec())),
+    ///     None,
+    ///     None,
     /// ]);
     /// ```
     #[inline]
@@ -97,8 +99,9 @@ impl Block {
         self.mark(text);
         let mut places = self.bad.all().iter().map(|&place| place as usize);
         let mut bad = places.next().unwrap_or(usize::MAX);
-        // About the current line: where it starts, where its `@` is, whether it has a bad byte.
-        let (mut start, mut at, mut is_bad) = (0, None, false);
+        // About the current line: where it starts, where its `@` is, whether it has a bad byte. All
+        // places are those in the lowered copy.
+        let (mut start, mut at, mut is_bad) = (WIDTH, None, false);
         for &stop in self.stops.all() {
             let end = stop as usize;
             if self.lowered[end] == b'@' {
@@ -106,13 +109,13 @@ impl Block {
                 at = Some(end);
                 continue;
             }
-            if start >= text.len() {
+            if start >= text.len() + WIDTH {
                 return;
             }
             let mut content_end = end;
             while bad <= end {
                 // A carriage return before the newline belongs to it.
-                if bad + 1 == end && text[bad] == b'\r' {
+                if bad + 1 == end && text[bad - WIDTH] == b'\r' {
                     content_end = bad;
                     is_bad |= self.lowered[start..bad]
                         .last()
@@ -123,20 +126,26 @@ impl Block {
                 bad = places.next().unwrap_or(usize::MAX);
             }
             let lowered = &self.lowered[start..content_end];
-            let mailbox = match at {
-                Some(at) if !is_bad && lowered.len() <= MAX_BYTES => {
+            let entry = match at {
+                _ if is_bad || lowered.len() > MAX_BYTES => None,
+                Some(at) => {
                     let (local, domain) = lowered.split_at(at - start);
                     if providers::leave_alone(local, &domain[1..], rules) {
-                        Some(lowered)
+                        Some((Kind::Mailbox, lowered))
                     } else {
                         let is_plain = self.delivered.read_plain(lowered, rules);
-                        is_plain.then_some(self.delivered.as_bytes())
+                        is_plain.then_some((Kind::Mailbox, self.delivered.as_bytes()))
                     }
                 }
-                _ => None,
+                None if is_domain(lowered) => {
+                    // In place of the end of the line before.
+                    self.lowered[start - 1] = b'@';
+                    Some((Kind::Domain, &self.lowered[start - 1..content_end]))
+                }
+                None => None,
             };
-            let written = &text[start..content_end];
-            visit(Line { written, mailbox });
+            let written = &text[start - WIDTH..content_end - WIDTH];
+            visit(Line { written, entry });
             (start, at, is_bad) = (end + 1, None, false);
         }
     }
@@ -147,13 +156,14 @@ impl Block {
         let mut last = [b'\n'; WIDTH];
         last[..rest.len()].copy_from_slice(rest);
         let padded = (chunks.len() + 1) * WIDTH;
-        if self.lowered.len() < padded {
-            self.lowered.resize(padded, 0);
+        // The first chunk has the `@` of a domain on the first line.
+        if self.lowered.len() < WIDTH + padded {
+            self.lowered.resize(WIDTH + padded, 0);
         }
         self.stops.begin(padded);
         self.bad.begin(padded);
-        let bases = (0..).step_by(WIDTH);
-        let lowered = self.lowered.as_chunks_mut().0;
+        let bases = (WIDTH..).step_by(WIDTH);
+        let lowered = self.lowered[WIDTH..].as_chunks_mut().0;
         // A separator at the start of the piece comes after a newline.
         let mut is_behind_edge = true;
         for ((chunk, lowered), base) in chunks.iter().chain([&last]).zip(lowered).zip(bases) {
@@ -164,6 +174,18 @@ impl Block {
             }
         }
     }
+}
+
+/// Returns whether a line of words and dots alone is a domain, not a word, a hash or an IP address.
+#[inline]
+fn is_domain(line: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (line.first(), line.last()) else {
+        return false;
+    };
+    *first != b'-'
+        && !last.is_ascii_digit()
+        && line.len() < MAX_DOMAIN_BYTES
+        && memchr::memchr(b'.', line).is_some()
 }
 
 /// Examines and lower-cases 64 bytes. `is_behind_edge` tells whether the byte before them is a
@@ -257,8 +279,8 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Entry;
     use crate::address::plain::lower_line;
-    use crate::address::{Entry, Kind};
     use proptest::prelude::*;
 
     /// Checks that all lines of `text` are visited, and that the full path agrees about the plain
@@ -274,15 +296,16 @@ mod tests {
         // Memory from an earlier, longer block must not matter.
         block.lines(&[b'@'; 500], rules, |_| {});
         block.lines(text, rules, |line| {
-            seen.push((line.written.to_vec(), line.mailbox.map(<[u8]>::to_vec)));
+            let entry = line.entry.map(|(kind, text)| (kind, text.to_vec()));
+            seen.push((line.written.to_vec(), entry));
         });
         prop_assert_eq!(seen.len(), lines.len());
-        for ((written, mailbox), line) in seen.iter().zip(lines) {
+        for ((written, entry), line) in seen.iter().zip(lines) {
             prop_assert_eq!(written, line.strip_suffix(b"\r").unwrap_or(line));
-            if let Some(mailbox) = mailbox {
-                let entry = Entry::parse(written, rules);
-                let entry = entry.map(|entry| (entry.kind(), entry.as_bytes().to_vec()));
-                prop_assert_eq!(entry, Ok((Kind::Mailbox, mailbox.clone())));
+            if let Some(entry) = entry {
+                let full = Entry::parse(written, rules);
+                let full = full.map(|full| (full.kind(), full.as_bytes().to_vec()));
+                prop_assert_eq!(full, Ok(entry.clone()));
             }
         }
         Ok(())
@@ -294,6 +317,7 @@ mod tests {
             2 => "[a-z.+]{1,9}@([a-z]{0,2}\\.)?(gmail|googlemail|GMX|me|fastmail|pm|yahoo|hotmail)\\.(com|me|co\\.uk)"
                 .prop_map(String::into_bytes),
             2 => "[ -~]{0,20}(@[ -~]{0,20})?".prop_map(String::into_bytes),
+            3 => "[A-Za-z0-9._-]{1,12}(\\.[A-Za-z0-9_-]{1,4}){0,2}".prop_map(String::into_bytes),
             2 => "#? ?[a-z.]{0,3}@[a-z.\r]{0,3}\r{0,2}".prop_map(String::into_bytes),
             1 => proptest::collection::vec(any::<u8>(), 0..30),
             1 => (300_usize..340).prop_map(|n| [b"x@".to_vec(), vec![b'y'; n]].concat()),
@@ -341,7 +365,8 @@ mod tests {
                     let text = [&vec![b'x'; before][..], b"\n", &line, b"q@r.test\n"].concat();
                     let (mut plain, mut expected) = (Vec::new(), Vec::new());
                     block.lines(&text, no_rules, |line| {
-                        plain.extend(line.mailbox.map(<[u8]>::to_vec));
+                        let mailbox = line.entry.filter(|(kind, _)| *kind == Kind::Mailbox);
+                        plain.extend(mailbox.map(|(_, text)| text.to_vec()));
                     });
                     for line in text.split(|&byte| byte == b'\n') {
                         let mut lowered = Vec::new();

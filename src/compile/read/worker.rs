@@ -244,30 +244,36 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             true => Reader::new(reading),
             false => Reader::within(reading),
         };
-        if reading.format != Format::Plain || self.ends_badly(self.dates) {
+        if reading.format != Format::Plain || reading.subdomains || self.ends_badly(self.dates) {
             reader.read(block, true, &mut |line, row| self.row(line, row));
             return reader.lines();
         }
-        // Nearly every line of a large list is an address that only needs lower case. Such a
-        // line is read here at once, with the same result as by the full path; property tests
-        // compare the two.
+        // Nearly every line of a large list is an address or a domain that only needs lower case.
+        // Such a line is read here at once, with the same result as by the full path; property
+        // tests compare the two.
         let mut lines = 0;
-        let mailbox_class = self.class(Kind::Mailbox, self.kept(self.dates));
-        let mut is_usual = self.stager.usual() == mailbox_class;
+        let dates = self.kept(self.dates);
+        let usual = |worker: &Self| {
+            let class = worker.stager.usual();
+            [Kind::Mailbox, Kind::Domain]
+                .into_iter()
+                .find(|kind| class == worker.class(*kind, dates))
+        };
+        let mut usual_kind = usual(self);
         let mut text = mem::take(&mut self.text);
-        text.lines(block, self.options.rules, |Line { written, mailbox }| {
+        text.lines(block, self.options.rules, |Line { written, entry }| {
             lines += 1;
             // A sign before an address may be one of the list.
-            let mailbox = mailbox.filter(|_| written.first() != Some(&b'-'));
-            if let Some(mailbox) = mailbox {
-                match self.options.key(Kind::Mailbox, mailbox) {
-                    Ok(key) if is_usual => {
+            let entry = entry.filter(|_| written.first() != Some(&b'-'));
+            if let Some((kind, entry)) = entry {
+                match self.options.key(kind, entry) {
+                    Ok(key) if usual_kind == Some(kind) => {
                         self.counts.listed();
                         self.stager.push(key);
                     }
                     Ok(key) => {
-                        self.stage(key, mailbox_class);
-                        is_usual = self.stager.usual() == mailbox_class;
+                        self.stage(key, self.class(kind, dates));
+                        usual_kind = usual(self);
                     }
                     Err(danger) => self.leave_out(lines, written, &danger),
                 }
@@ -275,7 +281,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 self.counts.skip(lines, b"", Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
-                is_usual = self.stager.usual() == mailbox_class;
+                usual_kind = usual(self);
             }
         });
         self.text = text;

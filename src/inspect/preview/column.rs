@@ -13,7 +13,7 @@ use crate::list::{DateFormat, Dates, Pieces, Wildcards, decoded, read_entry};
 const SMALL: usize = 12;
 const SMALL_BYTES: usize = 60;
 /// Number of values that are told apart.
-const DISTINCT: usize = 1 << 16;
+const DISTINCT: usize = 1 << 13;
 /// Number of values that are shown.
 const SAMPLES: usize = 3;
 /// Number of cells of which the form of dates is taken.

@@ -318,155 +318,73 @@ mod tests {
         }
     }
 
-    /// The rows of a table of 40, by the number of each.
-    fn table(heading: &str, row: impl Fn(u32) -> String) -> Vec<u8> {
-        let rows: String = (0..40).map(|n| row(n) + "\n").collect();
-        format!("{heading}\n{rows}").into_bytes()
+    /// Tables of 40 rows: the file, its heading, each row, row 7; what is listed, if anything, and parts
+    /// of the proposal. `S` is a sender, `V` a verdict (30 block, 10 allow), `N` the number of the row.
+    const TABLES: &str = r#"
+a.csv           Sender;Verdict        S;V                             -                     30
+[1] "x".csv     2024;Verdict          S;V                             -                     30  entry = 1
+doubled.csv     Sender,Is,Is          S,V,N                           -                     30  when = { 2 =
+json.json       -                     {"who":"S","is":"V"}            -                     30  when = { is =
+keys.json       -                     {"who":"S","x.y":{},"x \"y":"V"}  -                   30  when = { "\"x \\\"y\"" =
+dates.csv       Sender;Is;Remove on   S;V;24.12.2139                  -                     30  date_format = "%d.%m.%Y"
+two.csv         Sender;Is;Kind        S;V;V2                          -                     no  # when = { Is =    "Kind" may decide
+review.csv      Sender;Is             S;V                             s@x.example;Review    no  when = { Is =      "Review" (1 row, first in line 9)
+missing.json    -                     {"who":"S","is":"V"}            {"who":"S"}           no  "is" = "" (1 row)
+end.csv         Sender;Is;Valid to    S;V;2139-12-24                  -                     no  # expires_in or added_in = "Valid to"
+forms.csv       Sender;Is;Expires     S;V;03/04/2139                  -                     no  # date_format = "%d/%m/%Y"    # date_format = "%m/%d/%Y"
+never.csv       Sender;Is;Expires     S;V;2139-04-03                  S;V;never             no  # never = ["never"]
+all.csv         Sender;Note           S;N                             -                     no  # rows = "all"
+who.csv         A;B;Is                S;me@us.example;V               -                     no  # entry = "A"    # entry = "B"
+rows.csv        x.example;block       dN.example;block                -                     no  line 1 may be
+numbers.csv     1;2                   S;V                             -                     no  by numbers alone
+"#;
+
+    fn table(name: &str, heading: &str, row: &str, seventh: &str) -> Vec<u8> {
+        let row = |n: usize| {
+            let written = if n == 7 && seventh != "-" {
+                seventh
+            } else {
+                row
+            };
+            written
+                .replace('S', &format!("s{n}@bad.example"))
+                .replace(
+                    'V',
+                    if n.is_multiple_of(4) {
+                        "allow"
+                    } else {
+                        "block"
+                    },
+                )
+                .replace('N', &n.to_string())
+        };
+        let rows: Vec<String> = (0..40).map(row).collect();
+        let text = match name.ends_with(".json") {
+            true => format!("[{}]", rows.join(",\n")),
+            false => format!("{heading}\n{}\n", rows.join("\n")),
+        };
+        text.into_bytes()
     }
 
     /// A proposal is what a build reads, and gives the counts that it promised; in doubt, the file
     /// stays refused.
     #[test]
     fn a_build_counts_what_a_proposal_promised() {
-        let verdict = |n: u32| {
-            if n.is_multiple_of(4) {
-                "allow"
-            } else {
-                "block"
-            }
-        };
-        let sender = |n: u32| format!("s{n}@bad.example");
-        let json = |more: &dyn Fn(u32) -> String| {
-            let one = |n| format!("{{\"who\": \"{}\"{}}}", sender(n), more(n));
-            let all: Vec<String> = (0..40).map(one).collect();
-            format!("[{}]", all.join(",\n")).into_bytes()
-        };
-        let pair = |n| format!("{};{}", sender(n), verdict(n));
-        for (name, text, listed, parts) in [
-            ("a.csv", table("Sender;Verdict", pair), Some(30), vec![]),
-            // A column named by a number, and a name with characters that TOML or a glob knows.
-            (
-                "[1] \"x\".csv",
-                table("2024;Verdict", pair),
-                Some(30),
-                vec!["entry = 1"],
-            ),
-            (
-                "doubled.csv",
-                table("Sender,Is,Is", |n| {
-                    format!("{},{},n{n}", sender(n), verdict(n))
-                }),
-                Some(30),
-                vec!["when = { 2 ="],
-            ),
-            (
-                "json.json",
-                json(&|n| format!(", \"is\": \"{}\"", verdict(n))),
-                Some(30),
-                vec![],
-            ),
-            (
-                "keys.json",
-                json(&|n| format!(", \"a.b\": {{}}, \"x \\\"y\": \"{}\"", verdict(n))),
-                Some(30),
-                vec!["when = { \"\\\"x \\\\\\\"y\\\"\" ="],
-            ),
-            (
-                "dates.csv",
-                table("Sender;Is;Remove on", |n| {
-                    format!("{};{}.12.2199", pair(n), n % 28 + 1)
-                }),
-                Some(30),
-                vec!["expires_in = \"Remove on\"", "date_format = \"%d.%m.%Y\""],
-            ),
-            // In doubt: another small column, a value of neither kind, a key that is missing, dates of
-            // unknown meaning or form, no word that is known, two columns of entries, no heading.
-            (
-                "two.csv",
-                table("Sender;Is;Kind", |n| format!("{};{}", pair(n), n % 3)),
-                None,
-                vec!["# when = { Is =", "\"Kind\" may decide"],
-            ),
-            (
-                "review.csv",
-                table("Sender;Is", |n| {
-                    if n == 7 {
-                        "s@x.example;Review".to_owned()
-                    } else {
-                        pair(n)
-                    }
-                }),
-                None,
-                vec!["\nwhen = { Is =", "\"Review\" (1 row, first in line 9)"],
-            ),
-            (
-                "missing.json",
-                json(&|n| {
-                    if n == 7 {
-                        String::new()
-                    } else {
-                        format!(", \"is\": \"{}\"", verdict(n))
-                    }
-                }),
-                None,
-                vec!["\"is\" = \"\" (1 row)"],
-            ),
-            (
-                "end.csv",
-                table("Sender;Is;Valid to", |n| {
-                    format!("{};2199-12-{}", pair(n), n % 20 + 10)
-                }),
-                None,
-                vec!["# expires_in or added_in = \"Valid to\"", "# when"],
-            ),
-            (
-                "never.csv",
-                table("Sender;Is;Expires", |n| {
-                    format!(
-                        "{};{}",
-                        pair(n),
-                        if n == 7 { "never" } else { "03/04/2199" }
-                    )
-                }),
-                None,
-                vec![
-                    "# date_format = \"%d/%m/%Y\"",
-                    "# date_format = \"%m/%d/%Y\"",
-                    "# never = [\"never\"]",
-                ],
-            ),
-            (
-                "all.csv",
-                table("Sender;Note", |n| format!("{};n{n}", sender(n))),
-                None,
-                vec!["# rows = \"all\""],
-            ),
-            (
-                "who.csv",
-                table("A;B;Is", |n| {
-                    format!("{};me@us.example;{}", sender(n), verdict(n))
-                }),
-                None,
-                vec!["# entry = \"A\"", "# entry = \"B\""],
-            ),
-            (
-                "rows.csv",
-                table("x.example;block", |n| format!("d{n}.example;block")),
-                None,
-                vec!["line 1 may be"],
-            ),
-            (
-                "numbers.csv",
-                table("1;2", pair),
-                None,
-                vec!["by numbers alone"],
-            ),
-        ] {
-            let (toml, counted) = try_out(name, &text);
-            for part in parts {
+        for line in TABLES.lines().filter(|line| !line.is_empty()) {
+            let mut cells = line
+                .split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty());
+            let mut cell = || cells.next().unwrap();
+            let (name, heading, row, seventh, listed) = (cell(), cell(), cell(), cell(), cell());
+            let (toml, counted) = try_out(name, &table(name, heading, row, seventh));
+            for part in cells {
                 assert!(toml.contains(part), "{name}: no {part:?} in\n{toml}");
             }
-            let counts = listed.map(|listed| [(listed, 40 - listed); 2]);
+            let counts = listed
+                .parse()
+                .ok()
+                .map(|listed: u64| [(listed, 40 - listed); 2]);
             assert_eq!(counted, counts, "{name}\n{toml}");
         }
     }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::column::{Column, Value, quoted};
 use super::rows::Rows;
 use super::survey::{First, Kind, Survey};
-use crate::base::numbers::counted;
+use crate::base::numbers::{counted, grouped};
 
 /// Words that say that a row lists a sender, and that it does not.
 const LISTS: &str = "ban banned black blacklist blacklisted block blocked blocklist blocklisted denied deny discard drop \
@@ -134,7 +134,8 @@ impl Draft<'_> {
             for column in perhaps.iter().take(CHOICES) {
                 let note = format!(
                     "{} of {} are entries: the sender?",
-                    column.entries, column.filled
+                    grouped(column.entries),
+                    grouped(column.filled)
                 );
                 self.ask(&format!("entry = {}", column.as_entry), &note);
             }
@@ -143,7 +144,7 @@ impl Draft<'_> {
         };
         let mut note = counted(column.entries, "cell with an entry", "cells with entries");
         if column.several > 0 {
-            let _ = write!(note, ", {} of them with several", column.several);
+            let _ = write!(note, ", {} of them with several", grouped(column.several));
         }
         self.set(&format!("entry = {}", column.as_entry), &note);
         if self.first() == Some(First::Either) {
@@ -241,7 +242,7 @@ impl Draft<'_> {
         for value in open {
             let first = match value.line {
                 0 => String::new(),
-                line => format!(", first in line {line}"),
+                line => format!(", first in line {}", grouped(line)),
             };
             self.doubt(&format!(
                 "{column} = {} ({}{first}): put it into when or unless, or the file is refused",
@@ -292,7 +293,7 @@ impl Draft<'_> {
                 ("expires_in or added_in", &mut 2)
             };
             *count += 1;
-            let note = format!("{} filled", column.filled);
+            let note = format!("{} filled", grouped(column.filled));
             settings.push((format!("{setting} = {}", column.as_value), note, *count > 1));
             if *count > 1 {
                 is_open = true;
@@ -353,7 +354,7 @@ fn condition(setting: &str, column: &str, values: &[&Value]) -> String {
 fn with_counts(values: &[Value]) -> String {
     let counts: Vec<String> = values
         .iter()
-        .map(|value| format!("{} ({})", quoted(&value.text), value.count))
+        .map(|value| format!("{} ({})", quoted(&value.text), grouped(value.count)))
         .collect();
     counts.join(", ")
 }

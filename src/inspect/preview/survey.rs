@@ -11,6 +11,8 @@ use crate::list::{
 /// Number of columns, or of places in JSON, that are described.
 const MAX_COLUMNS: usize = 64;
 const MAX_PLACES: usize = 512;
+/// A longer key of JSON is not described.
+const MAX_KEY_BYTES: usize = 200;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What a table has.
@@ -400,7 +402,7 @@ impl JsonWalk {
         if let Some(known) = place.keys.get(key) {
             return *known;
         }
-        if place.keys.len() >= MAX_PLACES {
+        if place.keys.len() >= MAX_PLACES || key.len() > MAX_KEY_BYTES {
             return None;
         }
         let name = quoted_key(&decoded(key));

@@ -4,12 +4,13 @@
 //! real address is a host of somebody's network. A name is the machine's own at 127.0.1.1, as Debian
 //! writes it, and at a loopback address if its short form follows.
 
+use std::iter;
 use std::net::IpAddr;
 
 use super::out::Out;
 use crate::list::row::entry::looks_like_entry;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Words;
+use crate::list::text::words::{Words, blank_words};
 
 /// Names that hosts files give to the machine itself.
 const OWN_NAMES: &[&[u8]] = &[
@@ -35,35 +36,41 @@ pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     let text = line
         .get(..memchr::memchr(b'#', line).unwrap_or(line.len()))
         .unwrap_or(line);
-    let mut words = text
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
+    let mut words = blank_words(text);
     let Some(address) = words.next() else {
         return out.nothing();
     };
     match is_nowhere(address) {
         None => out.reject(RejectReason::NotOfFormat, text),
         Some(false) => out.other(b"a host with an address"),
-        Some(true) if words.clone().next().is_none() => out.reject(RejectReason::NotOfFormat, text),
-        Some(true) if is_of_machine(address, words.clone()) => out.other(b"this machine"),
-        Some(true) => words.for_each(|name| {
-            match OWN_NAMES.iter().any(|own| own.eq_ignore_ascii_case(name)) {
-                true => out.other(b"this machine"),
-                false => {
-                    out.domain(name);
+        Some(true) => match words.next() {
+            None => out.reject(RejectReason::NotOfFormat, text),
+            Some(first) if is_of_machine(address, first, words.clone()) => {
+                out.other(b"this machine");
+            }
+            Some(first) => {
+                for name in iter::once(first).chain(words) {
+                    if OWN_NAMES.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                        out.other(b"this machine");
+                    } else {
+                        out.domain(name);
+                    }
                 }
             }
-        }),
+        },
     }
 }
 
 /// Returns whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
-fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) -> bool {
+fn is_of_machine<'w>(
+    address: &[u8],
+    full: &[u8],
+    mut names: impl Iterator<Item = &'w [u8]>,
+) -> bool {
     if address == b"127.0.1.1" {
         return true;
     }
     let is_loopback = address.starts_with(b"127.") || address == b"::1";
-    let full = names.next().unwrap_or_default();
     let short = full.split(|&b| b == b'.').next().unwrap_or_default();
     is_loopback && short.len() < full.len() && names.any(|name| name.eq_ignore_ascii_case(short))
 }

@@ -24,7 +24,7 @@ use crate::list::row::entry::{self, Wildcards, looks_like_entry};
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{RawEntry, Skip};
-use crate::list::text::words::Pieces;
+use crate::list::text::words::{Pieces, blank_words};
 use crate::rfc5322::closing_quote;
 
 /// How plain lists differ.
@@ -216,9 +216,7 @@ fn without_ok(text: &[u8]) -> &[u8] {
 fn is_signed(text: &[u8]) -> bool {
     match text {
         [b'!' | b'+' | b'-', rest @ ..] => {
-            let mut words = rest
-                .split(u8::is_ascii_whitespace)
-                .filter(|word| !word.is_empty());
+            let mut words = blank_words(rest);
             words.next().is_some_and(looks_like_entry)
         }
         _ => false,

@@ -14,13 +14,12 @@ use crate::list::row::Skip;
 use crate::list::row::entry::looks_like_entry;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
+use crate::list::text::words::blank_words;
 
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     let line = line.trim_ascii();
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
+    let mut words = blank_words(line);
     let name = words.next().unwrap_or_default();
     match line {
         [] | [b'#' | b';', ..] => out.nothing(),
@@ -55,9 +54,7 @@ pub(crate) fn is_marked(line: &[u8]) -> bool {
             .iter()
             .any(|start| line.starts_with(start)),
         _ => {
-            let mut words = line
-                .split(u8::is_ascii_whitespace)
-                .filter(|word| !word.is_empty());
+            let mut words = blank_words(line);
             words.next().is_some_and(looks_like_entry)
                 && words.next().is_some_and(|answer| matches!(answer, [b':', b'0'..=b'9', rest @ ..] if rest.contains(&b':')))
         }

@@ -20,6 +20,7 @@ use super::out::Out;
 use crate::list::row::Skip;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
+use crate::list::text::words::blank_words;
 
 /// The state between lines.
 #[derive(Debug, Default)]
@@ -88,9 +89,7 @@ impl LineFormat for Rpz {
         if inside {
             return out.skip(Skip::Continuation);
         }
-        let mut words = text
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty());
+        let mut words = blank_words(text);
         if text.first() == Some(&b'$') {
             let first = words.next().unwrap_or_default();
             if is(first, b"$ORIGIN") {

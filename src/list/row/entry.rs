@@ -99,10 +99,12 @@ fn labels(name: &[u8], may_be_subtree: bool) -> Result<(), RejectReason> {
     if name.ends_with(b".") {
         return Err(RejectReason::CutOff);
     }
-    if name.is_empty() || name.starts_with(b".") || memchr::memmem::find(name, b"..").is_some() {
-        return Err(RejectReason::NotADomain);
-    }
-    if name.contains(&b'+') {
+    // Without branches, so that the compiler makes vector instructions of the loops.
+    let behind = name.get(1..).unwrap_or_default();
+    let doubled = |all, (a, b): (&u8, &u8)| all | ((*a == b'.') & (*b == b'.'));
+    let has_doubled = name.iter().zip(behind).fold(false, doubled);
+    let has_plus = name.iter().fold(false, |all, b| all | (*b == b'+'));
+    if name.is_empty() || name.starts_with(b".") || has_doubled || has_plus {
         return Err(RejectReason::NotADomain);
     }
     Ok(())

@@ -139,7 +139,8 @@ const SHOWN_CHARS: usize = 60;
 /// Returns a column with its value: `Action = Allow`.
 fn shown(name: &str, cell: &[u8]) -> String {
     let value = decoded(cell);
-    let value: String = value.trim().chars().take(SHOWN_CHARS).collect();
+    let value = value.trim().chars().take(SHOWN_CHARS);
+    let value: String = value.flat_map(char::escape_debug).collect();
     match value.is_empty() {
         true => format!("{name} is empty"),
         false => format!("{name} = {value}"),

@@ -16,11 +16,15 @@ impl Text {
     /// Returns whether a cell has this value.
     #[inline]
     pub(crate) fn is(&self, cell: &[u8]) -> bool {
-        if cell.is_ascii() {
-            cell.trim_ascii().eq_ignore_ascii_case(self.0.as_bytes())
-        } else {
-            folded(&decoded(cell)) == *self.0
+        if cell.eq_ignore_ascii_case(self.0.as_bytes()) {
+            return true;
         }
+        // Only white space at its ends or letters beyond ASCII can still make it equal.
+        let is_graphic = |end: Option<&u8>| end.is_none_or(u8::is_ascii_graphic);
+        if is_graphic(cell.first()) && is_graphic(cell.last()) && cell.is_ascii() {
+            return false;
+        }
+        folded(&decoded(cell)) == *self.0
     }
 }
 
