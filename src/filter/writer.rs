@@ -239,6 +239,15 @@ impl Writer {
         self.header.shape
     }
 
+    /// Encodes one page of this file: its sorted, distinct records, if any.
+    ///
+    /// # Panics
+    ///
+    /// If the records are out of order, or of several pages.
+    pub fn encode(&self, records: &[Record], out: &mut EncodedPage) {
+        out.encode(self.layout(), PageRecords::Any(records));
+    }
+
     /// Returns what must be encoded for each page.
     pub(crate) fn layout(&self) -> Layout {
         Layout {

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, encode_page, page, sizing,
+    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, page, sizing,
 };
 use filters::write;
 use proptest::prelude::*;
@@ -146,10 +146,14 @@ impl Reader {
         };
         let first = (u128::from(page) << 64).div_ceil(u128::from(self.pages)) as u64;
         let set = (0..64 * high_words).filter(|&b| bit(high, b) == 1);
-        let records: Vec<_> = set
-            .enumerate()
-            .map(|(i, b)| {
-                let distance = ((b - i) as u64) << l | value(low, l, i);
+        let high_parts: Vec<u64> = match l {
+            // A block of a part.
+            64 => vec![0; n],
+            _ => (set.enumerate().map(|(i, b)| ((b - i) as u64) << l)).collect(),
+        };
+        let records: Vec<_> = (high_parts.iter().enumerate())
+            .map(|(i, high_part)| {
+                let distance = high_part | value(low, l, i);
                 let at = 16 + 10 * value(class, w, i) as usize;
                 let day = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
                 Record {
@@ -297,7 +301,7 @@ proptest! {
         for number in 0..shape.pages {
             let here = |record: &&Record| page::page_of(record.key, shape.pages) == number;
             let here: Vec<_> = records.iter().filter(here).copied().collect();
-            encode_page(shape, &here, true, &mut page);
+            writer.encode(&here, &mut page);
             writer.append(std::slice::from_ref(&page)).unwrap();
         }
         writer.finish().unwrap();
