@@ -4,6 +4,7 @@
 //! `nobody` in Postfix's group, as README.md tells an administrator to do.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -212,12 +213,18 @@ impl Daemon {
             .append(true)
             .open(&log)
             .expect("our own folder");
-        let child = command
+        command
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a file can be shared"))
-            .stderr(output)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+            .stderr(output);
+        let child = until(
+            "no other test has just forked with a copy of it open",
+            || match command.spawn() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => None,
+                spawned => Some(spawned),
+            },
+        )
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let mut daemon = Self { child, log };
         until("the daemon listens", || {
             if let Some(status) = daemon.child.try_wait().expect("our own child") {
