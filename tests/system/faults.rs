@@ -186,14 +186,11 @@ fn one_fault_holds_up_nothing_else() {
                     white.display()
                 ),
             ),
-            false => command(
-                &site,
-                &[
-                    "case",
-                    id.expect("a case"),
-                    log.to_str().expect("a plain path"),
-                ],
-            ),
+            false => {
+                let id = id.expect("a case");
+                daemon.logged(&[id]);
+                command(&site, &["case", id, log.to_str().expect("a plain path")])
+            }
         };
         assert_eq!(code, Some(0), "{advice}");
         let adds = advice
