@@ -44,7 +44,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a 
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -s o -l output -d 'Filter file to write' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fpr -d 'False-positive rate of the Bloom filter [default: 1e-6]' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fpr -d 'False-positive rate of the Bloom filter [default: 1e-4; without records 1e-6]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l part -d 'Write a part of a list instead of a filter: the entries of one piece' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l source -d 'Count all inputs as this one list, of which they are pieces' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed-from -d 'Use the hash seed of this filter, so that both can be merged and compared' -r -F

@@ -176,7 +176,7 @@ impl Build<'_> {
             rules_version: RULES_VERSION,
             rules: plan.rules.bits(),
             kinds: 0,
-            fpr: plan.fpr,
+            fpr: plan.rate(),
             records: plan.records,
             sources,
         };

@@ -62,7 +62,10 @@ pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::{Expected, is_part, merge};
 pub use outcome::note;
-pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
+pub use plan::{
+    DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,
+    source_date,
+};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub(crate) use read::{Begun, Found, begin as begin_input, folder_of, in_its_folder};

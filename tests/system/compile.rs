@@ -152,7 +152,7 @@ proptest! {
 
         build(&plan(dir, "one.blf", &["a.txt"]));
         let mut loose = plan(dir, "two.blf", &["b.txt"]);
-        loose.fpr = 1e-2;
+        loose.fpr = Some(1e-2);
         build(&loose);
         let merging = plan(dir, "merged.blf", &["one.blf", "two.blf"]);
         compile::merge(&merging, None, &Expected::default(), &Progress::new()).unwrap();

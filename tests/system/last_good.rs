@@ -301,7 +301,7 @@ fn another_process_takes_no_copies_away() {
 #[test]
 fn a_copy_of_an_older_filter_does_not_outlive_it() {
     let home = Home::new();
-    let many: Vec<String> = (0..120_000).map(|n| format!("x{n}@bad.example")).collect();
+    let many: Vec<String> = (0..160_000).map(|n| format!("x{n}@bad.example")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     home.configure(&format!(
         "{CONFIG}[safety]\nlast_good_mib = 1\nmax_growth = '99999999%'\n"

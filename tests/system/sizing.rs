@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use blocklist_milter::compile::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS};
 use blocklist_milter::filter::page::PAGE_BYTES;
 use blocklist_milter::filter::sizing::{rate, shape};
 use blocklist_milter::filter::{Header, Shape};
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sizing.md");
-const DEFAULT_RATE: f64 = 1e-6;
 /// Checksum of the page, and end and checksum of its records.
 const PER_PAGE_BYTES: u64 = 24;
 const HEADER_BYTES: u64 = 4096;
@@ -50,9 +50,9 @@ fn the_sum_is_the_size_of_a_real_file() {
         .status();
     assert!(built.expect("the compiler runs").success());
     let bytes = fs::metadata(&filter).expect("it was built").len() as f64;
-    let expected = file_bytes(ENTRIES, shape(ENTRIES, DEFAULT_RATE));
+    let expected = file_bytes(ENTRIES, shape(ENTRIES, DEFAULT_FPR));
     assert!((bytes / expected - 1.0).abs() < 0.01, "{bytes} {expected}");
-    assert_eq!(header(&filter).shape, shape(ENTRIES, DEFAULT_RATE));
+    assert_eq!(header(&filter).shape, shape(ENTRIES, DEFAULT_FPR));
 }
 
 fn header(filter: &Path) -> Header {
@@ -63,13 +63,14 @@ fn header(filter: &Path) -> Header {
 
 fn by_entries() -> String {
     let mut table = String::from(
-        "| entries | memory | bits an entry | file with records | file without | the same key, of a billion look-ups |\n|--:|--:|--:|--:|--:|--:|\n",
+        "| entries | memory | bits an entry | file | memory and file without records | the same key, of a billion look-ups |\n|--:|--:|--:|--:|--:|--:|\n",
     );
     for power in 5..=10 {
         let entries = 10_u64.pow(power);
-        let shape = shape(entries, DEFAULT_RATE);
+        let shape = self::shape(entries, DEFAULT_FPR);
         let memory = page_bytes(shape);
-        let without = memory + (HEADER_BYTES + shape.pages * 8) as f64;
+        let without = self::shape(entries, DEFAULT_FPR_WITHOUT_RECORDS);
+        let without = page_bytes(without) + (HEADER_BYTES + without.pages * 8) as f64;
         let _ = writeln!(
             table,
             "| 10^{power} | {} | {:.1} | {} | {} | {} |",

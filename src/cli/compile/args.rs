@@ -169,7 +169,7 @@ pub struct Build {
     /// Name of the list in logs and replies [default: the output file's name without .blf].
     #[arg(long)]
     pub name: Option<String>,
-    /// False-positive rate of the Bloom filter [default: 1e-6].
+    /// False-positive rate of the Bloom filter [default: 1e-4; without records 1e-6].
     ///
     /// The share of unlisted addresses that match the Bloom filter by chance. Exact records then show that
     /// they are not listed.

@@ -111,7 +111,7 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
         plan.max_shrink = Some(FOLDER_MAX_SHRINK);
     }
     plan.take(&compile::build_settings(reads)?);
-    plan.fpr = args.fpr.unwrap_or(plan.fpr);
+    plan.fpr = args.fpr.or(plan.fpr);
     plan.part.clone_from(&args.part);
     plan.source.clone_from(&args.source);
     plan.records &= !args.no_records;
