@@ -5,7 +5,6 @@
 //! given; `NAME.toml` is the `list.toml` of the list. After an intended change, update them with
 //! `UPDATE_EXPECTED=1 cargo test --test pure list::` and read the difference.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,11 @@ use support::{addresses, build, folder, names, plan};
 fn limited(folder: &Path, limit: &str, arguments: &[&str]) -> Option<Command> {
     const NOBODY: u32 = 54_321;
     let program = folder.join("program");
-    fs::copy(env!("CARGO_BIN_EXE_blocklist-compile"), &program).unwrap();
+    // In a process of its own: another test may fork while a file is open here for writing, and
+    // what is open for writing cannot be run.
+    let mut copy = Command::new("cp");
+    copy.arg(env!("CARGO_BIN_EXE_blocklist-compile"));
+    assert!(copy.arg(&program).status().unwrap().success());
     if !installed("prlimit") {
         return None;
     }
