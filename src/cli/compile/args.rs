@@ -250,7 +250,7 @@ pub struct Build {
     pub input: Vec<PathBuf>,
     /// What the feed of the folder has fetched: a file or a folder.
     ///
-    /// It is read in place of the folder's files, as list.toml there says, if that file has [feed]. Otherwise, or
+    /// It is read in place of the folder's files, as list.toml there says, if that file has a feed. Otherwise, or
     /// if nothing has been fetched yet, this option changes nothing.
     #[arg(long, value_name = "PATH")]
     pub fetched: Option<PathBuf>,
