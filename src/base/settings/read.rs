@@ -416,7 +416,7 @@ fn hint(text: &str) -> Option<&'static str> {
 fn elsewhere(settings: Settings, written: &str) -> Option<String> {
     let (section, _) = settings
         .iter()
-        .find(|(_, names)| names.contains(&written))?;
+        .find(|(_, names)| names.split_whitespace().any(|name| name == written))?;
     Some(match *section {
         "" => "at the top of the file, before the first [section]".to_owned(),
         "list" | "file" => format!("in [[{section}]]"),

@@ -146,57 +146,23 @@ impl ListToml {
     }
 }
 
-/// Every setting, by section.
-const SETTINGS: [(&str, &[&str]); 5] = [
-    ("", &[]),
+/// Every setting, by section. Blanks divide them.
+const SETTINGS: [(&str, &str); 5] = [
+    ("", ""),
     (
         "read",
-        &[
-            "format",
-            "separator",
-            "entry",
-            "when",
-            "unless",
-            "at_least",
-            "rows",
-            "subdomains",
-            "expires_in",
-            "added_in",
-            "date_format",
-            "never",
-        ],
+        "format separator entry when unless at_least rows subdomains expires_in added_in \
+         date_format never",
     ),
-    ("file", &["match", "ignore"]),
+    ("file", "match ignore"),
     (
         "build",
-        &[
-            "fpr",
-            "expires",
-            "protect",
-            "allow",
-            "allow_world",
-            "allow_empty",
-            "max_shrink",
-            "max_growth",
-            "max_rejects",
-            "records",
-            "plus",
-            "srs",
-            "nfkc",
-            "providers",
-        ],
+        "fpr expires protect allow allow_world allow_empty max_shrink max_growth \
+         max_rejects records plus srs nfkc providers",
     ),
     (
         "feed",
-        &[
-            "url",
-            "licence",
-            "action",
-            "max_bytes",
-            "timeout_s",
-            "keep_days",
-            "max_age_days",
-        ],
+        "url licence action max_bytes timeout_s keep_days max_age_days",
     ),
 ];
 
