@@ -228,38 +228,16 @@ fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
 
 fn is_web_page(head: &[u8]) -> bool {
     let text = head.trim_ascii_start();
-    [
-        &b"<!doctype"[..],
-        b"<html",
-        b"<head",
-        b"<body",
-        b"<?xml",
-        b"<!--",
-    ]
-    .iter()
-    .any(|start| {
-        text.get(..start.len())
-            .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+    let mut starts = "<!doctype <html <head <body <?xml <!--".split(' ');
+    starts.any(|start| {
+        let begins = text.get(..start.len());
+        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(start.as_bytes()))
     })
 }
 
 /// Names of headers that a mail has among its first lines.
-const HEADERS: &[&[u8]] = &[
-    b"ARC-Seal",
-    b"Authentication-Results",
-    b"Content-Type",
-    b"DKIM-Signature",
-    b"Date",
-    b"Delivered-To",
-    b"From",
-    b"MIME-Version",
-    b"Message-ID",
-    b"Received",
-    b"Reply-To",
-    b"Return-Path",
-    b"Subject",
-    b"To",
-];
+const HEADERS: &str = "ARC-Seal Authentication-Results Content-Type DKIM-Signature Date Delivered-To From \
+     MIME-Version Message-ID Received Reply-To Return-Path Subject To";
 
 /// Returns whether a text is a mail as it was sent, or a folder of mails.
 fn is_mail(head: &[u8]) -> bool {
@@ -267,7 +245,9 @@ fn is_mail(head: &[u8]) -> bool {
     let is_header = |line: &[u8]| {
         let colon = memchr::memchr(b':', line).unwrap_or(0);
         let (name, value) = line.split_at(colon);
-        HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+        HEADERS
+            .split(' ')
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
             && value.get(1).is_none_or(u8::is_ascii_whitespace)
     };
     let is_folder = head.starts_with(b"From ")

@@ -32,7 +32,7 @@ fn the_example_shows_every_setting_with_its_default() {
             .unwrap_or_else(|| panic!("the example lacks {heading}"));
         let text = &EXAMPLE[start + heading.len()..];
         let text = text.find("\n[").map_or(text, |end| &text[..end]);
-        for name in names {
+        for name in names.split_whitespace() {
             // A setting whose default depends on another one is shown in a comment.
             let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
             assert!(
@@ -395,7 +395,7 @@ fn the_manual_names_every_setting() {
     };
     let manual = manual.replace("\\-", "-").replace("\\_", "_");
     for (section, names) in SETTINGS {
-        for name in names {
+        for name in names.split_whitespace() {
             assert!(
                 manual.contains(name),
                 "{} lacks {name} of [{section}]",

@@ -169,6 +169,15 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
+    /// Returns a setting that may be missing.
+    pub(crate) fn optional<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> Option<T> {
+        self.get(name, None, |value| read(value).map(Some))
+    }
+
     /// Returns a setting without default. `None` if it is missing or invalid, which is recorded.
     pub(crate) fn required<T>(
         &self,
@@ -176,7 +185,7 @@ impl<'s, 't> Section<'s, 't> {
         read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
     ) -> Option<T> {
         if self.table.is_some_and(|table| table.contains_key(name)) {
-            self.get(name, None, |value| read(value).map(Some))
+            self.optional(name, read)
         } else {
             self.asked.borrow_mut().push(name);
             self.reader.problem(
@@ -407,7 +416,7 @@ fn hint(text: &str) -> Option<&'static str> {
 fn elsewhere(settings: Settings, written: &str) -> Option<String> {
     let (section, _) = settings
         .iter()
-        .find(|(_, names)| names.contains(&written))?;
+        .find(|(_, names)| names.split_whitespace().any(|name| name == written))?;
     Some(match *section {
         "" => "at the top of the file, before the first [section]".to_owned(),
         "list" | "file" => format!("in [[{section}]]"),

@@ -1,5 +1,7 @@
 //! Values of settings: their types, allowed values, and error messages.
 
+use std::str::FromStr;
+
 use toml::de::DeValue;
 
 use super::percent::Percent;
@@ -56,6 +58,12 @@ pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
     value
         .as_str()
         .ok_or_else(|| wrong_type("a string in quotes", value))
+}
+
+/// Reads a string as its type does.
+pub(crate) fn parsed<T: FromStr<Err: ToString>>(value: &DeValue<'_>) -> Result<T, Fault> {
+    let parsed = text(value)?.parse();
+    parsed.map_err(|error: T::Err| Fault::from(error.to_string()))
 }
 
 pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {

@@ -124,15 +124,12 @@ impl Shown<'_> {
             true => write!(f, "Added to {path}")?,
             false => write!(f, "Add this to {path} (preview --write does it)")?,
         }
-        writeln!(
-            f,
-            "{}:",
-            if proposal.is_open {
-                "; complete it"
-            } else {
-                ""
-            }
-        )?;
+        let open = if proposal.is_open {
+            "; complete it"
+        } else {
+            ""
+        };
+        writeln!(f, "{open}:")?;
         for line in proposal.toml.lines() {
             writeln!(f, "   {line}")?;
         }
@@ -175,12 +172,8 @@ impl Shown<'_> {
                 parts.push(format!("{} {what}", grouped(count)));
             }
         }
-        writeln!(
-            f,
-            "{}: {}.",
-            counted(rows.lines, "line", "lines"),
-            parts.join(", ")
-        )?;
+        let lines = counted(rows.lines, "line", "lines");
+        writeln!(f, "{lines}: {}.", parts.join(", "))?;
         kinds(rows, f)?;
         reasons("Rejected", &rows.rejected, f)?;
         reasons("Left out", &rows.broad, f)?;
@@ -196,14 +189,11 @@ impl Shown<'_> {
             )?;
         }
         match &rows.refused {
-            Some(row) if row.text.is_empty() => {
-                writeln!(f, "REFUSED at line {}: {}.", row.line, row.refusal)
+            Some(row) => {
+                let colon = if row.text.is_empty() { "" } else { ": " };
+                let (line, text, refusal) = (row.line, &row.text, &row.refusal);
+                writeln!(f, "REFUSED at line {line}: {text}{colon}{refusal}.")
             }
-            Some(row) => writeln!(
-                f,
-                "REFUSED at line {}: {}: {}.",
-                row.line, row.text, row.refusal
-            ),
             None if rows.has_too_many_rejects => writeln!(
                 f,
                 "REFUSED: {} rejected beside {}; at most {} may be, or a fifth while fewer than ten are.",
@@ -220,18 +210,11 @@ impl Shown<'_> {
         let (Some(path), Some(found)) = (self.against, &self.seen.against) else {
             return Ok(());
         };
-        write!(
-            f,
-            "Against {}: {} more",
-            path_shown(path),
-            grouped(found.more)
-        )?;
+        let (path, more) = (path_shown(path), grouped(found.more));
+        write!(f, "Against {path}: {more} more")?;
         if !found.first.is_empty() {
-            let end = if found.more > found.first.len() as u64 {
-                ", ..."
-            } else {
-                ""
-            };
+            let has_more = found.more > found.first.len() as u64;
+            let end = if has_more { ", ..." } else { "" };
             write!(f, " ({}{end})", found.first.join(", "))?;
         }
         writeln!(f, ", {} less", grouped(found.less.values().sum()))?;
@@ -239,10 +222,8 @@ impl Shown<'_> {
             writeln!(f, "   no longer: {} of {source}", grouped(*count))?;
         }
         if self.seen.files.iter().any(FilePreview::is_refused) {
-            writeln!(
-                f,
-                "   (of a refused file, only what was read before the refusal counts here)"
-            )?;
+            let note = "of a refused file, only what was read before the refusal counts here";
+            writeln!(f, "   ({note})")?;
         }
         Ok(())
     }
@@ -278,16 +259,11 @@ fn kind(survey: &Survey) -> String {
                 First::Row => "without a heading",
                 First::Either => "perhaps with a heading",
             };
-            format!(
-                "a table of {} divided by {separator}, {heading}, {}{}",
-                counted(survey.columns.len() as u64, "column", "columns"),
-                counted(survey.rows, "row", "rows"),
-                if survey.is_windows_1252 {
-                    ", Windows-1252"
-                } else {
-                    ""
-                },
-            )
+            let columns = counted(survey.columns.len() as u64, "column", "columns");
+            let rows = counted(survey.rows, "row", "rows");
+            let is_old = survey.is_windows_1252;
+            let charset = if is_old { ", Windows-1252" } else { "" };
+            format!("a table of {columns} divided by {separator}, {heading}, {rows}{charset}")
         }
         Kind::Json { one_a_line: true } => {
             format!("JSON, {}", counted(survey.rows, "document", "documents"))
@@ -300,20 +276,14 @@ fn columns(survey: &Survey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let shown = survey.columns.iter().take(COLUMNS);
     let name = |column: &Column| short(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS);
     let names: Vec<String> = shown.clone().map(name).collect();
-    let width = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max(6);
+    let widths = names.iter().map(|name| name.chars().count());
+    let width = widths.max().unwrap_or(0).max(6);
     let title = match survey.kind {
         Kind::Cells { .. } => "column",
         Kind::Json { .. } => "path",
     };
-    writeln!(
-        f,
-        "   {title:<width$}    filled   entries  different  for example"
-    )?;
+    let heading = "filled   entries  different  for example";
+    writeln!(f, "   {title:<width$}    {heading}")?;
     for (column, name) in shown.zip(&names) {
         let different = column.distinct();
         let line = format!(
@@ -333,24 +303,17 @@ fn columns(survey: &Survey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Shows the values of a column with their counts, or some of them if they are many.
 fn examples(column: &Column) -> String {
-    let values = column.values().unwrap_or_default();
-    let repeats = values
-        .iter()
-        .any(|value| value.count > 1 && !value.text.is_empty());
-    if column.is_of_entries() || !repeats {
-        let samples = column
-            .samples
-            .iter()
-            .map(|sample| short(sample, EXAMPLE_CHARS));
+    let mut values = column.values().unwrap_or_default();
+    values.retain(|value| !value.text.is_empty());
+    if column.is_of_entries() || values.iter().all(|value| value.count < 2) {
+        let samples = column.samples.iter();
+        let samples = samples.map(|sample| short(sample, EXAMPLE_CHARS));
         return samples.collect::<Vec<_>>().join("; ");
     }
-    let values = values
-        .iter()
-        .filter(|value| !value.text.is_empty())
-        .map(|value| {
-            let text = short(&escaped(value.text.as_bytes()).to_string(), EXAMPLE_CHARS);
-            format!("{text} ({})", grouped(value.count))
-        });
+    let values = values.iter().map(|value| {
+        let text = short(&escaped(value.text.as_bytes()).to_string(), EXAMPLE_CHARS);
+        format!("{text} ({})", grouped(value.count))
+    });
     values.collect::<Vec<_>>().join(", ")
 }
 

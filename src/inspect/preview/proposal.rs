@@ -172,6 +172,7 @@ impl Draft<'_> {
         if self.first().is_some() && self.survey.columns.len() == 1 {
             return;
         }
+        let named = self.survey.columns.get(entry);
         let is_of = |value: &Value, words| is_one_of(&value.text.to_lowercase(), words);
         let (mut deciding, mut others) = (Vec::new(), Vec::new());
         for column in beside.iter().filter(|column| column.dates().is_none()) {
@@ -180,18 +181,11 @@ impl Draft<'_> {
             };
             // A key of JSON that is missing is empty.
             let cells = values.iter().map(|value| value.count).sum();
-            let rows = self
-                .survey
-                .columns
-                .get(entry)
-                .map_or(0, |entry| entry.filled);
-            let count = rows.saturating_sub(cells);
+            let count = named.map_or(0, |entry| entry.filled).saturating_sub(cells);
             if count > 0 && self.first().is_none() {
-                let text = String::new();
                 values.push(Value {
-                    text,
                     count,
-                    line: 0,
+                    ..Value::default()
                 });
             }
             let is_known = |value: &Value| is_of(value, LISTS) || is_of(value, CLEARS);
@@ -208,9 +202,8 @@ impl Draft<'_> {
             return self.choose_rows(&deciding);
         };
         let is_named = |name: &String| name.starts_with('"');
-        let entry = self.survey.columns.get(entry).map(|entry| &entry.as_entry);
-        if self.first() == Some(First::Heading) && !is_named(column) && !entry.is_some_and(is_named)
-        {
+        let is_entry_named = named.is_some_and(|entry| is_named(&entry.as_entry));
+        if self.first() == Some(First::Heading) && !is_named(column) && !is_entry_named {
             self.doubt(
                 "by numbers alone, line 1 is a row, too: give a column a heading of its own",
             );

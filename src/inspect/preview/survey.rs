@@ -243,14 +243,12 @@ impl CellWalk {
         };
         let columns = (1..).zip(&headings).take(MAX_COLUMNS);
         let columns = columns.map(|(number, name)| {
-            let written = match has_names && is_name(name) {
-                true => quoted(name),
+            let or_number = |is_it: bool, name: String| match has_names && is_it {
+                true => name,
                 false => number.to_string(),
             };
-            let shown = match has_names && !name.is_empty() {
-                true => name.clone(),
-                false => number.to_string(),
-            };
+            let written = or_number(is_name(name), quoted(name));
+            let shown = or_number(!name.is_empty(), name.clone());
             Column::new(shown, written.clone(), written, 0)
         });
         survey.columns = columns.collect();
@@ -313,15 +311,9 @@ impl JsonWalk {
             }
             Token::Close => drop(self.open.pop()),
             Token::Key(key) => self.key(key.text, line, formats),
-            Token::Text(text) => {
-                let at = self.next();
-                self.add(at, text.text, true, line, formats);
-            }
-            Token::Other(text) => {
-                let at = self.next();
-                let text = if text == b"null" { b"" } else { text };
-                self.add(at, text, false, line, formats);
-            }
+            Token::Text(text) => self.add_next(text.text, true, line, formats),
+            Token::Other(b"null") => self.add_next(b"", false, line, formats),
+            Token::Other(text) => self.add_next(text, false, line, formats),
             Token::End => survey.rows += 1,
             Token::Fault(_) => self.open.clear(),
             Token::Blank => {}
@@ -413,6 +405,11 @@ impl JsonWalk {
         let member = self.add_place(path, name, at);
         self.places.get_mut(at)?.keys.insert(key.into(), member);
         member
+    }
+
+    fn add_next(&mut self, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
+        let at = self.next();
+        self.add(at, text, is_text, line, formats);
     }
 
     fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool, line: u64, formats: &Formats) {

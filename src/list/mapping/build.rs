@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::max_rejects::MaxRejects;
 use crate::base::day::Day;
 use crate::base::settings::{
-    Fault, Percent, Section, Value, boolean, number, percent, percent_of_a_whole, text,
+    Fault, Percent, Section, Value, boolean, number, parsed, percent, percent_of_a_whole, text,
 };
 
 /// `[build]`: settings of the filter. What is `None` or empty was not given.
@@ -75,27 +75,24 @@ pub enum Expires {
 
 impl BuildSettings {
     pub(super) fn read(section: Section<'_, '_>) -> Self {
-        let is = |name| section.get(name, None, |value| boolean(value).map(Some));
+        let is = |name| section.optional(name, boolean);
         let texts = |name| section.each(name, Vec::new(), |text| Ok(text.to_owned()));
         let settings = Self {
-            fpr: section.get("fpr", None, |value| {
+            fpr: section.optional("fpr", |value| {
                 let rate = value.as_float().and_then(|rate| rate.as_str().parse().ok());
                 let rate = rate.filter(|rate| *rate > 0.0 && *rate < 1.0);
-                rate.map(Some)
-                    .ok_or_else(|| "must be a rate such as 1e-4".into())
+                rate.ok_or_else(|| "must be a rate such as 1e-4".into())
             }),
-            expires: section.get("expires", None, |value| parsed(value).map(Some)),
+            expires: section.optional("expires", parsed),
             protect: texts("protect"),
             allow: texts("allow"),
             allow_world: is("allow_world"),
             allow_empty: is("allow_empty"),
-            max_shrink: section.get("max_shrink", None, |value| {
-                percent_of_a_whole(value).map(Some)
-            }),
-            max_growth: section.get("max_growth", None, |value| percent(value).map(Some)),
-            max_rejects: section.get("max_rejects", None, |value| match value.as_str() {
-                Some(_) => parsed(value).map(Some),
-                None => number(value, 0..=u64::MAX).map(|most| Some(MaxRejects::Lines(most))),
+            max_shrink: section.optional("max_shrink", percent_of_a_whole),
+            max_growth: section.optional("max_growth", percent),
+            max_rejects: section.optional("max_rejects", |value| match value.as_str() {
+                Some(_) => parsed(value),
+                None => number(value, 0..=u64::MAX).map(MaxRejects::Lines),
             }),
             records: is("records"),
             plus: is("plus"),
@@ -112,12 +109,8 @@ impl FeedSettings {
     pub(super) fn read(section: Section<'_, '_>) -> Self {
         let settings = Self {
             url: section.required("url", url).unwrap_or_default(),
-            licence: section.get(
-                "licence",
-                String::new(),
-                |value| Ok(text(value)?.to_owned()),
-            ),
-            action: section.get("action", None, |value| Ok(Some(text(value)?.to_owned()))),
+            licence: section.get("licence", String::new(), parsed),
+            action: section.optional("action", parsed),
             max_bytes: section.get("max_bytes", 64 << 20, |value| number(value, 1..=1 << 40)),
             timeout_s: section.get("timeout_s", 300, |value| number(value, 1..=86_400)),
             keep_days: section.get("keep_days", 0, |value| number(value, 1..=3650)),
@@ -140,12 +133,6 @@ fn url(value: &Value<'_>) -> Result<String, Fault> {
     } else {
         Err("must begin with https://, because others could change the list on its way, and have no blanks".into())
     }
-}
-
-fn parsed<T: FromStr<Err: ToString>>(value: &Value<'_>) -> Result<T, Fault> {
-    text(value)?
-        .parse()
-        .map_err(|error: T::Err| Fault::from(error.to_string()))
 }
 
 /// Most days after which an entry may end.

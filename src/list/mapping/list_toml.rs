@@ -14,12 +14,11 @@
 
 use std::io;
 use std::path::Path;
-use std::str::FromStr;
 
 use super::build::{BuildSettings, FeedSettings};
 use super::declared::{Declared, Values};
 use crate::base::settings::{
-    Error, Fault, Reader, Section, Value, boolean, text, text_of, wrong_type,
+    Error, Fault, Reader, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
 use crate::list::format::Format;
 use crate::list::table::text::Text;
@@ -147,57 +146,23 @@ impl ListToml {
     }
 }
 
-/// Every setting, by section.
-const SETTINGS: [(&str, &[&str]); 5] = [
-    ("", &[]),
+/// Every setting, by section. Blanks divide them.
+const SETTINGS: [(&str, &str); 5] = [
+    ("", ""),
     (
         "read",
-        &[
-            "format",
-            "separator",
-            "entry",
-            "when",
-            "unless",
-            "at_least",
-            "rows",
-            "subdomains",
-            "expires_in",
-            "added_in",
-            "date_format",
-            "never",
-        ],
+        "format separator entry when unless at_least rows subdomains expires_in added_in \
+         date_format never",
     ),
-    ("file", &["match", "ignore"]),
+    ("file", "match ignore"),
     (
         "build",
-        &[
-            "fpr",
-            "expires",
-            "protect",
-            "allow",
-            "allow_world",
-            "allow_empty",
-            "max_shrink",
-            "max_growth",
-            "max_rejects",
-            "records",
-            "plus",
-            "srs",
-            "nfkc",
-            "providers",
-        ],
+        "fpr expires protect allow allow_world allow_empty max_shrink max_growth \
+         max_rejects records plus srs nfkc providers",
     ),
     (
         "feed",
-        &[
-            "url",
-            "licence",
-            "action",
-            "max_bytes",
-            "timeout_s",
-            "keep_days",
-            "max_age_days",
-        ],
+        "url licence action max_bytes timeout_s keep_days max_age_days",
     ),
 ];
 
@@ -233,8 +198,8 @@ fn check(section: &Section<'_, '_>, declared: &Declared) {
 /// Reads the settings that `[read]` and `[[file]]` have in common.
 pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
     section.check_filled("entry", "the column that names the sender");
-    let format = section.get("format", None, |value| parsed::<Format>(value).map(Some));
-    let column = |name| section.get(name, None, |value| column_of(value).map(Some));
+    let format = section.optional("format", parsed::<Format>);
+    let column = |name| section.optional(name, column_of);
     let values = |name| -> Vec<Values> {
         section.map(
             name,
@@ -245,7 +210,7 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
     Declared {
         is_in_file: format.is_some(),
         format,
-        separator: section.get("separator", None, |value| parsed(value).map(Some)),
+        separator: section.optional("separator", parsed),
         entry: section.items("entry", column_of),
         when: distinct(section, "when", values("when")),
         unless: distinct(section, "unless", values("unless")),
@@ -258,11 +223,11 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
                 float,
             ),
         ),
-        rows: section.get("rows", None, |value| parsed(value).map(Some)),
-        subdomains: section.get("subdomains", None, |value| boolean(value).map(Some)),
+        rows: section.optional("rows", parsed),
+        subdomains: section.optional("subdomains", boolean),
         expires_in: column("expires_in"),
         added_in: column("added_in"),
-        date_format: section.get("date_format", None, |value| parsed(value).map(Some)),
+        date_format: section.optional("date_format", parsed),
         never: section.items("never", |value| Ok(text(value)?.to_owned())),
     }
 }
@@ -283,12 +248,6 @@ fn distinct<T>(
         }
     }
     all
-}
-
-fn parsed<T: FromStr<Err: ToString>>(value: &Value<'_>) -> Result<T, Fault> {
-    text(value)?
-        .parse()
-        .map_err(|error: T::Err| Fault::from(error.to_string()))
 }
 
 /// Reads a heading, a number from 1, or a key path.
@@ -448,159 +407,19 @@ mod tests {
 
     #[test]
     fn a_feed_says_what_is_fetched() {
-        let feed = |text: &str| parse(text).map(|list| list.feed);
-        let url = "[feed]\nurl = \"https://lists.example/x?y=1\"\n";
-        let settings = feed(&format!("[read]\nformat = \"plain\"\n{url}"))
-            .unwrap()
-            .unwrap();
-        assert_eq!(settings.url, "https://lists.example/x?y=1");
-        assert_eq!((settings.max_bytes, settings.keep_days), (64 << 20, 0));
-        for (text, why) in [
-            (url.to_owned(), "1:1: feed: needs format in [read]"),
-            (
-                format!("[read]\nformat = \"plain\"\n[[file]]\nmatch = \"x\"\n{url}"),
-                "3:1: file: a feed has one file",
-            ),
-            (
-                "[read]\nformat = \"plain\"\n[feed]\n".to_owned(),
-                "[feed] missing required setting url",
-            ),
-            (
-                "[read]\nformat = \"plain\"\n[feed]\nurl = \"http://x.example\"\n".to_owned(),
-                "4:7: url: must begin with https://",
-            ),
-            (
-                "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://x.example/a b\"\n".to_owned(),
-                "no blanks",
-            ),
-            (
-                "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://x\"\nkeep_days = 0\n"
-                    .to_owned(),
-                "5:13: keep_days: must be between 1",
-            ),
-        ] {
-            let error = feed(&text).unwrap_err();
-            assert!(error.contains(why), "{error}");
-        }
+        let text = "read.format = \"plain\"\nfeed.url = \"https://lists.example/x?y=1\"";
+        let feed = parse(text).unwrap().feed.unwrap();
+        assert_eq!(feed.url, "https://lists.example/x?y=1");
+        assert_eq!((feed.max_bytes, feed.keep_days), (64 << 20, 0));
     }
 
     #[test]
     fn faults_have_line_column_and_the_nearest_name() {
-        for (text, fault) in [
-            (
-                "[read]\nentri = \"x\"",
-                "list.toml:2:1: unknown setting entri in [read]; did you mean entry?",
-            ),
-            (
-                "[reed]\n",
-                "list.toml:1:2: unknown setting reed; did you mean read?",
-            ),
-            (
-                "[read]\nprotect = [\"x\"]",
-                "unknown setting protect in [read]; it belongs in [build]",
-            ),
-            (
-                "[read]\nmatch = \"x\"",
-                "unknown setting match in [read]; it belongs in [[file]]",
-            ),
-            (
-                "[read]\nformat = \"cvs\"",
-                "list.toml:2:10: format: unknown list format",
-            ),
-            ("[read]\nformat = \"csv:3\"", "--format csv --entry 3"),
-            (
-                "[read]\nseparator = \"x\"",
-                "separator: must be one of , ; | : tab space",
-            ),
-            (
-                "[read]\nentry = []",
-                "entry: lacks the column that names the sender",
-            ),
-            ("[read]\nentry = \" \"", "entry: a heading in quotes"),
-            (
-                "[read]\nentry = -1",
-                "entry: a heading in quotes, or a number from 1",
-            ),
-            (
-                "[read]\nentry = true",
-                "expected a heading in quotes, or a number from 1, found a boolean",
-            ),
-            (
-                "[read]\nwhen = \"x\"",
-                "when: expected a column and its values",
-            ),
-            (
-                "[read]\nwhen = {}",
-                "when: expected a column and its values",
-            ),
-            (
-                "[read]\nwhen = { Action = [] }",
-                "2:19: when: Action: needs a list of values",
-            ),
-            (
-                "[read]\nwhen = { meta.status = [\"x\"] }",
-                "a path of JSON needs quotes",
-            ),
-            (
-                "[read]\nwhen = { Action = [\"x\"], action = [\"y\"] }",
-                "names a column twice",
-            ),
-            (
-                "[read]\nat_least = { Score = \"4\" }",
-                "expected a decimal number, found a string",
-            ),
-            (
-                "[read]\nat_least = { Score = nan }",
-                "expected a decimal number",
-            ),
-            ("[read]\nrows = \"some\"", "rows: can only be \"all\""),
-            (
-                "[read]\nrows = \"all\"\nwhen = { a = [\"b\"] }",
-                "2:8: rows: every row counts",
-            ),
-            (
-                "[read]\nwhen = { a = [\"b\"] }\nunless = { A = [\"B\"] }",
-                "3:10: unless: a = \"B\" is in when, too",
-            ),
-            (
-                "[read]\nformat = \"plain\"\nentry = 1",
-                "2:10: format: plain has no columns",
-            ),
-            (
-                "[read]\ndate_format = \"dd.mm.yyyy\"",
-                "date_format: must name day, month and year",
-            ),
-            (
-                "[[file]]\nformat = \"csv\"",
-                "[file] missing required setting match",
-            ),
-            (
-                "[[file]]\nmatch = \"a/b\"",
-                "match: the name of a file in this folder",
-            ),
-            (
-                "[[file]]\nmatch = \"a\"\nignore = true\nformat = \"csv\"",
-                "ignore: the file is not read",
-            ),
-            (
-                "[file]\nmatch = \"a\"",
-                "file: expected a list of tables, each written [[file]]",
-            ),
-            ("[build]\nfpr = 2.0", "fpr: must be a rate such as 1e-4"),
-            (
-                "[build]\nexpires = \"soon\"",
-                "expires: must be a date such as 2026-12-31",
-            ),
-            (
-                "[build]\nmax_shrink = \"101%\"",
-                "max_shrink: must be at most 100%",
-            ),
-            ("[build]\nmax_rejects = \"many\"", "max_rejects: must be"),
-            ("[build]\nformat = \"csv\"", "it belongs in [read]"),
-            ("x = ", "list.toml:1:"),
-        ] {
+        let faults = include_str!("../../../tests/list_toml.txt").split("\n\n");
+        for fault in faults.skip(1) {
+            let (text, message) = fault.trim_end().split_once("\n-> ").unwrap();
             let error = parse(text).unwrap_err();
-            assert!(error.contains(fault), "{text}\n{error}");
+            assert!(error.contains(message), "{text}\n{error}");
         }
         let two = parse("[read]\nentri = 1\n[build]\nfpr = 7\n").unwrap_err();
         assert_eq!(two.lines().count(), 2, "{two}");

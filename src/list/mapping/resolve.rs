@@ -80,6 +80,18 @@ fn mapping(why: impl Into<Box<str>>) -> Refusal {
 /// A table, and the profile that it was read by.
 type Resolved = (Table, Option<&'static str>);
 
+/// Returns a declaration with that of the profile of a table, if it names no entry itself.
+fn with_profile(
+    shape: Shape,
+    names: &[String],
+    declared: &Declared,
+) -> (Declared, Option<&'static str>) {
+    match profiles::find(shape, names).filter(|_| declared.entry.is_empty()) {
+        Some(profile) => (declared.clone().or(&profile.declared), Some(&profile.name)),
+        None => (declared.clone(), None),
+    }
+}
+
 /// Finds the columns of a table with separators.
 fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Refusal> {
     let Some(record) = first_record(head, is_whole)? else {
@@ -96,11 +108,7 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     let headings: Vec<String> = (0..width)
         .map(|column| decoded(&cells.get(record, column)).into_owned())
         .collect();
-    let profile = profiles::find(Shape::Headings, &headings).filter(|_| declared.entry.is_empty());
-    let declared = &match profile {
-        Some(profile) => declared.clone().or(&profile.declared),
-        None => declared.clone(),
-    };
+    let (declared, profile) = &with_profile(Shape::Headings, &headings, declared);
     let undeclared = || {
         let what = format!(
             "a table with the columns {}: say which column",
@@ -134,7 +142,7 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
         source: Source::Columns(columns),
         rules,
     };
-    Ok((table, profile.map(|profile| profile.name.as_str())))
+    Ok((table, *profile))
 }
 
 /// Returns the first record that is not blank, without its line end.
@@ -181,19 +189,14 @@ fn separator(record: &[u8]) -> Result<u8, Refusal> {
 
 /// Returns every column of a declaration.
 fn columns(declared: &Declared) -> impl Iterator<Item = &str> {
-    let with_values = declared
-        .when
-        .iter()
-        .chain(&declared.unless)
-        .map(|(column, _)| column);
-    let with_numbers = declared.at_least.iter().map(|(column, _)| column);
+    let values = declared.when.iter().chain(&declared.unless);
+    let numbers = declared.at_least.iter().map(|(column, _)| column);
     let dates = declared.expires_in.iter().chain(&declared.added_in);
     let all = declared
         .entry
         .iter()
-        .chain(with_values)
-        .chain(with_numbers)
-        .chain(dates);
+        .chain(values.map(|(column, _)| column));
+    let all = all.chain(numbers).chain(dates);
     all.map(String::as_str)
 }
 
@@ -287,18 +290,18 @@ fn rules<P: PartialEq>(
     let mut conditions: Vec<Condition> = Vec::new();
     let mut of = |column: &str, add: &dyn Fn(&mut Condition)| -> Result<(), Refusal> {
         let value = value(column)?;
-        let at = conditions
-            .iter()
-            .position(|condition| condition.value == value);
-        let at = at.unwrap_or_else(|| {
-            conditions.push(Condition {
-                value,
-                name: shown_column(column).into(),
-                ..Condition::default()
-            });
-            conditions.len() - 1
-        });
-        conditions.get_mut(at).into_iter().for_each(add);
+        let is_same = |condition: &&mut Condition| condition.value == value;
+        if let Some(condition) = conditions.iter_mut().find(is_same) {
+            add(condition);
+            return Ok(());
+        }
+        let mut condition = Condition {
+            value,
+            name: shown_column(column).into(),
+            ..Condition::default()
+        };
+        add(&mut condition);
+        conditions.push(condition);
         Ok(())
     };
     let texts = |values: &[String]| {
@@ -333,11 +336,7 @@ fn rules<P: PartialEq>(
 /// Finds the paths of JSON.
 fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Refusal> {
     let keys = keys(head, format == Format::JsonLines);
-    let profile = profiles::find(Shape::Keys, &keys).filter(|_| declared.entry.is_empty());
-    let declared = &match profile {
-        Some(profile) => declared.clone().or(&profile.declared),
-        None => declared.clone(),
-    };
+    let (declared, profile) = &with_profile(Shape::Keys, &keys, declared);
     let path = |written: &str| steps(written).map_err(mapping);
     if declared.entry.is_empty() {
         if declared.is_of_table() || format == Format::JsonLines || !is_array_of_strings(head) {
@@ -369,7 +368,7 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
         source: Source::Paths(tree),
         rules,
     };
-    Ok((table, profile.map(|profile| profile.name.as_str())))
+    Ok((table, *profile))
 }
 
 /// Returns whether JSON begins as an array of strings does, or is an empty array.

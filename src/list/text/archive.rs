@@ -16,6 +16,7 @@ use std::path::Path;
 
 use flate2::CrcReader;
 use flate2::read::DeflateDecoder;
+use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::input::text;
@@ -156,31 +157,23 @@ impl<R: Read> Read for Checked<R> {
 }
 
 fn zip_members(file: File) -> io::Result<Vec<Member>> {
-    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
+    let damaged = |error: ZipError| {
         invalid(&format!(
             "the ZIP archive is damaged ({error}); download it again"
         ))
-    })?;
+    };
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
     if archive.len() > MAX_MEMBERS {
         return Err(too_many());
     }
     let mut members = Vec::with_capacity(archive.len());
     for number in 0..archive.len() {
-        let member = archive.by_index_raw(number).map_err(|error| {
-            invalid(&format!(
-                "the ZIP archive is damaged ({error}); download it again"
-            ))
-        })?;
+        let member = archive.by_index_raw(number).map_err(damaged)?;
         let name = member.name_raw().to_vec();
         if member.is_dir() {
             continue;
         }
-        let refused = |why: &str| {
-            Err(invalid(&format!(
-                "{}: {why}; unpack it first",
-                name.escape_ascii()
-            )))
-        };
+        let refused = |why: &str| Err(refused(&name, why));
         if member.encrypted() {
             return refused("is encrypted");
         }
@@ -233,10 +226,7 @@ fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
             continue;
         }
         if !kind.is_file() && !kind.is_contiguous() {
-            return Err(invalid(&format!(
-                "{}: is not a regular file; unpack it first",
-                name.escape_ascii()
-            )));
+            return Err(refused(&name, "is not a regular file"));
         }
         let start = entry.raw_file_position();
         work_bytes = work_bytes
@@ -277,6 +267,11 @@ impl<R: Read> Read for TrailingZeros<'_, R> {
     }
 }
 
+fn refused(name: &[u8], why: &str) -> io::Error {
+    let name = name.escape_ascii();
+    invalid(&format!("{name}: {why}; unpack it first"))
+}
+
 fn too_many() -> io::Error {
     invalid(&format!(
         "holds more than {MAX_MEMBERS} files, or too many for their size; unpack it first"
@@ -292,11 +287,10 @@ mod tests {
     use std::io::Write;
     use std::path::PathBuf;
 
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use zip::ZipWriter;
     use zip::write::SimpleFileOptions;
 
+    use super::super::packed::testing::gzip;
     use super::*;
 
     const FILES: [(&str, &[u8]); 3] = [
@@ -326,12 +320,6 @@ mod tests {
             builder.append_data(&mut header, name, content).unwrap();
         }
         builder.into_inner().unwrap()
-    }
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
     }
 
     fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {

@@ -166,35 +166,15 @@ impl<R: Read> Read for Utf16<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Cursor, Read, Write as _};
+    use std::io::{Cursor, Read};
 
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-
+    use super::super::packed::testing::{gzip, long, zstd};
     use super::{is_text, unpack};
-
-    fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    fn zstd(text: &[u8]) -> Vec<u8> {
-        compress_to_vec(text, CompressionLevel::Fastest)
-    }
 
     fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
         let mut text = Vec::new();
         unpack(Cursor::new(bytes))?.read_to_end(&mut text)?;
         Ok(text)
-    }
-
-    /// Several blocks of zstd and of UTF-16.
-    fn long() -> Vec<u8> {
-        (0..20_000)
-            .flat_map(|n| format!("spam{n}@bad.example\n").into_bytes())
-            .collect()
     }
 
     #[test]

@@ -283,23 +283,41 @@ impl<R: Read> Read for Zstd<R> {
     }
 }
 
+/// What tests of lists compress.
+#[cfg(test)]
+pub(super) mod testing {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    pub(in super::super) fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    pub(in super::super) fn zstd(text: &[u8]) -> Vec<u8> {
+        compress_to_vec(text, CompressionLevel::Fastest)
+    }
+
+    /// Several blocks of each format, and of UTF-16.
+    pub(in super::super) fn long() -> Vec<u8> {
+        let line = |n| format!("spam{n}@bad.example\n").into_bytes();
+        (0..20_000).flat_map(line).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Cursor, Read, Write};
 
     use bzip2::write::BzEncoder;
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use lzma_rust2::{XzOptions, XzWriter};
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
+    use super::testing::{gzip, long, zstd};
     use super::{MIN_BOMB_BYTES, NOT_READ, unpacked};
-
-    fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
 
     fn bzip2(text: &[u8]) -> Vec<u8> {
         let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::fast());
@@ -313,10 +331,6 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn zstd(text: &[u8]) -> Vec<u8> {
-        compress_to_vec(text, CompressionLevel::Fastest)
-    }
-
     type Compress = fn(&[u8]) -> Vec<u8>;
 
     const FORMATS: [Compress; 4] = [gzip, bzip2, xz, zstd];
@@ -325,13 +339,6 @@ mod tests {
         let mut text = Vec::new();
         unpacked(Cursor::new(bytes))?.read_to_end(&mut text)?;
         Ok(text)
-    }
-
-    /// Several blocks of each format.
-    fn long() -> Vec<u8> {
-        (0..20_000)
-            .flat_map(|n| format!("spam{n}@bad.example\n").into_bytes())
-            .collect()
     }
 
     #[test]
