@@ -201,7 +201,7 @@ impl Shown<'_> {
             }
             Some(row) => writeln!(
                 f,
-                "REFUSED at line {}: {}: {}.",
+                "REFUSED at line {}: \"{}\": {}.",
                 row.line, row.text, row.refusal
             ),
             None if rows.has_too_many_rejects => writeln!(
