@@ -154,6 +154,9 @@ pub struct Skipped {
     pub first: Vec<String>,
 }
 
+/// The format of a file of which no line was read.
+pub(super) const REFUSED: &str = "refused";
+
 /// A file of which nothing is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedFile {
@@ -208,7 +211,7 @@ impl fmt::Display for RefusedFile {
         } = self;
         match line {
             0 => write!(f, "{file}: {reason}"),
-            _ => write!(f, "{file}:{line}: {text}: {reason}"),
+            _ => write!(f, "{file}:{line}: \"{text}\": {reason}"),
         }
     }
 }
@@ -392,10 +395,8 @@ impl ReadReport {
             }
             all.inputs.push(InputReport {
                 file,
-                format: reading.map_or_else(
-                    |_| "refused".to_owned(),
-                    |reading| reading.format.to_string(),
-                ),
+                format: reading
+                    .map_or_else(|_| REFUSED.to_owned(), |reading| reading.format.to_string()),
                 lines: counts.lines(),
                 entries: counts.entries,
                 own: 0,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::limits::SMALL;
-use super::report::Report;
+use super::report::{REFUSED, Report};
 use super::wording::{bits_shown, kinds_shown, rate_in_people};
 use crate::base::numbers::{counted, grouped, size};
 
@@ -14,6 +14,10 @@ const SHOWN: usize = 8;
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for input in self.inputs.iter().take(SHOWN) {
+            if input.format == REFUSED {
+                writeln!(f, "  {}: {REFUSED}", input.file)?;
+                continue;
+            }
             writeln!(
                 f,
                 "  {}: {}, {}, {}",
@@ -57,7 +61,7 @@ impl fmt::Display for Report {
         for input in self
             .inputs
             .iter()
-            .filter(|input| input.entries == 0)
+            .filter(|input| input.entries == 0 && self.refused_files.is_empty())
             .take(SHOWN)
         {
             writeln!(f, "warning   no entry in {}", input.file)?;

@@ -187,7 +187,7 @@ fn what_is_no_list_is_refused_and_the_others_are_named_too() {
         (
             "feed.txt",
             "a@b.example\n[allowed]\n",
-            "feed.txt:2: [allowed]: a heading",
+            "feed.txt:2: \"[allowed]\": a heading",
         ),
     ] {
         let folder = folder(&[good, (name, text), ("other.txt", page)]);

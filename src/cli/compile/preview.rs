@@ -190,9 +190,11 @@ impl Shown<'_> {
         }
         match &rows.refused {
             Some(row) => {
-                let colon = if row.text.is_empty() { "" } else { ": " };
-                let (line, text, refusal) = (row.line, &row.text, &row.refusal);
-                writeln!(f, "REFUSED at line {line}: {text}{colon}{refusal}.")
+                let (line, refusal) = (row.line, &row.refusal);
+                match row.text.as_str() {
+                    "" => writeln!(f, "REFUSED at line {line}: {refusal}."),
+                    text => writeln!(f, "REFUSED at line {line}: \"{text}\": {refusal}."),
+                }
             }
             None if rows.has_too_many_rejects => writeln!(
                 f,

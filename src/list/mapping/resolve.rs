@@ -335,7 +335,7 @@ fn rules<P: PartialEq>(
 
 /// Finds the paths of JSON.
 fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Refusal> {
-    let keys = keys(head, format == Format::JsonLines);
+    let keys = keys(head, format == Format::JsonLines)?;
     let (declared, profile) = &with_profile(Shape::Keys, &keys, declared);
     let path = |written: &str| steps(written).map_err(mapping);
     if declared.entry.is_empty() {
@@ -382,8 +382,12 @@ fn is_array_of_strings(head: &[u8]) -> bool {
 }
 
 /// Returns the keys of the first object that JSON begins with, perhaps in an array.
-fn keys(head: &[u8], one_a_line: bool) -> Vec<String> {
+///
+/// # Errors
+/// [`Refusal::NotJson`] for a text that is no JSON from its beginning.
+fn keys(head: &[u8], one_a_line: bool) -> Result<Vec<String>, Refusal> {
     let (mut keys, mut depth, mut object, mut is_over) = (Vec::new(), 0, None, false);
+    let mut is_json = !head.trim_ascii().is_empty();
     let (mut tokens, mut lines) = (Tokens::new(one_a_line), 0);
     tokens.read(head, &mut lines, &mut |_, token| match token {
         Token::Open { is_object } => {
@@ -399,8 +403,14 @@ fn keys(head: &[u8], one_a_line: bool) -> Vec<String> {
         Token::Key(key) if object == Some(depth) && !is_over => {
             keys.push(decoded(key.text).into_owned());
         }
-        Token::Fault(_) => is_over = true,
+        Token::Fault(_) => {
+            is_json &= depth > 0 || !keys.is_empty();
+            is_over = true;
+        }
         _ => {}
     });
-    keys
+    match is_json {
+        true => Ok(keys),
+        false => Err(Refusal::NotJson),
+    }
 }
