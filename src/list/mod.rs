@@ -37,6 +37,7 @@ mod text;
 
 pub use detect::{Detected, detect, says_nothing};
 pub use format::{Format, Splits};
+pub(crate) use formats::Usual;
 pub(crate) use formats::plain::written;
 pub use mapping::{
     BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Rows,

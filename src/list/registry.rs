@@ -24,7 +24,7 @@ use super::formats::exim::{self, Exim};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{AtLines, LineFormat, dnsmasq, hosts, rbldnsd, score};
+use super::formats::{AtLines, LineFormat, Usual, dnsmasq, hosts, rbldnsd, score};
 
 /// What is known about a format.
 pub(crate) struct Registered {
@@ -38,6 +38,8 @@ pub(crate) struct Registered {
     pub(crate) mark: Option<Mark>,
     /// Makes the reader of a line format; `true` if somebody chose the format.
     pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
+    /// Its usual lines, if they can be read without a reader.
+    pub(crate) usual: Option<Usual>,
 }
 
 /// What only the lines of one format have.
@@ -65,6 +67,7 @@ const fn row(format: Format, name: &'static str, splits: Splits) -> Registered {
         splits,
         mark: None,
         lines: None,
+        usual: None,
     }
 }
 
@@ -75,6 +78,12 @@ const fn mark(shown: &'static str, is_on: fn(&[u8]) -> bool) -> Option<Mark> {
         decides: true,
     })
 }
+
+/// The usual lines of access tables.
+const ACCESS: Usual = Usual {
+    key: access::usual,
+    has_trees: true,
+};
 
 /// The formats; of several that read a list equally, the first counts.
 pub(crate) static FORMATS: &[Registered] = &[
@@ -90,6 +99,10 @@ pub(crate) static FORMATS: &[Registered] = &[
     Registered {
         mark: mark("a name after an IP address", hosts::is_marked),
         lines: Some(|_| Box::new(AtLines(hosts::read))),
+        usual: Some(Usual {
+            key: hosts::usual,
+            has_trees: false,
+        }),
         ..row(Format::Hosts, "hosts", Splits::AtLines)
     },
     Registered {
@@ -121,6 +134,7 @@ pub(crate) static FORMATS: &[Registered] = &[
         aliases: &["access", "postfix"],
         mark: mark("an action after a key", access::is_postfix),
         lines: Some(|_| Box::new(Continued::new(Program::Postfix))),
+        usual: Some(ACCESS),
         ..row(Format::PostfixAccess, "postfix-access", Splits::AtRecords)
     },
     Registered {
@@ -130,6 +144,7 @@ pub(crate) static FORMATS: &[Registered] = &[
             access::is_sendmail,
         ),
         lines: Some(|_| Box::new(Continued::new(Program::Sendmail))),
+        usual: Some(ACCESS),
         ..row(Format::SendmailAccess, "sendmail-access", Splits::AtRecords)
     },
     Registered {

@@ -6,6 +6,7 @@
 //! | `open` | their text, unpacked and counted |
 //! | `feed`, `digest` | blocks of whole lines for all workers; the digest of the text |
 //! | `block` | the plain addresses of a block, found together |
+//! | `usual` | the usual lines of hosts files and access tables, found as those of plain lists |
 //! | `worker` | lines to keys |
 //! | `counts`, `rejects` | what became of the lines, counted and written down |
 
@@ -18,6 +19,7 @@ mod found;
 mod input;
 mod open;
 mod rejects;
+mod usual;
 mod worker;
 
 pub use block::{Block, Line};

@@ -18,6 +18,7 @@ use super::block::{Block, Line};
 use super::counts::Counts;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::rejects::{Lines, RejectsFile};
+use super::usual::{Found, UsualLines};
 use crate::address::{Entry, Kind, Rules};
 use crate::base::day::Day;
 use crate::base::parallel::on_threads;
@@ -25,7 +26,7 @@ use crate::compile::guard::{Danger, Guard};
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::{Error, Progress};
 use crate::filter::{Class, Dates, Key};
-use crate::list::{self, Format, Reader, Reading, Row, Skip};
+use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
 
 /// How lines become keys; the same for all workers.
 #[derive(Debug)]
@@ -116,6 +117,7 @@ struct Worker<'a, 'm, I> {
     /// Source number of the current input.
     source: u32,
     text: Block,
+    usual_lines: UsualLines,
     entry: Entry,
     stager: Stager<'a, 'm, I>,
     counts: Counts,
@@ -137,6 +139,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             dates: options.dates(),
             source: 0,
             text: Block::new(),
+            usual_lines: UsualLines::default(),
             entry: Entry::new(),
             stager: Stager::new(store),
             counts: Counts::default(),
@@ -244,7 +247,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             true => Reader::new(reading),
             false => Reader::within(reading),
         };
-        if reading.format != Format::Plain || reading.subdomains || self.ends_badly(self.dates) {
+        let is_full = reading.subdomains || self.ends_badly(self.dates);
+        if let Some(usual) = reading.usual().filter(|_| !is_full) {
+            return self.usual_lines(usual, &mut reader, block);
+        }
+        if reading.format != Format::Plain || is_full {
             reader.read(block, true, &mut |line, row| self.row(line, row));
             return reader.lines();
         }
@@ -285,6 +292,33 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             }
         });
         self.text = text;
+        lines
+    }
+
+    /// Reads a block of a format with usual lines; returns the number of lines.
+    fn usual_lines(&mut self, usual: &Usual, reader: &mut Reader, block: &[u8]) -> u64 {
+        let mut usual_lines = mem::take(&mut self.usual_lines);
+        let dates = self.kept(self.dates);
+        let lines =
+            usual_lines.read(
+                usual,
+                reader,
+                self.options.rules,
+                block,
+                |line, found| match found {
+                    Found::Row(row) => self.row(line, row),
+                    Found::Entry {
+                        kind,
+                        entry,
+                        prefix,
+                        written,
+                    } => match self.options.key(kind, entry) {
+                        Ok(key) => self.stage(key, self.class(kind, dates)),
+                        Err(danger) => self.leave_out(line, &[prefix, written].concat(), &danger),
+                    },
+                },
+            );
+        self.usual_lines = usual_lines;
         lines
     }
 

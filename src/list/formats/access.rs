@@ -106,6 +106,24 @@ impl Program {
     }
 }
 
+/// Returns the key of a usual line: one without a tag, and an action of both programs that refuses.
+pub(crate) fn usual(line: &[u8]) -> &[u8] {
+    let Some(end) = memchr::memchr2(b' ', b'\t', line) else {
+        return &[];
+    };
+    let (key, action) = line.split_at(end);
+    match action.trim_ascii_start() {
+        b"REJECT" | b"DISCARD" => key,
+        [b'R', b'E', b'J', b'E', b'C', b'T', b' ' | b'\t', ..] => key,
+        [b'5', a, b] | [b'5', a, b, b' ' | b'\t', ..]
+            if a.is_ascii_digit() && b.is_ascii_digit() =>
+        {
+            key
+        }
+        _ => &[],
+    }
+}
+
 /// Lists the entries of a key.
 fn list(key: &[u8], out: &mut Out<'_>) {
     if pattern::is_pattern(key) || key.starts_with(b"!") {

@@ -33,6 +33,16 @@ pub(crate) trait LineFormat: fmt::Debug + Send {
     fn finish(&mut self, _out: &mut Out<'_>) {}
 }
 
+/// The usual lines of a format: an entry with something fixed around it, which can be cut off without
+/// reading the line.
+pub(crate) struct Usual {
+    /// Returns the key of a usual line, which is an entry if it is a plain domain or mailbox; empty
+    /// for any other line.
+    pub(crate) key: fn(&[u8]) -> &[u8],
+    /// Whether a domain is listed with its subdomains.
+    pub(crate) has_trees: bool,
+}
+
 /// A format whose lines are each read alone.
 #[derive(Debug)]
 pub(crate) struct AtLines(pub(crate) fn(&[u8], &mut Out<'_>));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::list::format::{Format, Splits};
+use crate::list::formats::Usual;
 use crate::list::table::Table;
 
 /// How one file is read: its format, and for a table which of its columns or keys count.
@@ -44,6 +45,11 @@ impl Reading {
             table: None,
             subdomains: false,
         }
+    }
+
+    /// Returns the usual lines of the format, if it has some.
+    pub(crate) fn usual(&self) -> Option<&'static Usual> {
+        self.format.registered().usual.as_ref()
     }
 
     /// Returns where a list can be cut.

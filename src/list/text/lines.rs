@@ -43,6 +43,14 @@ pub struct Lines<'a> {
     newlines: u64,
 }
 
+impl Lines<'_> {
+    /// Returns where in the block the next line starts.
+    #[inline]
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+}
+
 /// Number of bytes searched together: as many as a word has bits.
 const WIDTH: usize = 64;
 
