@@ -2,8 +2,8 @@
 //! the message.
 //!
 //! The allocator counts it, so that everything is included that the program holds: also the memory
-//! of other threads, and memory that the system has not taken back. This is the only test in its
-//! program, because it counts all threads.
+//! of other threads, and memory that the system has not taken back. No other test runs meanwhile,
+//! because it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::support;
