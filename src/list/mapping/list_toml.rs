@@ -257,7 +257,8 @@ fn column_of(value: &Value<'_>) -> Result<String, Fault> {
         (None, Some(number)) => number.as_str().to_owned(),
         (None, None) => return Err(wrong_type("a heading in quotes, or a number from 1", value)),
     };
-    if written.trim().is_empty() || written.starts_with('-') {
+    let is_zero = written == "0" && value.as_integer().is_some();
+    if written.trim().is_empty() || written.starts_with('-') || is_zero {
         return Err("a heading in quotes, or a number from 1".into());
     }
     Ok(written)
