@@ -228,7 +228,9 @@ impl Word {
             if self.too_long {
                 out.overflow();
             } else {
-                let to = self.narrow_to.unwrap_or(self.bytes.len()).max(at);
+                // The narrow reading may have ended behind the `@` that was just dropped.
+                let end = self.bytes.len();
+                let to = self.narrow_to.unwrap_or(end).clamp(at, end);
                 let is_narrow = to < self.bytes.len();
                 let is_shown = out.is_shown();
                 let mut read = |from: usize, to: usize, follows: bool| {
