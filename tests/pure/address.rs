@@ -628,8 +628,9 @@ proptest! {
         places.push(written.len());
         let at = places[place.index(places.len())];
         let (before, after) = written.split_at(at);
+        // In a quoted string a comment is text.
         let quoted = before.bytes().filter(|&byte| byte == b'"').count() % 2 == 1;
-        prop_assume!(!(quoted && invisible.starts_with('(')));
+        let invisible = if quoted && invisible.starts_with('(') { "\0" } else { invisible };
         let hidden = format!("{before}{invisible}{after}");
         prop_assert_eq!(form(hidden.as_bytes(), Rules::default()), form(written.as_bytes(), Rules::default()));
     }

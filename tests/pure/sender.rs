@@ -755,8 +755,9 @@ proptest! {
             value = value.replace("=?", "");
         }
         prop_assert_eq!(upper(of_header(value.as_bytes())), upper(of_header(value.to_ascii_uppercase().as_bytes())));
-        let folded = value.replace("\r\n ", " ").replace('\t', " ").replace(' ', "\n ");
-        let unfolded = value.replace("\r\n ", " ").replace('\t', " ");
+        // A bare CR before a blank would be part of a folding.
+        let unfolded = value.replace('\r', "").replace("\n ", " ").replace('\t', " ");
+        let folded = unfolded.replace(' ', "\n ");
         prop_assert_eq!(upper(of_header(folded.as_bytes())), upper(of_header(unfolded.as_bytes())));
     }
 
