@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::findings::Findings;
+use super::findings::About;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
@@ -15,26 +15,24 @@ use crate::list::{LIST_TOML, ListToml};
 use crate::snapshot::build_problem;
 use crate::status::{self, CheckProblem};
 
-const ABOUT: &str = "config";
-
 /// The folder of the filters that the units compile.
 const FILTERS: &str = "/var/lib/blocklist-milter";
 
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
-pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
+pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
     let mut denied = Vec::new();
     let builds = Builds::of(config);
     match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
-                findings.good(ABOUT, line);
+                findings.good(line);
             }
             // The running daemon may warn of a build, too.
             let is_other = |warning: &&String| !builds.all().any(|text| warning.contains(text));
             for warning in checked.warnings.iter().filter(is_other) {
-                findings.notice(ABOUT, warning, "");
+                findings.notice(warning, "");
             }
         }
         Err(problems) => {
@@ -48,14 +46,13 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     }
     check_access(config_path, config, units, &mut denied, findings);
     for rejects in builds.rejects.values() {
-        findings.notice(ABOUT, rejects, "");
+        findings.notice(rejects, "");
     }
     for stray in stray_lists(config_path) {
-        findings.wrong(ABOUT, stray, "");
+        findings.wrong(stray, "");
     }
     if units.has_junk && config.whitelist.authserv_ids.is_empty() {
         findings.wrong(
-            ABOUT,
             "a unit blocklist-junk@ reads reported messages, but authserv_ids is empty: any sender may be forged, none is listed",
             "authserv_ids = [\"NAME\"] in [whitelist], as in the header Authentication-Results: NAME; ... of delivered mail",
         );
@@ -68,18 +65,21 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
         };
         let texts = folder.join("lists").join(name);
         if of_units(list, units).is_some() {
-            units::check_list(name, &texts.display().to_string(), findings);
+            units::check_list(
+                name,
+                &texts.display().to_string(),
+                &mut findings.about("units"),
+            );
         }
         if let Some(failure) = builds.failed.get(&list.terms.name) {
             let again =
                 format!("systemctl start blocklist-compile@{name}.service, when it is mended");
-            findings.wrong(ABOUT, failure, again);
+            findings.wrong(failure, again);
         } else if let (Some((newest, text)), Some(filter)) =
             (newest(&texts), modified(&list.filter))
             && newest > filter
         {
             findings.wrong(
-                ABOUT,
                 format!(
                     "list {name}: {text} has changed after {} was compiled",
                     list.filter.display()
@@ -97,10 +97,10 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
                     let texts = texts.display();
                     let advice = format!("{texts}/{LIST_TOML} advises \"{meant}\"");
                     let said = format!("list {name}: action = \"{action}\", but {advice}");
-                    findings.notice(ABOUT, said, "");
+                    findings.notice(said, "");
                 }
             }
-            Err(error) => findings.wrong(ABOUT, error.to_string(), ""),
+            Err(error) => findings.wrong(error.to_string(), ""),
         }
     }
 }
@@ -164,7 +164,7 @@ fn files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
-fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, findings: &mut Findings) {
+fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, findings: &mut About<'_>) {
     let missing = problem.lacks_filter.as_ref().and_then(|name| {
         let mut lists = config.enabled_lists();
         lists.find(|list| list.terms.name == *name)
@@ -175,14 +175,14 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
     };
     // The errors of the configuration file come together, one on each line.
     for line in problem.text.lines() {
-        findings.wrong(ABOUT, line, &remedy);
+        findings.wrong(line, &remedy);
     }
 }
 
 /// Reports a closed folder once, even if it affects many files.
-fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut Findings) {
+fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut About<'_>) {
     if !known.contains(obstacle) {
-        findings.wrong(ABOUT, obstacle.cause(), &obstacle.remedy);
+        findings.wrong(obstacle.cause(), &obstacle.remedy);
         known.push(obstacle.clone());
     }
 }
@@ -193,13 +193,12 @@ fn check_access(
     config: &Config,
     units: &Units,
     known: &mut Vec<Obstacle>,
-    findings: &mut Findings,
+    findings: &mut About<'_>,
 ) {
     let account = units.user.as_deref().and_then(Account::named);
     for file in std::iter::once(config_path).chain(config.files()) {
         if HIDDEN.iter().any(|folder| file.starts_with(folder)) && units.known {
             findings.wrong(
-                ABOUT,
                 format!(
                     "{}: the service sees no home directories (ProtectHome=yes)",
                     file.display()
