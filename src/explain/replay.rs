@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
 use crate::base::numbers::{counted, percent};
 use crate::base::parallel::{on_threads, processors};
+use crate::base::whole_file::FileError;
 
 /// Most rows of each table.
 const ROWS_MAX: usize = 20;
@@ -107,10 +108,7 @@ pub fn replay(
         )),
         _ => Ok(()),
     });
-    found.map_err(|source| Error::Unreadable {
-        path: mailbox.to_owned(),
-        source,
-    })?;
+    found.map_err(FileError::of(mailbox))?;
     Ok(sums.into_replay(other.is_some()))
 }
 

@@ -1,7 +1,6 @@
 //! Checks whether the service's user can read configuration, filters and whitelists, and whether
 //! filters are older than their text lists.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -23,14 +22,17 @@ const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
     let mut denied = Vec::new();
-    let builds = Builds::of(config);
+    let builds: Vec<Build<'_>> = config.enabled_lists().filter_map(Build::of).collect();
     match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
                 findings.good(line);
             }
             // The running daemon may warn of a build, too.
-            let is_other = |warning: &&String| !builds.all().any(|text| warning.contains(text));
+            let is_other = |warning: &&String| {
+                let mut builds = builds.iter();
+                !builds.any(|build| warning.contains(&build.problem))
+            };
             for warning in checked.warnings.iter().filter(is_other) {
                 findings.notice(warning, "");
             }
@@ -45,8 +47,8 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
         }
     }
     check_access(config_path, config, units, &mut denied, findings);
-    for rejects in builds.rejects.values() {
-        findings.notice(rejects, "");
+    for rejects in builds.iter().filter(|build| !build.has_failed) {
+        findings.notice(&rejects.problem, "");
     }
     for stray in stray_lists(config_path) {
         findings.wrong(stray, "");
@@ -59,78 +61,75 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     }
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
-        // The units compile NAME to NAME.blf; the list may have another name.
-        let Some(name) = list.filter.file_stem().and_then(|stem| stem.to_str()) else {
-            continue;
-        };
-        let texts = folder.join("lists").join(name);
-        if of_units(list, units).is_some() {
-            units::check_list(
-                name,
-                &texts.display().to_string(),
-                &mut findings.about("units"),
-            );
-        }
-        if let Some(failure) = builds.failed.get(&list.terms.name) {
-            let again =
-                format!("systemctl start blocklist-compile@{name}.service, when it is mended");
-            findings.wrong(failure, again);
-        } else if let (Some((newest, text)), Some(filter)) =
-            (newest(&texts), modified(&list.filter))
-            && newest > filter
-        {
-            findings.wrong(
-                format!(
-                    "list {name}: {text} has changed after {} was compiled",
-                    list.filter.display()
-                ),
-                format!("systemctl start blocklist-compile@{name}.service"),
-            );
-        }
-        let action = list.terms.action.name();
-        match ListToml::of_folder(&texts) {
-            Ok(list_toml) => {
-                let feed = list_toml.and_then(|list_toml| list_toml.feed);
-                if let Some(meant) = feed.and_then(|feed| feed.action)
-                    && meant != action
-                {
-                    let texts = texts.display();
-                    let advice = format!("{texts}/{LIST_TOML} advises \"{meant}\"");
-                    let said = format!("list {name}: action = \"{action}\", but {advice}");
-                    findings.notice(said, "");
-                }
+        let is_its = |build: &&Build<'_>| build.has_failed && build.list == list.terms.name;
+        let failed = builds.iter().find(is_its);
+        check_list(list, failed, &folder.join("lists"), units, findings);
+    }
+}
+
+/// Checks whether a list is kept up to date, and is used as its text lists advise.
+fn check_list(
+    list: &ListSettings,
+    failed: Option<&Build<'_>>,
+    lists: &Path,
+    units: &Units,
+    findings: &mut About<'_>,
+) {
+    // The units compile NAME to NAME.blf; the list may have another name.
+    let Some(name) = list.filter.file_stem().and_then(|stem| stem.to_str()) else {
+        return;
+    };
+    let texts = lists.join(name);
+    if of_units(list, units).is_some() {
+        units::check_list(
+            name,
+            &texts.display().to_string(),
+            &mut findings.about("units"),
+        );
+    }
+    let compile = format!("systemctl start blocklist-compile@{name}.service");
+    if let Some(failed) = failed {
+        findings.wrong(&failed.problem, compile + ", when it is mended");
+    } else if let (Some((newest, text)), Some(filter)) = (newest(&texts), modified(&list.filter))
+        && newest > filter
+    {
+        let filter = list.filter.display();
+        let text = format!("list {name}: {text} has changed after {filter} was compiled");
+        findings.wrong(text, compile);
+    }
+    let action = list.terms.action.name();
+    match ListToml::of_folder(&texts) {
+        Ok(list_toml) => {
+            let feed = list_toml.and_then(|list_toml| list_toml.feed);
+            if let Some(meant) = feed.and_then(|feed| feed.action)
+                && meant != action
+            {
+                let texts = texts.display();
+                let advice = format!("{texts}/{LIST_TOML} advises \"{meant}\"");
+                let said = format!("list {name}: action = \"{action}\", but {advice}");
+                findings.notice(said, "");
             }
-            Err(error) => findings.wrong(error.to_string(), ""),
         }
+        Err(error) => findings.wrong(error.to_string(), ""),
     }
 }
 
-/// What the reports of the last builds say against lists, by their names.
-struct Builds {
-    failed: BTreeMap<String, String>,
-    rejects: BTreeMap<String, String>,
+/// What the report of the last build says against a list.
+struct Build<'c> {
+    list: &'c str,
+    has_failed: bool,
+    problem: String,
 }
 
-impl Builds {
-    fn of(config: &Config) -> Self {
-        let (mut failed, mut rejects) = (BTreeMap::new(), BTreeMap::new());
-        for list in config.enabled_lists() {
-            let (name, filter) = (
-                &list.terms.name,
-                Filter::open(&list.filter, Load::Disk).ok(),
-            );
-            match build_problem(list, filter.as_ref().map(Filter::spec)) {
-                Some((true, text)) => failed.insert(name.clone(), text),
-                Some((false, text)) => rejects.insert(name.clone(), text),
-                None => None,
-            };
-        }
-        Self { failed, rejects }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &str> {
-        let all = self.failed.values().chain(self.rejects.values());
-        all.map(String::as_str)
+impl<'c> Build<'c> {
+    fn of(list: &'c ListSettings) -> Option<Self> {
+        let filter = Filter::open(&list.filter, Load::Disk).ok();
+        let (has_failed, problem) = build_problem(list, filter.as_ref().map(Filter::spec))?;
+        Some(Self {
+            list: &list.terms.name,
+            has_failed,
+            problem,
+        })
     }
 }
 

@@ -6,7 +6,6 @@
 //!   Xblocklist, S=unix:/run/blocklist-milter/milter.sock, T=C:5s;S:10s;R:10s;E:1m
 //! ```
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::findings::About;
 use super::main_cf::time;
 use super::milter::Milter;
 use super::smtp;
+use crate::base::whole_file::{self, FileError};
 use crate::endpoint::{Endpoint, EndpointError};
 
 /// The usual path of the file.
@@ -34,18 +34,12 @@ fn remedy(milter: &Milter<'_>) -> String {
 }
 
 pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
-    let size = fs::metadata(cf).map_or(0, |found| found.len());
-    let text = match fs::read(cf) {
-        Ok(text) if size <= CF_MAX_BYTES => String::from_utf8_lossy(&text).into_owned(),
-        Ok(_) => {
-            return findings.notice(
-                format!("{}: too large for a configuration", cf.display()),
-                "",
-            );
-        }
+    let read = whole_file::read(cf, CF_MAX_BYTES, "a configuration");
+    let missing = || FileError::of(cf)("no such file");
+    let text = match read.and_then(|text| text.ok_or_else(missing)) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => {
-            let text = format!("{}: {error}", cf.display());
-            return findings.notice(text, "name sendmail.cf with --sendmail");
+            return findings.notice(error.to_string(), "name sendmail.cf with --sendmail");
         }
     };
     let filters: Vec<Filter<'_>> = text.lines().filter_map(Filter::parse).collect();
