@@ -12,7 +12,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use jiff::civil::Date;
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
 use serde::Deserialize;
 
 use crate::base::day::Day;
@@ -115,36 +117,12 @@ pub fn read_time(line: &str, now: i64) -> Option<(i64, &str)> {
     }
 }
 
-/// Reads `2026-11-21T14:03:22.123456+01:00`, `...Z` or `...+0100`.
+/// Reads `2026-11-21T14:03:22.123456+01:00`, `...Z` or `...+0100`; without a zone, as UTC.
 pub fn read_iso(stamp: &str) -> Option<i64> {
-    let bytes = stamp.as_bytes();
-    let (date, time) = stamp.split_at_checked(10)?;
-    let number = |at: usize| -> Option<i64> {
-        let digits = bytes.get(at..at + 2)?;
-        digits.iter().try_fold(0, |sum, &digit| {
-            digit
-                .is_ascii_digit()
-                .then(|| sum * 10 + i64::from(digit - b'0'))
-        })
-    };
-    if !time.starts_with('T') || bytes.get(13) != Some(&b':') || bytes.get(16) != Some(&b':') {
-        return None;
-    }
-    let day = Day::read(date.as_bytes())?;
-    let local = seconds(day, (number(11)?, number(14)?, number(17)?));
-    let zone = stamp.get(19..)?;
-    let zone = zone.trim_start_matches(|c: char| c == '.' || c == ',' || c.is_ascii_digit());
-    let offset = match zone.split_at_checked(1) {
-        None | Some(("Z", _)) => 0,
-        Some((sign @ ("+" | "-"), _)) => {
-            let at = bytes.len() - zone.len() + 1;
-            let minutes = number(at + 2).or_else(|| number(at + 3))?;
-            let offset = number(at)? * 3600 + minutes * 60;
-            if sign == "+" { offset } else { -offset }
-        }
-        Some(_) => return None,
-    };
-    Some(local - offset)
+    let of_local = || stamp.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok();
+    let of_zone = stamp.parse().ok();
+    let time = of_zone.or_else(|| of_local().map(|time| time.timestamp()));
+    time.map(Timestamp::as_second)
 }
 
 /// Reads `Nov 21 14:03:22` as the latest such time that is at most a day after `now`.

@@ -33,6 +33,15 @@ pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     )
 }
 
+/// Shows a part of a whole: " 66.7 %".
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "shown with one digit after the point"
+)]
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    format!("{:>5.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

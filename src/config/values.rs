@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::address::Kind;
+use crate::address::{Canonical, Kind, escaped};
 use crate::base::settings::Fault;
 use crate::policy::{Action, Entries, Template};
 
@@ -81,11 +81,11 @@ pub(super) fn mode(written: &str) -> Result<u32, Fault> {
 }
 
 /// Reads a mailbox that a reply can name: an address in ASCII, without angle brackets.
-pub(super) fn contact(written: &str) -> Result<&str, Fault> {
+pub(super) fn contact(written: &str) -> Result<String, Fault> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>(),;:\"\\".contains(&byte);
     let kind = Entries::default().add(written.as_bytes());
     if written.is_empty() || (written.bytes().all(plain) && kind == Ok(Kind::Mailbox)) {
-        Ok(written)
+        Ok(written.to_owned())
     } else {
         Err("must be a mail address in ASCII, such as \"postmaster@our.example\"".into())
     }
@@ -109,6 +109,22 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
         .into());
     }
     Ok(template)
+}
+
+/// Reads an address, and keeps it as written.
+pub(super) fn address(written: &str) -> Result<String, Fault> {
+    match Canonical::parse(written.as_bytes(), Entries::rules()) {
+        Ok(_) => Ok(written.to_owned()),
+        Err(error) => Err(format!("{written:?}: {error}").into()),
+    }
+}
+
+/// Reads an entry of any kind, and keeps it as written.
+pub(super) fn entry(written: &str) -> Result<String, Fault> {
+    match Entries::default().add(written.as_bytes()) {
+        Ok(_) => Ok(written.to_owned()),
+        Err(error) => Err(format!("\"{}\": {error}", escaped(written.as_bytes())).into()),
+    }
 }
 
 #[cfg(test)]

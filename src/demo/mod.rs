@@ -19,7 +19,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use error::Error;
 use lists::{Compiled, compile_lists, write_config};
@@ -63,14 +63,12 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let snapshot = Snapshot::build(config)?;
     let options = serve::options(&snapshot.config);
     let live = Arc::new(Live::new(snapshot, None));
-    let last = Arc::new(Mutex::new(LastDecision::default()));
-    let daemon = Daemon::start(
-        &options,
-        &Arc::new(ObservedService {
-            live,
-            last: Arc::clone(&last),
-        }),
-    )?;
+    let last = LastDecision::default();
+    let observed = ObservedService {
+        live,
+        last: last.clone(),
+    };
+    let daemon = Daemon::start(&options, &Arc::new(observed))?;
     writeln!(
         out,
         "{} on a private socket; messages are sent as Postfix sends them",
@@ -86,7 +84,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
 fn play(
     socket: &Path,
     lists: &[Compiled],
-    last: &Mutex<LastDecision>,
+    last: &LastDecision,
     out: &mut dyn io::Write,
     paint: Paint,
 ) -> Result<bool, Error> {
@@ -110,7 +108,7 @@ fn play(
     let mut wrong = 0;
     for scene in &scenes {
         let outcome = peer.deliver(&scene.mail)?;
-        let decision = std::mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner));
+        let decision = last.take();
         let row = Row {
             scene,
             outcome: &outcome,

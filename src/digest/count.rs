@@ -321,31 +321,11 @@ impl Sums<'_> {
         digest.has_history = known_before;
         digest.from = self.days.map(|(from, _)| from.to_string());
         digest.until = self.days.map(|(_, until)| until.to_string());
-        digest.actions = self
-            .actions
-            .sorted()
-            .map(|([a], sum)| (a, sum.count))
-            .collect();
-        digest.refused = self
-            .refused
-            .sorted()
-            .map(|([a, b, c], sum)| (a, b, c, sum.count))
-            .collect();
-        digest.exempt = self
-            .exempt
-            .sorted()
-            .map(|([a], sum)| (a, sum.count))
-            .collect();
-        digest.let_through = self
-            .let_through
-            .sorted()
-            .map(|([a, b, c], sum)| (a, b, c, sum.count))
-            .collect();
-        digest.tagged = self
-            .tagged
-            .sorted()
-            .map(|([a, b], sum)| (a, b, sum.count))
-            .collect();
+        digest.actions = self.actions.rows(|[action], count| (action, count));
+        digest.refused = self.refused.rows(|[a, b, c], count| (a, b, c, count));
+        digest.exempt = self.exempt.rows(|[reason], count| (reason, count));
+        digest.let_through = self.let_through.rows(|[a, b, c], count| (a, b, c, count));
+        digest.tagged = self.tagged.rows(|[a, b], count| (a, b, count));
         digest.problems = self.problems.into();
         let known = *self.history.since.get_or_insert(first_day.0);
         let known = known.min(first_day.0);
@@ -438,6 +418,11 @@ impl<const N: usize> Counts<N> {
             };
             self.sums.insert(self.key.clone(), sum);
         }
+    }
+
+    fn rows<R>(self, row: impl Fn([String; N], u64) -> R) -> Vec<R> {
+        let sums = self.sorted();
+        sums.map(|(words, sum)| row(words, sum.count)).collect()
     }
 
     /// Returns the groups, the largest first.

@@ -5,8 +5,7 @@
 //! domain, but only the maintainer of the list makes entries.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
+use crate::base::whole_file;
 
 /// Number of days after which a refusal of an entry is again its first.
 const DAYS_KEPT: u16 = 400;
@@ -53,16 +53,10 @@ impl History {
     /// # Errors
     /// When it cannot be read, or is something else.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(Error::of(path)(error)),
-            Ok(meta) if meta.len() > FILE_BYTES_MAX => {
-                return Err(Error::of(path)("too large for the history of a report"));
-            }
-            Ok(_) => {}
+        match whole_file::read(path, FILE_BYTES_MAX, "the history of a report")? {
+            Some(text) => serde_json::from_slice(&text).map_err(Error::of(path)),
+            None => Ok(Self::default()),
         }
-        let text = fs::read(path).map_err(Error::of(path))?;
-        serde_json::from_slice(&text).map_err(Error::of(path))
     }
 
     /// Replaces the file.
@@ -176,6 +170,8 @@ fn written_bytes(name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
+use crate::base::numbers::{counted, percent};
 use crate::base::parallel::{on_threads, processors};
+use crate::base::whole_file::FileError;
 
 /// Most rows of each table.
 const ROWS_MAX: usize = 20;
@@ -106,10 +108,7 @@ pub fn replay(
         )),
         _ => Ok(()),
     });
-    found.map_err(|source| Error::Unreadable {
-        path: mailbox.to_owned(),
-        source,
-    })?;
+    found.map_err(FileError::of(mailbox))?;
     Ok(sums.into_replay(other.is_some()))
 }
 
@@ -296,7 +295,11 @@ struct Report<'a> {
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { replay, paint } = self;
-        writeln!(f, "{}", paint.bold(&counted(replay.messages, "message")))?;
+        writeln!(
+            f,
+            "{}",
+            paint.bold(&counted(replay.messages, "message", "messages"))
+        )?;
         for (verdict, count) in &replay.verdicts {
             writeln!(
                 f,
@@ -306,7 +309,7 @@ impl Display for Report<'_> {
             )?;
         }
         if replay.not_messages > 0 {
-            let files = counted(replay.not_messages, "file");
+            let files = counted(replay.not_messages, "file", "files");
             writeln!(f, "  {files} left out: not a message")?;
         }
         if !replay.decided.is_empty() {
@@ -337,7 +340,7 @@ impl Display for Report<'_> {
                 "\n{}",
                 paint.bold(&format!(
                     "{} would get a different verdict with the other configuration",
-                    counted(changed, "message")
+                    counted(changed, "message", "messages")
                 ))
             )?;
             for (before, after, count) in &replay.changes {
@@ -349,19 +352,4 @@ impl Display for Report<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns "1 message", "2 messages".
-fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "messages of a mailbox are far below 2^53"
-    )]
-    let share = part as f64 * 100.0 / whole.max(1) as f64;
-    format!("{share:>5.1} %")
 }

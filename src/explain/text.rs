@@ -131,38 +131,27 @@ impl Display for Report<'_> {
 fn reason(of: &Explanation) -> String {
     let list = of.list.as_deref().unwrap_or("?");
     let wanted = of.unsoftened.as_deref().unwrap_or("reject");
+    let listed = format!("a sender is on the list {list}");
     match of.reason.as_str() {
-        "listed" => format!("a sender is on the list {list}"),
+        "listed" => listed,
         "unlisted" => "no sender is on a list".to_owned(),
-        "whitelisted" => format!("a sender is on the list {list}, but it is whitelisted"),
+        "whitelisted" => format!("{listed}, but it is whitelisted"),
         "exempt-recipient" => {
-            format!(
-                "a sender is on the list {list}, but the list applies to none of the recipients"
-            )
+            format!("{listed}, but the list applies to none of the recipients")
         }
-        "mixed-recipients" => {
-            format!(
-                "a sender is on the list {list} ({wanted}), but some recipients are exempt, and all recipients get the same answer"
-            )
-        }
+        "mixed-recipients" => format!(
+            "{listed} ({wanted}), but some recipients are exempt, and all recipients get the same answer"
+        ),
         "mailing-list" => {
-            format!(
-                "a sender is on the list {list} ({wanted}); milder action for a mailing list (mailing_list)"
-            )
+            format!("{listed} ({wanted}); milder action for a mailing list (mailing_list)")
         }
-        "weak-address" => {
-            format!(
-                "a sender on the list {list} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
-            )
-        }
-        "dry-run" => {
-            format!("a sender is on the list {list} ({wanted}), which is in dry_run")
-        }
-        "log-only" => format!("a sender is on the list {list}, which only logs"),
+        "weak-address" => format!(
+            "a sender on the list {list} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
+        ),
+        "dry-run" => format!("{listed} ({wanted}), which is in dry_run"),
+        "log-only" => format!("{listed}, which only logs"),
         "max-reject-share" => {
-            format!(
-                "a sender is on the list {list} ({wanted}); tagged instead because max_reject_share is exceeded"
-            )
+            format!("{listed} ({wanted}); tagged instead because max_reject_share is exceeded")
         }
         "undecided" if of.list.is_none() => {
             "the message names more senders than the milter looks up (on_error applies)".to_owned()
@@ -207,19 +196,10 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
             ""
         }
     )?;
-    let width = named
-        .lookups
-        .iter()
-        .map(|lookup| lookup.entry.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(50);
-    let list_width = named
-        .lookups
-        .iter()
-        .map(|lookup| lookup.list.len())
-        .max()
-        .unwrap_or(0);
+    let widest = |width: fn(&Lookup) -> usize| named.lookups.iter().map(width).max();
+    let width = widest(|lookup| lookup.entry.chars().count());
+    let width = width.unwrap_or(0).min(50);
+    let list_width = widest(|lookup| lookup.list.len()).unwrap_or(0);
     for lookup in &named.lookups {
         writeln!(
             f,

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use super::findings::Findings;
+use super::findings::About;
 use super::program::{output_of, program};
 use crate::endpoint::Endpoint;
 
-const ABOUT: &str = "units";
 const SERVICE: &str = "blocklist-milter.service";
 const SOCKET: &str = "blocklist-milter.socket";
 
@@ -36,13 +35,9 @@ impl Units {
 }
 
 /// Checks the service and its socket.
-pub(super) fn check(findings: &mut Findings) -> Units {
+pub(super) fn check(findings: &mut About<'_>) -> Units {
     let Some(service) = show(SERVICE) else {
-        findings.notice(
-            ABOUT,
-            "systemd does not answer here: units are not checked",
-            "",
-        );
+        findings.notice("systemd does not answer here: units are not checked", "");
         return Units::default();
     };
     let socket = show(SOCKET).unwrap_or_default();
@@ -54,20 +49,17 @@ pub(super) fn check(findings: &mut Findings) -> Units {
                 .is_none_or(|state| state == "not-found") =>
             {
                 findings.wrong(
-                    ABOUT,
                     format!("{name} is not installed"),
                     "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
                 );
             }
             (Some(active), _) if active != "active" => {
-                findings.wrong(ABOUT, format!("{name} is {active}"), start);
+                findings.wrong(format!("{name} is {active}"), start);
             }
-            (_, Some(enabled)) if enabled == "disabled" => findings.wrong(
-                ABOUT,
-                format!("{name} will not start at the next boot"),
-                start,
-            ),
-            _ => findings.good(ABOUT, format!("{name} is active and enabled")),
+            (_, Some(enabled)) if enabled == "disabled" => {
+                findings.wrong(format!("{name} will not start at the next boot"), start)
+            }
+            _ => findings.good(format!("{name} is active and enabled")),
         }
     }
     Units {
@@ -81,7 +73,7 @@ pub(super) fn check(findings: &mut Findings) -> Units {
 }
 
 /// Checks the units that keep a list up to date: a `.path` unit for text lists, a timer for a feed.
-pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
+pub(super) fn check_list(list: &str, folder: &str, findings: &mut About<'_>) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {
@@ -90,9 +82,8 @@ pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
         is("ActiveState", "active") && is("UnitFileState", "enabled")
     });
     match at_work {
-        Some(unit) => findings.good(ABOUT, format!("list {list}: kept up to date by {unit}")),
+        Some(unit) => findings.good(format!("list {list}: kept up to date by {unit}")),
         None => findings.notice(
-            ABOUT,
             format!("list {list}: no unit compiles it when its text lists in {folder} change"),
             format!("systemctl enable --now {path}"),
         ),
@@ -105,7 +96,6 @@ pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
             .is_some_and(|state| state == "failed")
         {
             findings.wrong(
-                ABOUT,
                 format!("list {list}: {unit} has failed; the previous filter is in effect"),
                 format!("journalctl -u {unit} -n 20"),
             );

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use blocklist_milter::config::{Config, Error, SETTINGS};
+use blocklist_milter::config::{Config, Error, settings};
 
 const EXAMPLE: &str = include_str!("../../contrib/blocklist-milter.toml");
 
@@ -21,7 +21,7 @@ fn the_example_shows_every_setting_with_its_default() {
     )
     .unwrap();
     assert_eq!(example, bare.to_string());
-    for (section, names) in SETTINGS {
+    for (section, name) in settings() {
         let heading = match section {
             "" => String::new(),
             "list" => "\n[[list]]\n".to_owned(),
@@ -32,14 +32,12 @@ fn the_example_shows_every_setting_with_its_default() {
             .unwrap_or_else(|| panic!("the example lacks {heading}"));
         let text = &EXAMPLE[start + heading.len()..];
         let text = text.find("\n[").map_or(text, |end| &text[..end]);
-        for name in names.split_whitespace() {
-            // A setting whose default depends on another one is shown in a comment.
-            let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
-            assert!(
-                lines.iter().any(|line| text.contains(line)),
-                "the example lacks {name} in [{section}]"
-            );
-        }
+        // A setting whose default depends on another one is shown in a comment.
+        let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
+        assert!(
+            lines.iter().any(|line| text.contains(line)),
+            "the example lacks {name} in [{section}]"
+        );
     }
 }
 
@@ -394,13 +392,8 @@ fn the_manual_names_every_setting() {
         return;
     };
     let manual = manual.replace("\\-", "-").replace("\\_", "_");
-    for (section, names) in SETTINGS {
-        for name in names.split_whitespace() {
-            assert!(
-                manual.contains(name),
-                "{} lacks {name} of [{section}]",
-                path.display()
-            );
-        }
+    for (section, name) in settings() {
+        let page = path.display();
+        assert!(manual.contains(name), "{page} lacks {name} of [{section}]");
     }
 }

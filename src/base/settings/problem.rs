@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::base::access;
 
 /// Every setting of a file, by section; `""` is the top of the file. Blanks divide them.
-pub(crate) type Settings = &'static [(&'static str, &'static str)];
+pub(crate) type Settings<'s> = &'s [(&'static str, &'static str)];
 
 /// Largest configuration file that is read: a wrong path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;

@@ -20,14 +20,14 @@ use super::values::{Fault, nearest, text, wrong_type};
 pub(crate) struct Reader<'t> {
     text: &'t str,
     /// Every setting, to tell where a misplaced one belongs.
-    settings: Settings,
+    settings: Settings<'t>,
     problems: RefCell<Vec<Problem>>,
     /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
 }
 
 impl<'t> Reader<'t> {
-    pub(crate) fn new(text: &'t str, settings: Settings) -> Self {
+    pub(crate) fn new(text: &'t str, settings: Settings<'t>) -> Self {
         Self {
             text,
             settings,
@@ -37,7 +37,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Records an error at a byte of the text.
-    pub(crate) fn problem(&self, at: usize, message: impl Into<String>) {
+    fn problem(&self, at: usize, message: impl Into<String>) {
         let problem = self.place(at, message.into());
         let mut problems = self.problems.borrow_mut();
         if !self.broken_lines.borrow().contains(&problem.line) && !problems.contains(&problem) {
@@ -125,6 +125,11 @@ impl<'s, 't> Section<'s, 't> {
     /// Returns the position where the table begins, for errors about the table as a whole.
     pub(crate) fn start(&self) -> usize {
         self.span.start
+    }
+
+    /// Records an error at a byte of the text.
+    pub(crate) fn problem(&self, at: usize, message: String) {
+        self.reader.problem(at, message);
     }
 
     /// Returns line and column of a setting's value, or of the table if the setting is missing.
@@ -238,19 +243,6 @@ impl<'s, 't> Section<'s, 't> {
             }
         }
         all
-    }
-
-    /// Like [`each`](Self::each), for a list that must not be empty; `what` names what it lacks
-    /// then.
-    pub(crate) fn some<T>(
-        &self,
-        name: &'static str,
-        what: &str,
-        default: Vec<T>,
-        read: impl Fn(&str) -> Result<T, Fault>,
-    ) -> Vec<T> {
-        self.check_filled(name, what);
-        self.each(name, default, read)
     }
 
     /// Records that a list is empty, which lacks `what` then.
@@ -413,7 +405,7 @@ fn hint(text: &str) -> Option<&'static str> {
 }
 
 /// Returns where a setting with this name belongs, if there is one.
-fn elsewhere(settings: Settings, written: &str) -> Option<String> {
+fn elsewhere(settings: Settings<'_>, written: &str) -> Option<String> {
     let (section, _) = settings
         .iter()
         .find(|(_, names)| names.split_whitespace().any(|name| name == written))?;

@@ -114,8 +114,3 @@ pub(crate) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> R
     )
     .into())
 }
-
-/// Returns a number that was checked to be small.
-pub(crate) fn count(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
