@@ -13,7 +13,7 @@ use super::read::{
     Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, joined_digest, read, text,
     total_bytes,
 };
-use super::report::{ReadReport, Report};
+use super::report::Report;
 use crate::address::RULES_VERSION;
 use crate::base::replacement::Replacement;
 use crate::filter::Spec;
@@ -141,12 +141,11 @@ impl Build<'_> {
         let Self { plan, progress, .. } = *self;
         let spilled_bytes = read.keys.spilled_bytes();
         let digest = plan.part.as_ref().and_then(|_| digest_of(&read.opened));
-        let mut lists = ReadReport::new(self.inputs, read.opened, read.counts);
+        let mut report = Report::of_lists(plan, self.inputs, read.opened, read.counts);
+        report.spilled_bytes = spilled_bytes;
         if let Some(file) = &plan.source {
-            lists.count_as(file);
+            report.count_as(file);
         }
-        let sources = std::mem::take(&mut lists.sources);
-        let mut report = Report::after_reading(plan, lists, spilled_bytes);
         report.passed_over.clone_from(&self.passed_over);
         let before = &self.lineage.before;
         report.compare_with(before);
@@ -178,7 +177,7 @@ impl Build<'_> {
             kinds: 0,
             fpr: plan.rate(),
             records: plan.records,
-            sources,
+            sources: std::mem::take(&mut report.sources),
         };
         let finish = Finish {
             plan,

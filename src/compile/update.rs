@@ -11,8 +11,7 @@ use std::time::Instant;
 use super::changes::Updated;
 use super::partition::{Arena, InOrder, Narrow, Sealed, StagedKey, Store, Wide, sort_all};
 use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, read, total_bytes};
-use super::report::{FilterReport, ReadReport, Report};
-use super::wording::kind_counts;
+use super::report::{FilterReport, Report, kind_counts};
 use super::write::{FileRecords, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
@@ -144,15 +143,15 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         progress,
     )?;
 
-    let added_lists = ReadReport::new(&adding, added.opened, added.counts);
-    let removed_lists = ReadReport::new(&removing, removed.opened, removed.counts);
-    sources.add(&added_lists.sources);
-    let mut report = Report::after_reading(
+    let mut report = Report::of_lists(plan, &adding, added.opened, added.counts);
+    report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
+    sources.add(&report.sources);
+    report.add_removals(Report::of_lists(
         plan,
-        added_lists,
-        added.keys.spilled_bytes() + removed.keys.spilled_bytes(),
-    );
-    report.add_rejects(removed_lists);
+        &removing,
+        removed.opened,
+        removed.counts,
+    ));
     report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
     // A person who types an entry wants exactly that one.
     let typed = [&adding, &removing].into_iter().flatten();

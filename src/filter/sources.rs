@@ -5,6 +5,8 @@
 //!                 lines, entries, rejected   u64 each
 //! ```
 
+use serde::Serialize;
+
 use super::error::Fault;
 use super::fields::{Fields, is_plain, put_text};
 
@@ -18,7 +20,7 @@ pub const MAX_SOURCES_BYTES: u64 = 64 << 20;
 pub const MAX_TEXT: usize = 4096;
 
 /// An input list that a filter was made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Source {
     /// Short name, shown in logs.
     pub name: String,

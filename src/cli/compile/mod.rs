@@ -11,6 +11,7 @@ mod delta;
 mod examples;
 mod preview;
 mod query;
+mod text;
 mod values;
 
 use std::fs::{self, File};

@@ -20,7 +20,7 @@ use crate::base::numbers::grouped;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::read::text;
-use crate::compile::wording::digest_shown;
+use crate::compile::report::digest_shown;
 use crate::filter::{Header, RecordFile};
 use crate::lookup;
 
