@@ -65,10 +65,7 @@ impl Finish<'_> {
         };
         progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
-        let writer = match self.digest {
-            Some(digest) => Writer::begin_part(replacement, spec, entries, shape, digest)?,
-            None => Writer::begin(replacement, spec, entries, shape)?,
-        };
+        let writer = Writer::begin_part(replacement, spec, entries, shape, self.digest)?;
         let in_order = InOrder::new(keys, self.dates);
         let header = assemble(writer, in_order, plan.workers(), progress)?;
         match header.part {

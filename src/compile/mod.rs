@@ -52,10 +52,8 @@ mod write;
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
 pub use changes::Changed;
-pub use delta::{Applied, Deltas, Made, Pair, apply, make as make_delta};
-pub use edit::{
-    Done, Edited, add_noted, add_or_renew, add_to_list, may_list, remove_from_list, remove_lines,
-};
+pub use delta::{Applied, Deltas, Made, apply, make as make_delta};
+pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
 pub use edited_list::line_of;
 pub use error::Error;
 pub(crate) use limits::SMALL;

@@ -261,7 +261,8 @@ pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
 ) -> Result<(Header, u32), Fault> {
-    let mut fields = Fields(bytes);
+    let part = "header fields";
+    let mut fields = Fields::new(bytes.as_slice(), Fault::Malformed { part });
     match fields.array()? {
         MAGIC => {}
         magic => return Err(not_ours(magic)),
@@ -333,13 +334,10 @@ pub(super) fn decode_header(
     let blocks = if records { pages } else { 0 };
     let bit_pages = if part.is_some() { 0 } else { pages };
     check_sections(&sections, bit_pages, blocks, file_bytes)?;
-    let name = fields
-        .text(MAX_NAME)
-        .filter(|name| is_plain(name))
-        .ok_or(Fault::Field {
-            field: "name",
-            value: 0,
-        })?;
+    let name = fields.text(MAX_NAME).map_err(|_| Fault::Field {
+        field: "name",
+        value: 0,
+    })?;
     let header = Header {
         spec: Spec {
             name,

@@ -170,26 +170,16 @@ impl Writer {
         entries: u64,
         shape: Shape,
     ) -> Result<Self, Error> {
-        Self::start(replacement, spec, entries, shape, None)
+        Self::begin_part(replacement, spec, entries, shape, None)
     }
 
     /// Does the same for a part of a list, made from a text with this XXH3-128: its pages are not
-    /// written, only their records.
+    /// written, only their records. Without a digest, it is a filter.
     ///
     /// # Errors
     ///
     /// As [`begin`](Self::begin), and when the spec has no records.
     pub fn begin_part(
-        replacement: Replacement,
-        spec: Spec,
-        entries: u64,
-        shape: Shape,
-        digest: u128,
-    ) -> Result<Self, Error> {
-        Self::start(replacement, spec, entries, shape, Some(digest))
-    }
-
-    fn start(
         replacement: Replacement,
         spec: Spec,
         entries: u64,

@@ -229,6 +229,7 @@ mod tests {
             shared: vec![vec![10, 3], vec![3, 0]],
             alone: Some(vec![7, 0]),
             exact: true,
+            error: 0,
         }
     }
 

@@ -26,7 +26,7 @@ mod make;
 mod patched;
 
 pub use apply::{Applied, Deltas, apply};
-pub use make::{Made, Pair, make};
+pub use make::{Made, make};
 
 use std::path::Path;
 
