@@ -41,6 +41,18 @@ impl Output {
         }
     }
 
+    /// Does the same for a result whose text ends with its last line.
+    pub(super) fn show_lines(
+        &mut self,
+        found: &(impl Serialize + Display),
+        json: bool,
+    ) -> io::Result<()> {
+        match json {
+            true => self.json(found),
+            false => write!(self, "{found}"),
+        }
+    }
+
     /// Prints the result of a long task: JSON to standard output, text to standard error.
     pub(super) fn tell(
         &mut self,

@@ -31,31 +31,15 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;
     let replacement = Replacement::claim(&plan.output)?;
-    // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
-    let (named, meant) = match plan.part {
-        Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
-        None => (plan.inputs.clone(), plan.meant.clone()),
-    };
     let Found {
         lists: inputs,
         passed_over,
-        perhaps_meant,
-    } = Wanted {
-        paths: &named,
-        meant: &meant,
-        declared: &plan.declared,
-        fetched: plan.fetched.as_deref(),
-    }
-    .find()?;
-    if let ([], Some(first)) = (inputs.as_slice(), perhaps_meant) {
-        return Err(Error::Plan(format!("no list to read: {first}")));
-    }
+        ..
+    } = find(plan)?;
     let files = inputs.iter().filter(|input| !input.is_typed());
     check_not_input(&plan.output, files.map(|input| &input.path))?;
-    let lineage = match plan.part {
-        Some(_) => Lineage::of_part(&plan.output, &plan.seed, plan.overwrite)?,
-        None => Lineage::of(&plan.output, &plan.seed, plan.overwrite)?,
-    };
+    let is_part = plan.part.is_some();
+    let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite, is_part)?;
     let sources: Vec<u32> = match plan.source {
         Some(_) => vec![0; inputs.len()],
         None => (0..).take(inputs.len()).collect(),
@@ -97,6 +81,26 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         .read::<Wide>(replacement.target(), &mut arena)?
         .expect("wide keys keep dates");
     build.write(replacement, keys)
+}
+
+/// Finds the lists to read.
+fn find(plan: &Plan) -> Result<Found, Error> {
+    // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
+    let (named, meant) = match plan.part {
+        Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
+        None => (plan.inputs.clone(), plan.meant.clone()),
+    };
+    let wanted = Wanted {
+        paths: &named,
+        meant: &meant,
+        declared: &plan.declared,
+        fetched: plan.fetched.as_deref(),
+    };
+    let found = wanted.find()?;
+    match (found.lists.as_slice(), &found.perhaps_meant) {
+        ([], Some(first)) => Err(Error::Plan(format!("no list to read: {first}"))),
+        _ => Ok(found),
+    }
 }
 
 /// A build in progress.

@@ -52,7 +52,6 @@ pub enum Done {
 
 impl Edited {
     /// Returns whether the list was written.
-    #[must_use]
     pub fn changed(&self) -> bool {
         self.entries
             .iter()
@@ -60,7 +59,6 @@ impl Edited {
     }
 
     /// Returns whether an entry to remove was not found.
-    #[must_use]
     pub fn misses_some(&self) -> bool {
         self.entries.iter().any(|(_, done)| *done == Done::NotFound)
     }

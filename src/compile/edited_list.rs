@@ -47,9 +47,6 @@ pub(super) struct ListedEntry {
 
 impl EditedList {
     /// Claims and reads a list; a list that does not exist is empty.
-    ///
-    /// # Errors
-    /// When another program edits the list, or it cannot be read, is not a plain list or is too large.
     pub(super) fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
         let replacement = Replacement::claim(path)?;

@@ -23,8 +23,7 @@ pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
         Err(
             Error::Interrupted
             | Error::OutputIsInput { .. }
-            | Error::NotAFilter { .. }
-            | Error::NotAPart { .. }
+            | Error::NotReplaced { .. }
             | Error::Replacement(
                 replacement::Error::Busy { .. } | replacement::Error::NotAFile { .. },
             ),

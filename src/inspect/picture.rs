@@ -46,7 +46,6 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
 
 impl Overlap {
     /// Returns the matrix as a picture.
-    #[must_use]
     pub fn svg(&self) -> String {
         let names: Vec<_> = self
             .names

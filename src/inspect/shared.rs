@@ -80,7 +80,9 @@ impl Shared {
 
     fn of_steps(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Self, Error> {
         let first = first_key(steps.start, STEPS);
-        let streams = filters.iter().map(|filter| FileRecords::of(filter, first));
+        let streams = filters
+            .iter()
+            .map(|filter| FileRecords::new(filter, first, Vec::new()));
         let streams: Vec<_> = streams.collect::<Result<_, _>>()?;
         let mut counts = Self::zero(filters.len());
         let mut walk = Walk::new(streams.into_iter().map(|stream| Box::new(stream) as _));

@@ -226,7 +226,7 @@ fn what_is_not_worth_a_delta_is_sent_whole() {
     assert!(error.to_string().contains("no records"), "{error}");
     // A filter that was named by mistake is not replaced either.
     let error = made(&folder, "others.blf", "old.blf", "others.blf").unwrap_err();
-    assert!(matches!(error, Error::NotADelta { .. }));
+    assert!(matches!(error, Error::NotReplaced { .. }));
     assert_eq!(
         folder.names(),
         ["none.blf", "old.blf", "others.blf", "seed.blf"]

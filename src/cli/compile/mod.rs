@@ -36,7 +36,6 @@ pub use args::Cli;
 use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
 
 /// Runs the command line. Prints errors as `blocklist-compile: what: cause`.
-#[must_use]
 pub fn main() -> ExitCode {
     super::main(run)
 }

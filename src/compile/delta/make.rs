@@ -73,8 +73,10 @@ pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Resul
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
     if !replacement.is_new() && !Delta::is_one(output) {
-        return Err(Error::NotADelta {
+        return Err(Error::NotReplaced {
             path: output.to_owned(),
+            wanted: "a delta",
+            instead: "name another file",
         });
     }
     let (old, new) = (open(old)?, open(new)?);

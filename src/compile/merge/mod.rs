@@ -87,7 +87,12 @@ pub fn merge(
     };
     let inputs: Vec<Input> = files.into_iter().map(input).collect();
     let first = &inputs[0].header.spec;
-    let lineage = Lineage::of(&plan.output, &Seed::Fixed(first.seed), plan.overwrite)?;
+    let lineage = Lineage::of(
+        &plan.output,
+        &Seed::Fixed(first.seed),
+        plan.overwrite,
+        false,
+    )?;
     let specs = inputs.iter().map(|input| &input.header.spec);
     let spec = Spec {
         name: plan.name.clone(),

@@ -99,9 +99,6 @@ impl Piece {
 }
 
 /// Opens the parts of a list, each piece once.
-///
-/// # Errors
-/// A part cannot be read, or is not as expected.
 pub(super) fn pieces(
     paths: &[PathBuf],
     expected: &Expected,

@@ -44,9 +44,6 @@ struct Appending {
 }
 
 /// Writes all records of `source` to `writer`, checks the file and puts it in place.
-///
-/// # Errors
-/// When the source or the disk fails, and on an interrupt.
 pub(crate) fn assemble<S: Sorted>(
     writer: Writer,
     source: S,
@@ -59,9 +56,6 @@ pub(crate) fn assemble<S: Sorted>(
 }
 
 /// Writes all records of `source` to `writer`, which the caller must finish.
-///
-/// # Errors
-/// When the source or the disk fails, and on an interrupt.
 pub(crate) fn fill<S: Sorted>(
     writer: Writer,
     source: S,
