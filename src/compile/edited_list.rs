@@ -2,7 +2,7 @@
 //!
 //! It is replaced like a filter: the new text is written beside the old file, synced, and renamed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -33,21 +33,20 @@ pub(super) struct EditedList {
     lines: Vec<Range<usize>>,
     /// In the order of their lines.
     entries: Vec<ListedEntry>,
+    /// Indexes of the entries in the order of their canonical forms, then of their lines.
+    by_form: Vec<usize>,
 }
 
 /// An entry on a line.
-struct ListedEntry {
-    line: u64,
-    expires: Option<Day>,
+pub(super) struct ListedEntry {
+    pub(super) line: u64,
+    pub(super) expires: Option<Day>,
     /// Its canonical form.
     bytes: Vec<u8>,
 }
 
 impl EditedList {
     /// Claims and reads a list; a list that does not exist is empty.
-    ///
-    /// # Errors
-    /// When another program edits the list, or it cannot be read, is not a plain list or is too large.
     pub(super) fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
         let replacement = Replacement::claim(path)?;
@@ -111,12 +110,15 @@ impl EditedList {
                 }
             });
         }
+        let mut by_form: Vec<usize> = (0..entries.len()).collect();
+        by_form.sort_by(|&a, &b| entries[a].bytes.cmp(&entries[b].bytes));
         Ok(Self {
             replacement,
             path: path.to_owned(),
             text,
             lines,
             entries,
+            by_form,
         })
     }
 
@@ -143,28 +145,14 @@ impl EditedList {
         text
     }
 
-    /// Returns the lines of each entry.
-    pub(super) fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
-        self.lines_where(|_| true)
-    }
-
-    /// Returns the lines of each entry that list it at least until this day; without a day, for
-    /// ever.
-    pub(super) fn lines_until(&self, day: Option<Day>) -> HashMap<Vec<u8>, Vec<u64>> {
-        self.lines_where(|entry| match (entry.expires, day) {
-            (None, _) => true,
-            (Some(end), Some(day)) => end >= day,
-            (Some(_), None) => false,
-        })
-    }
-
-    fn lines_where(&self, counts: impl Fn(&ListedEntry) -> bool) -> HashMap<Vec<u8>, Vec<u64>> {
-        let mut lines: HashMap<Vec<u8>, Vec<u64>> = HashMap::new();
-        for entry in self.entries.iter().filter(|&entry| counts(entry)) {
-            let of_entry = lines.entry(entry.bytes.clone()).or_default();
-            of_entry.push(entry.line);
-        }
-        lines
+    /// Returns where the list has an entry, given in canonical form, in the order of the lines.
+    pub(super) fn of<'a>(&'a self, entry: &'a [u8]) -> impl Iterator<Item = &'a ListedEntry> {
+        let form = |index: &usize| self.entries[*index].bytes.as_slice();
+        let from = self.by_form.partition_point(|index| form(index) < entry);
+        let all = self.by_form[from..]
+            .iter()
+            .map(|index| &self.entries[*index]);
+        all.take_while(move |there| there.bytes == entry)
     }
 
     /// Returns the entries of one line.

@@ -81,7 +81,6 @@ pub struct Guard {
 
 impl Guard {
     /// Returns a guard that also protects `domains` (canonical: A-labels in lower case).
-    #[must_use]
     pub fn new<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {
             allows_world: false,
@@ -94,7 +93,6 @@ impl Guard {
     }
 
     /// Returns a guard that only protects `domains`, for `--allow-world`.
-    #[must_use]
     pub fn of_protected_alone<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {
             allows_world: true,
@@ -103,7 +101,6 @@ impl Guard {
     }
 
     /// Returns the same guard, except that it allows these entries, given in canonical text.
-    #[must_use]
     pub fn allowing(mut self, entries: impl IntoIterator<Item = Vec<u8>>) -> Self {
         self.allowed.extend(entries);
         self
@@ -113,7 +110,6 @@ impl Guard {
     /// `.b`). Mailboxes take a few nanoseconds: a list may have a billion.
     ///
     /// # Errors
-    ///
     /// When it may not; the error says what the entry would do.
     #[inline]
     pub fn check(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {

@@ -1,24 +1,14 @@
 //! An overview of a filter file for an administrator.
 
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::address::{Kind, Kinds, Rules, escaped};
+use crate::address::{Kind, Kinds, Rules};
 use crate::base::clock::now_s;
-use crate::base::numbers::{counted, grouped, size};
-use crate::compile::{
-    EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
-    rate_in_people,
-};
+use crate::compile::{EntryCounts, Error, KindCount, bits_per_entry, day_of, kind_counts};
 use crate::filter::{BuildReport, Header, Key, Load, Source, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
-
-/// Number of columns of the histogram's longest bar.
-const BAR: usize = 40;
-/// Number of sources shown in the text; JSON has all of them.
-const SHOWN: usize = 12;
 
 /// The description of a filter file.
 #[derive(Clone, Debug, Serialize)]
@@ -85,34 +75,11 @@ pub struct Info {
 /// A list that a filter was made from.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceInfo {
-    /// Short name.
-    pub name: String,
-    /// The file it was read from.
-    pub file: String,
-    /// The licence note of the list.
-    pub licence: String,
-    /// Number of lines.
-    pub lines: u64,
-    /// Number of entries found in it, duplicates included.
-    pub entries: u64,
+    /// The list, as the filter names and counts it.
+    #[serde(flatten)]
+    pub source: Source,
     /// Number of entries whose record names it; `None` if there are no records.
     pub own: Option<u64>,
-    /// Number of rejected lines.
-    pub rejected: u64,
-}
-
-impl SourceInfo {
-    pub(super) fn new(source: &Source, own: Option<u64>) -> Self {
-        Self {
-            name: source.name.clone(),
-            file: source.file.clone(),
-            licence: source.licence.clone(),
-            lines: source.lines,
-            entries: source.entries,
-            own,
-            rejected: source.rejected,
-        }
-    }
 }
 
 /// Describes a filter file. Reads all of its records.
@@ -139,10 +106,12 @@ pub fn info(path: &Path) -> Result<Info, Error> {
 
 fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Info {
     let spec = &header.spec;
-    let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
-    let sources = (0_u32..).zip(&spec.sources).map(|(number, source)| {
-        SourceInfo::new(source, counts.map(|counts| counts.of_source(number)))
-    });
+    let sources = (0_u32..)
+        .zip(&spec.sources)
+        .map(|(number, source)| SourceInfo {
+            source: source.clone(),
+            own: counts.map(|counts| counts.of_source(number)),
+        });
     Info {
         name: spec.name.clone(),
         generation: spec.generation,
@@ -151,11 +120,7 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
         entries: header.entries,
         estimated: header.estimated,
         kinds: counts.map(kind_counts).unwrap_or_default(),
-        kinds_present: Kind::ALL
-            .into_iter()
-            .filter(|kind| present.contains(*kind))
-            .map(Kind::name)
-            .collect(),
+        kinds_present: kind_names(spec.kinds),
         bytes: header.file_bytes(),
         page_bytes: header.page_bytes(),
         record_bytes: header.record_bytes(),
@@ -178,6 +143,14 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
     }
 }
 
+/// Returns the names of the kinds that a header declares.
+pub(super) fn kind_names(bits: u8) -> Vec<&'static str> {
+    let present = Kinds::from_bits(bits).unwrap_or(Kinds::ALL);
+    let kinds = Kind::ALL.into_iter();
+    let kinds = kinds.filter(|kind| present.contains(*kind));
+    kinds.map(Kind::name).collect()
+}
+
 /// Returns sixteen bits of a hash of the seed: equal for equal seeds, but useless for finding
 /// out the seed.
 pub(super) fn seed_id(seed: u64) -> String {
@@ -196,168 +169,4 @@ pub(super) fn rule_names(bits: u8) -> Vec<&'static str> {
         .filter(|(on, _)| *on)
         .map(|(_, name)| name)
         .collect()
-}
-
-impl fmt::Display for Info {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about = if self.estimated { "about " } else { "" };
-        writeln!(
-            f,
-            "{}, generation {}, built {} ({})",
-            self.name,
-            self.generation,
-            self.built,
-            match self.age_days {
-                0 => "today".to_owned(),
-                days => format!("{} ago", counted(days, "day", "days")),
-            }
-        )?;
-        write!(f, "entries   {about}{}", grouped(self.entries))?;
-        match self.kinds.as_slice() {
-            [] if self.entries == 0 => {}
-            [] => write!(f, ": {}", self.kinds_present.join(", "))?,
-            kinds => write!(f, ": {}", kinds_shown(kinds))?,
-        }
-        writeln!(
-            f,
-            "\nsize      {}: {} of pages, {} of records",
-            size(self.bytes),
-            size(self.page_bytes),
-            size(self.record_bytes)
-        )?;
-        writeln!(
-            f,
-            "pages     {} of 4096 bytes{}, {} probes",
-            grouped(self.pages),
-            bits_shown(self.bits_per_entry),
-            self.probes
-        )?;
-        writeln!(
-            f,
-            "fill      {:.1} % of the bits, as with about {} (+/- {})",
-            self.fill * 100.0,
-            counted(whole(self.entries_estimated), "entry", "entries"),
-            grouped(whole(2.0 * self.entries_deviation))
-        )?;
-        self.histogram(f)?;
-        writeln!(
-            f,
-            "rate      target {:.2e}\n          {}",
-            self.fpr_target,
-            rate_in_people(self.fpr_per_sender, self.records)
-        )?;
-        writeln!(
-            f,
-            "rules     version {}: {}; seed id {}",
-            self.rules_version,
-            self.rules.join(", "),
-            self.seed_id
-        )?;
-        write_sources(f, &self.sources)?;
-        self.report
-            .as_ref()
-            .map_or(Ok(()), |report| write_report(f, report))
-    }
-}
-
-/// Writes what the last build did; without a line end after the last line.
-fn write_report(f: &mut fmt::Formatter<'_>, report: &BuildReport) -> fmt::Result {
-    if let Some(failure) = report.failure_after(None) {
-        write!(f, "\nproblem   {failure}")?;
-    }
-    for (what, reasons) in [
-        ("rejected", &report.rejects),
-        ("left out", &report.broad),
-        ("skipped", &report.skipped),
-    ] {
-        for reason in reasons {
-            let lines = counted(reason.count, "line", "lines");
-            write!(f, "\n{what:<10}{lines}: {}", reason.reason)?;
-            for line in &reason.first {
-                write!(f, "\n          {line}")?;
-            }
-        }
-    }
-    match report.expired {
-        0 => Ok(()),
-        expired => write!(f, "\nexpired   {}", counted(expired, "entry", "entries")),
-    }
-}
-
-/// Writes the sources, beginning with "sources"; without a line end after the last one.
-pub(super) fn write_sources(f: &mut fmt::Formatter<'_>, sources: &[SourceInfo]) -> fmt::Result {
-    write!(f, "sources   {}", sources.len())?;
-    for source in sources.iter().take(SHOWN) {
-        write!(
-            f,
-            "\n  {}: {}, {}",
-            escaped(source.name.as_bytes()),
-            counted(source.lines, "line", "lines"),
-            counted(source.entries, "entry", "entries")
-        )?;
-        if let Some(own) = source.own {
-            write!(f, ", {} first found in this list", grouped(own))?;
-        }
-        if source.rejected > 0 {
-            write!(
-                f,
-                ", {} rejected",
-                counted(source.rejected, "line", "lines")
-            )?;
-        }
-        if !source.licence.is_empty() {
-            write!(f, " ({})", source.licence)?;
-        }
-    }
-    if sources.len() > SHOWN {
-        write!(
-            f,
-            "\n  and {} more (--json has them all)",
-            sources.len() - SHOWN
-        )?;
-    }
-    Ok(())
-}
-
-/// Rounds an estimate to a whole number.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "estimates are not below 0, and far below 2^64"
-)]
-fn whole(estimate: f64) -> u64 {
-    estimate.round() as u64
-}
-
-impl Info {
-    /// Shows page loads as bars: an even distribution shows that the hash is sound.
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a bar has at most 40 columns"
-    )]
-    fn histogram(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = self
-            .loads
-            .iter()
-            .map(|(_, pages)| *pages)
-            .max()
-            .unwrap_or(0);
-        if self.loads.len() < 2 || most == 0 {
-            return Ok(());
-        }
-        writeln!(f, "loads     entries of a page, pages")?;
-        for (from, pages) in &self.loads {
-            let eighths = (*pages as f64 / most as f64 * (BAR * 8) as f64).round() as usize;
-            let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
-            writeln!(
-                f,
-                "{from:>9.0} {}{part} {}",
-                "█".repeat(eighths / 8),
-                grouped(*pages)
-            )?;
-        }
-        Ok(())
-    }
 }

@@ -38,7 +38,6 @@ pub struct KnownGood {
 
 impl KnownGood {
     /// Returns whether none of them is listed or hits the pages.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.listed.is_empty() && self.hit.is_empty()
     }

@@ -1,15 +1,12 @@
 //! An overview of a part of a list.
 
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::info::{SourceInfo, rule_names, seed_id, write_sources};
-use crate::address::{Kind, Kinds};
-use crate::base::numbers::{counted, size};
+use super::info::{SourceInfo, kind_names, rule_names, seed_id};
 use crate::compile::{Error, day_of, digest_shown};
-use crate::filter::RecordFile;
+use crate::filter::{RecordFile, Source};
 
 /// The description of a part of a list.
 #[derive(Clone, Debug, Serialize)]
@@ -46,53 +43,21 @@ pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
     let part = RecordFile::open_part(path)?;
     let header = part.header();
     let spec = &header.spec;
-    let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
-    let kinds = Kind::ALL.into_iter();
+    let source = |source: &Source| SourceInfo {
+        source: source.clone(),
+        own: None,
+    };
     Ok(PartInfo {
         piece: spec.name.clone(),
         digest: digest_shown(header.part.unwrap_or(0)),
         built: day_of(spec.built).to_string(),
         entries: header.entries,
-        kinds_present: kinds
-            .filter(|kind| present.contains(*kind))
-            .map(Kind::name)
-            .collect(),
+        kinds_present: kind_names(spec.kinds),
         bytes: header.file_bytes(),
         fpr_target: spec.fpr,
         seed_id: seed_id(spec.seed),
         rules_version: spec.rules_version,
         rules: rule_names(spec.rules),
-        sources: spec
-            .sources
-            .iter()
-            .map(|source| SourceInfo::new(source, None))
-            .collect(),
+        sources: spec.sources.iter().map(source).collect(),
     })
-}
-
-impl fmt::Display for PartInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let piece = match self.piece.as_str() {
-            "" => "standard input",
-            piece => piece,
-        };
-        writeln!(f, "part of a list, built {}", self.built)?;
-        writeln!(f, "piece     {piece}\ndigest    {}", self.digest)?;
-        writeln!(
-            f,
-            "entries   {}: {}",
-            counted(self.entries, "entry", "entries"),
-            self.kinds_present.join(", ")
-        )?;
-        writeln!(f, "size      {}", size(self.bytes))?;
-        writeln!(f, "rate      target {:.2e}", self.fpr_target)?;
-        writeln!(
-            f,
-            "rules     version {}: {}; seed id {}",
-            self.rules_version,
-            self.rules.join(", "),
-            self.seed_id
-        )?;
-        write_sources(f, &self.sources)
-    }
 }

@@ -46,7 +46,7 @@ fn whatever_fails_the_old_file_stands() {
     // A typing error must not destroy a file that is not a filter.
     let mistyped = compile::build(&plan(dir, "precious.txt", &["list.txt"]), &Progress::new());
     assert!(
-        matches!(mistyped, Err(Error::NotAFilter { .. })),
+        matches!(mistyped, Err(Error::NotReplaced { .. })),
         "{mistyped:?}"
     );
 

@@ -7,11 +7,11 @@
 
 use std::fs;
 use std::hash::Hasher;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{
-    self, Applied, Deltas, Error, Expected, Made, Pair, Progress, Seed, apply, make_delta, merge,
+    self, Applied, Deltas, Error, Expected, Made, Progress, Seed, apply, make_delta, merge,
 };
 use blocklist_milter::filter::{Filter, Key, Record, Spec};
 use proptest::prelude::*;
@@ -26,11 +26,8 @@ use filters::{Folder, key, record, records, sorted, spec, write};
 use kills::{When, at_each_call};
 
 fn made(folder: &Folder, delta: &str, old: &str, new: &str) -> Result<Made, Error> {
-    let pair = Pair {
-        old: folder.path(old),
-        new: folder.path(new),
-    };
-    make_delta(&folder.path(delta), &pair, &Progress::new())
+    let [delta, old, new] = [delta, old, new].map(|name| folder.path(name));
+    make_delta(&delta, [&old, &new], &Progress::new())
 }
 
 fn applied(folder: &Folder, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, Error> {
@@ -229,7 +226,7 @@ fn what_is_not_worth_a_delta_is_sent_whole() {
     assert!(error.to_string().contains("no records"), "{error}");
     // A filter that was named by mistake is not replaced either.
     let error = made(&folder, "others.blf", "old.blf", "others.blf").unwrap_err();
-    assert!(matches!(error, Error::NotADelta { .. }));
+    assert!(matches!(error, Error::NotReplaced { .. }));
     assert_eq!(
         folder.names(),
         ["none.blf", "old.blf", "others.blf", "seed.blf"]
@@ -535,11 +532,8 @@ fn interrupted(folder: &Folder) {
     let deltas = Deltas::new(&folder.path("1.blf"), &[folder.path("d")]);
     let error = apply(&folder.path("out.blf"), &deltas, &progress).unwrap_err();
     assert!(matches!(error, compile::Error::Interrupted));
-    let pair = Pair {
-        old: folder.path("1.blf"),
-        new: folder.path("2.blf"),
-    };
-    let error = make_delta(Path::new(&folder.path("out")), &pair, &progress).unwrap_err();
+    let [old, new, out] = ["1.blf", "2.blf", "out"].map(|name| folder.path(name));
+    let error = make_delta(&out, [&old, &new], &progress).unwrap_err();
     assert!(matches!(error, compile::Error::Interrupted));
 }
 

@@ -44,7 +44,6 @@ pub struct Deltas {
 
 impl Deltas {
     /// Returns the deltas of a filter, with every default.
-    #[must_use]
     pub fn new(old: &Path, deltas: &[PathBuf]) -> Self {
         Self {
             old: old.to_owned(),
@@ -112,7 +111,12 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     check_not_input(output, &deltas.deltas)?;
     let replacement = Replacement::claim(output)?;
     let old = open(&deltas.old)?;
-    Lineage::of(output, &Seed::Fixed(old.spec().seed), deltas.overwrite)?;
+    Lineage::of(
+        output,
+        &Seed::Fixed(old.spec().seed),
+        deltas.overwrite,
+        false,
+    )?;
     let chain = open_chain(&old, &deltas.deltas)?;
     let Some(last) = chain.last() else {
         return Err(Error::Plan("no delta to apply".to_owned()));

@@ -24,9 +24,6 @@ pub(super) enum Difference {
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
 /// `expired` or before.
-///
-/// # Errors
-/// When a filter cannot be read, on an interrupt, and when `visit` fails.
 pub(super) fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,

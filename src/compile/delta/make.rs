@@ -18,15 +18,6 @@ use crate::compile::{Error, Phase, Progress, day_of};
 use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, Written, is_derived};
 use crate::filter::{Class, Filter};
 
-/// Two generations of a filter.
-#[derive(Clone, Debug)]
-pub struct Pair {
-    /// The filter that hosts have.
-    pub old: PathBuf,
-    /// The filter that they need.
-    pub new: PathBuf,
-}
-
 /// The contents of a delta. Its text is the output of `blocklist-compile delta`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Made {
@@ -73,20 +64,22 @@ impl fmt::Display for Made {
     }
 }
 
-/// Writes the delta of a pair to `output`.
+/// Writes the delta that makes one filter from another to `output`.
 ///
 /// # Errors
 /// When a filter has no records or cannot be read, when `output` exists and is not a delta, and
 /// whatever prevents writing it.
-pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Error> {
+pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Result<Made, Error> {
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
     if !replacement.is_new() && !Delta::is_one(output) {
-        return Err(Error::NotADelta {
+        return Err(Error::NotReplaced {
             path: output.to_owned(),
+            wanted: "a delta",
+            instead: "name another file",
         });
     }
-    let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+    let (old, new) = (open(old)?, open(new)?);
     for filter in [&old, &new] {
         filter.records()?;
     }

@@ -33,7 +33,7 @@ use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
 use super::plan::{Plan, Seed};
 use super::progress::{Phase, Progress};
-use super::report::{FilterReport, InputReport, ReadReport, Report};
+use super::report::{FilterReport, InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
 use crate::filter::{Filter, Header, RecordFile, Spec};
@@ -87,7 +87,12 @@ pub fn merge(
     };
     let inputs: Vec<Input> = files.into_iter().map(input).collect();
     let first = &inputs[0].header.spec;
-    let lineage = Lineage::of(&plan.output, &Seed::Fixed(first.seed), plan.overwrite)?;
+    let lineage = Lineage::of(
+        &plan.output,
+        &Seed::Fixed(first.seed),
+        plan.overwrite,
+        false,
+    )?;
     let specs = inputs.iter().map(|input| &input.header.spec);
     let spec = Spec {
         name: plan.name.clone(),
@@ -227,17 +232,24 @@ impl Merge<'_> {
             false => total(self.inputs.iter().map(|input| input.header.entries))
                 .saturating_sub(all_expired),
         };
-        let lists = ReadReport {
+        let mut report = Report {
             inputs: (sources.clone().zip(expired))
-                .map(|(source, expired)| InputReport::of_source(source, format, expired))
+                .map(|(source, expired)| InputReport {
+                    file: source.file.clone(),
+                    format: format.to_owned(),
+                    lines: source.lines,
+                    entries: source.entries,
+                    expired,
+                    rejected: source.rejected,
+                    ..InputReport::default()
+                })
                 .collect(),
-            files: sources.clone().map(|source| source.file.clone()).collect(),
+            sources: spec.sources.clone(),
             rows,
             rejected: total(sources.map(|source| source.rejected)),
             expired: all_expired,
-            ..ReadReport::default()
+            ..Report::new(self.plan)
         };
-        let mut report = Report::after_reading(self.plan, lists, 0);
         report.compare_with(&self.lineage.before);
         report.refuse_changed_lists(self.plan);
         report

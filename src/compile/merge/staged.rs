@@ -48,9 +48,6 @@ pub(super) struct Records<'a> {
 
 impl<'a> Records<'a> {
     /// Returns the records of files that have this many sources together.
-    ///
-    /// # Errors
-    /// When the first record cannot be read.
     pub(super) fn of(
         inputs: &'a [Input],
         sources: usize,
@@ -70,10 +67,6 @@ impl<'a> Records<'a> {
 
     /// Stages all records on `threads` workers. Returns `None` if one has dates that `I` cannot
     /// keep; the others are then not staged.
-    ///
-    /// # Errors
-    /// When a file is damaged, has changed or cannot be read; when the spill file cannot be
-    /// written; and on an interrupt.
     pub(super) fn stage<'m, I: StagedKey>(
         &self,
         store: Store<'m, I>,

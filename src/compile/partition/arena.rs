@@ -29,9 +29,6 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// Maps about `memory_bytes`, without touching them, for `threads` workers.
-    ///
-    /// # Errors
-    /// When the system cannot allocate as much.
     pub(crate) fn new(memory_bytes: usize, threads: usize) -> Result<Self, Error> {
         // A quarter is for the chunks that the workers fill, the rest for full ones.
         let filling = threads.max(1) * STAGES;

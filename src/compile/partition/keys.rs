@@ -15,9 +15,6 @@ use crate::compile::{Error, Progress};
 use crate::filter::{Class, Dates, Key, Record};
 
 /// Sorts every stage and joins its duplicates, on `threads` threads.
-///
-/// # Errors
-/// When the spill file fails, and on an interrupt.
 pub(crate) fn sort_all<I: StagedKey>(
     keys: &Sealed<'_, I>,
     threads: usize,

@@ -126,9 +126,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
     }
 
     /// Takes a chunk that is full or has no memory, and gives an empty one.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
     pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
         let mut pool = held(&self.pool);
@@ -138,9 +135,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
     }
 
     /// Takes a chunk.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
     pub(crate) fn hand_over(&self, stage: usize, chunk: Chunk<'m>) -> Result<(), Error> {
         if chunk.len() == 0 {
             return Ok(());
