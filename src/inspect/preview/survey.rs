@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use super::column::{Column, Formats, quoted};
 use crate::list::{
-    Cells, Declared, Format, MAX_LINE, Token, Tokens, Wildcards, decoded, detect, read_entry,
-    record_length, without_line_end,
+    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, Wildcards, decoded, detect,
+    lines, read_entry, record_length, unescaped, without_line_end,
 };
 
 /// Number of columns, or of places in JSON, that are described.
 const MAX_COLUMNS: usize = 64;
 const MAX_PLACES: usize = 512;
-/// A longer key of JSON is not described.
+/// Objects and arrays of JSON further inside are not described, nor are keys that are longer.
+const MAX_DEPTH: usize = 16;
 const MAX_KEY_BYTES: usize = 200;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -111,7 +112,7 @@ impl Walk {
     pub(super) fn read(&mut self, bytes: &[u8], is_last: bool) {
         match &mut self.walker {
             Walker::Cells(walk) => walk.read(bytes, is_last, &mut self.survey),
-            Walker::Json(walk) => walk.read(bytes, &mut self.survey),
+            Walker::Json(walk) => walk.read(bytes, is_last, &mut self.survey),
         }
     }
 
@@ -273,61 +274,77 @@ struct Place {
 
 /// Walks through JSON.
 struct JsonWalk {
-    tokens: Option<Tokens>,
+    one_a_line: bool,
+    /// The start of a document whose end is not there.
+    kept: Vec<u8>,
     lines: u64,
     places: Vec<Place>,
-    /// What is open: its place, if it is described, whether it is an object, and where its next
-    /// value is.
-    open: Vec<(Option<usize>, bool, Option<usize>)>,
 }
 
 impl JsonWalk {
     fn new(one_a_line: bool) -> Self {
         Self {
-            tokens: Some(Tokens::new(one_a_line)),
+            one_a_line,
+            kept: Vec::new(),
             lines: 0,
             places: vec![Place::default()],
-            open: Vec::new(),
         }
     }
 
-    fn read(&mut self, bytes: &[u8], survey: &mut Survey) {
-        let Some(mut tokens) = self.tokens.take() else {
+    fn read(&mut self, bytes: &[u8], is_last: bool, survey: &mut Survey) {
+        if self.kept.len() + bytes.len() > MAX_DOCUMENT_BYTES {
             return;
+        }
+        self.kept.extend_from_slice(bytes);
+        let whole = match memchr::memrchr(b'\n', bytes) {
+            _ if is_last => self.kept.len(),
+            Some(newline) if self.one_a_line => self.kept.len() - bytes.len() + newline + 1,
+            _ => return,
         };
-        let mut lines = self.lines;
-        tokens.read(bytes, &mut lines, &mut |line, token| {
-            self.token(line, token, survey);
-        });
-        (self.tokens, self.lines) = (Some(tokens), lines);
-    }
-
-    fn token(&mut self, line: u64, token: Token<'_>, survey: &mut Survey) {
-        let formats = &survey.formats;
-        match token {
-            Token::Open { is_object } => {
-                let at = self.next();
-                self.open.push((at, is_object, None));
-            }
-            Token::Close => drop(self.open.pop()),
-            Token::Key(key) => self.key(key.text, line, formats),
-            Token::Text(text) => self.add_next(text.text, true, line, formats),
-            Token::Other(b"null") => self.add_next(b"", false, line, formats),
-            Token::Other(text) => self.add_next(text, false, line, formats),
-            Token::End => survey.rows += 1,
-            Token::Fault(_) => self.open.clear(),
-            Token::Blank => {}
+        let rest = self.kept.split_off(whole);
+        let documents = std::mem::replace(&mut self.kept, rest);
+        if !self.one_a_line {
+            self.lines = 1;
+            return self.document(&documents, survey);
+        }
+        for line in lines(&documents) {
+            self.lines += 1;
+            self.document(line, survey);
         }
     }
 
-    /// Returns the place of the next value.
-    fn next(&mut self) -> Option<usize> {
-        match self.open.last_mut() {
-            None => Some(0),
-            Some((_, true, next)) => next.take(),
-            Some((at, false, _)) => {
-                let at = (*at)?;
-                self.each(at)
+    /// Takes a document that begins in the current line.
+    fn document(&mut self, text: &[u8], survey: &mut Survey) {
+        let formats = &survey.formats;
+        let mut place = 0;
+        let mut open = match Value::of(text) {
+            Value::Members(members) => vec![(Some(0), members)],
+            _ => return,
+        };
+        survey.rows += 1;
+        while let Some((at, members)) = open.last_mut() {
+            let Some((key, value)) = members.next() else {
+                open.pop();
+                continue;
+            };
+            let at = *at;
+            if !self.one_a_line {
+                let to = value.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
+                let between = text.get(place..to).unwrap_or_default();
+                self.lines += memchr::memchr_iter(b'\n', between).count() as u64;
+                place = to;
+            }
+            let at = match (at, key) {
+                (Some(at), Some(key)) => self.key(at, &unescaped(key), formats),
+                (Some(at), None) => self.each(at),
+                (None, _) => None,
+            };
+            match Value::of(value) {
+                Value::Members(members) if open.len() < MAX_DEPTH => open.push((at, members)),
+                Value::Members(_) => {}
+                Value::Text(text) => self.add(at, &unescaped(text), true, formats),
+                Value::Other(b"null") => self.add(at, b"", false, formats),
+                Value::Other(text) => self.add(at, text, false, formats),
             }
         }
     }
@@ -358,22 +375,16 @@ impl JsonWalk {
         each
     }
 
-    fn key(&mut self, key: &[u8], line: u64, formats: &Formats) {
-        let Some(at) = self.open.last().and_then(|(at, _, _)| *at) else {
-            return;
-        };
+    /// Returns the place of the value of a key.
+    fn key(&mut self, at: usize, key: &[u8], formats: &Formats) -> Option<usize> {
         // The keys of an object that are entries stand for themselves, and their values are alike.
-        let next = if key.contains(&b'@') && read_entry(key, Wildcards::Star).is_ok() {
-            let each = self.each(at);
-            let names = self.names(at, each);
-            self.add(names, key, true, line, formats);
-            each
-        } else {
-            self.member(at, key)
-        };
-        if let Some((_, _, at)) = self.open.last_mut() {
-            *at = next;
+        if !key.contains(&b'@') || read_entry(key, Wildcards::Star).is_err() {
+            return self.member(at, key);
         }
+        let each = self.each(at);
+        let names = self.names(at, each);
+        self.add(names, key, true, formats);
+        each
     }
 
     /// Returns the place of the keys of an object, whose values are at `each`.
@@ -407,12 +418,7 @@ impl JsonWalk {
         member
     }
 
-    fn add_next(&mut self, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
-        let at = self.next();
-        self.add(at, text, is_text, line, formats);
-    }
-
-    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
+    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool, formats: &Formats) {
         let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
             return;
         };
@@ -427,7 +433,7 @@ impl JsonWalk {
             };
             Column::new(path.clone(), quoted(path), as_value, *object)
         });
-        column.add(text.trim_ascii(), is_text, line, formats);
+        column.add(text.trim_ascii(), is_text, self.lines, formats);
     }
 }
 

@@ -1,7 +1,7 @@
 //! How the rows of a table are read, and what a row lists.
 
 use super::rules::{NotListed, RowDates, Rules};
-use super::tree::Tree;
+use super::tree::Node;
 use crate::list::formats::out::Out;
 use crate::list::row::RawEntry;
 use crate::list::row::entry::{self, Wildcards};
@@ -21,9 +21,12 @@ pub(crate) enum Source {
     /// In columns.
     Columns(Columns),
     /// At paths of JSON.
-    Paths(Tree),
-    /// An array of strings, which nobody declared. Anything else in it refuses the file.
-    Strings(Tree),
+    Paths {
+        tree: Node,
+        /// Whether nobody declared them: it is an array of strings, and anything else refuses the
+        /// file.
+        is_undeclared: bool,
+    },
 }
 
 /// The columns of a table with separators, counted from 0.

@@ -55,9 +55,11 @@ pub(crate) struct RowDates {
 }
 
 impl Rules {
-    /// Returns whether a row can be judged without any of its values.
-    pub(crate) fn need_no_value(&self) -> bool {
-        self.conditions.is_empty() && self.added.is_none() && self.expires.is_none()
+    /// Returns the name of a value of a row.
+    pub(crate) fn name(&self, value: usize) -> &str {
+        let mut conditions = self.conditions.iter();
+        let condition = conditions.find(|condition| condition.value == value);
+        condition.map_or("a column of dates", |condition| &condition.name)
     }
 
     /// Judges a row by its values, trimmed.
