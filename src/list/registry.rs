@@ -24,7 +24,7 @@ use super::formats::exim::{self, Exim};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{AtLines, LineFormat, Usual, dnsmasq, hosts, rbldnsd, score};
+use super::formats::{AtLines, LineFormat, dnsmasq, hosts, rbldnsd, score};
 
 /// What is known about a format.
 pub(crate) struct Registered {
@@ -38,8 +38,9 @@ pub(crate) struct Registered {
     pub(crate) mark: Option<Mark>,
     /// Makes the reader of a line format; `true` if somebody chose the format.
     pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
-    /// Its usual lines, if they can be read without a reader.
-    pub(crate) usual: Option<Usual>,
+    /// Its usual lines, if they can be read without a reader: returns their key. Access tables list
+    /// mailboxes, too, and a domain with its subdomains.
+    pub(crate) usual: Option<fn(&[u8]) -> &[u8]>,
 }
 
 /// What only the lines of one format have.
@@ -79,12 +80,6 @@ const fn mark(shown: &'static str, is_on: fn(&[u8]) -> bool) -> Option<Mark> {
     })
 }
 
-/// The usual lines of access tables.
-const ACCESS: Usual = Usual {
-    key: access::usual,
-    has_trees: true,
-};
-
 /// The formats; of several that read a list equally, the first counts.
 pub(crate) static FORMATS: &[Registered] = &[
     Registered {
@@ -99,10 +94,7 @@ pub(crate) static FORMATS: &[Registered] = &[
     Registered {
         mark: mark("a name after an IP address", hosts::is_marked),
         lines: Some(|_| Box::new(AtLines(hosts::read))),
-        usual: Some(Usual {
-            key: hosts::usual,
-            has_trees: false,
-        }),
+        usual: Some(hosts::usual),
         ..row(Format::Hosts, "hosts", Splits::AtLines)
     },
     Registered {
@@ -134,7 +126,7 @@ pub(crate) static FORMATS: &[Registered] = &[
         aliases: &["access", "postfix"],
         mark: mark("an action after a key", access::is_postfix),
         lines: Some(|_| Box::new(Continued::new(Program::Postfix))),
-        usual: Some(ACCESS),
+        usual: Some(access::usual),
         ..row(Format::PostfixAccess, "postfix-access", Splits::AtRecords)
     },
     Registered {
@@ -144,7 +136,7 @@ pub(crate) static FORMATS: &[Registered] = &[
             access::is_sendmail,
         ),
         lines: Some(|_| Box::new(Continued::new(Program::Sendmail))),
-        usual: Some(ACCESS),
+        usual: Some(access::usual),
         ..row(Format::SendmailAccess, "sendmail-access", Splits::AtRecords)
     },
     Registered {

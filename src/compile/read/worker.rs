@@ -248,8 +248,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             false => Reader::within(reading),
         };
         let is_full = reading.subdomains || self.ends_badly(self.dates);
-        if let Some(usual) = reading.usual().filter(|_| !is_full) {
-            return self.usual_lines(usual, &mut reader, block);
+        if !is_full && let Some(mut usual) = reading.usual(at_start) {
+            return self.usual_lines(&mut usual, &mut reader, block);
         }
         if reading.format != Format::Plain || is_full {
             reader.read(block, true, &mut |line, row| self.row(line, row));
@@ -296,7 +296,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     /// Reads a block of a format with usual lines; returns the number of lines.
-    fn usual_lines(&mut self, usual: &Usual, reader: &mut Reader, block: &[u8]) -> u64 {
+    fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut usual_lines = mem::take(&mut self.usual_lines);
         let dates = self.kept(self.dates);
         let lines =

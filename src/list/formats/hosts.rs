@@ -63,19 +63,12 @@ pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
 
 /// Returns the name of a usual line: one name after an address that leads nowhere.
 pub(crate) fn usual(line: &[u8]) -> &[u8] {
-    let (b"0.0.0.0" | b"127.0.0.1", [b' ' | b'\t', name @ ..]) = line.split_at(
-        line.iter()
-            .take(10)
-            .position(|b| matches!(b, b' ' | b'\t'))
-            .unwrap_or(0),
-    ) else {
-        return &[];
-    };
-    // The only one of the machine's names that has a dot, and none is a mailbox.
-    let is_own = name.eq_ignore_ascii_case(b"localhost.localdomain");
-    match is_own || memchr::memchr(b'@', name).is_some() {
-        true => &[],
-        false => name,
+    let null = line.strip_prefix(b"0.0.0.0");
+    match null.or_else(|| line.strip_prefix(b"127.0.0.1")) {
+        // The only one of the machine's names that has a dot.
+        Some([_, name @ ..]) if name.eq_ignore_ascii_case(b"localhost.localdomain") => &[],
+        Some([b' ' | b'\t', name @ ..]) => name,
+        _ => &[],
     }
 }
 

@@ -3,9 +3,11 @@
 //! The reader of a later part of a table begins at a record, and knows the columns from the first
 //! part: so a table is read on all cores.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::rows::{Columns, Source, Table, list, report};
+use crate::list::formats::Keys;
 use crate::list::formats::out::Out;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
@@ -21,6 +23,8 @@ pub(crate) struct Csv {
     at_start: bool,
     /// Whether the file is refused. The rest is only counted.
     is_refused: bool,
+    /// Whether the next line begins inside quotes.
+    is_quoted: bool,
     cells: Cells,
 }
 
@@ -32,6 +36,7 @@ impl Csv {
             table,
             at_start,
             is_refused: false,
+            is_quoted: false,
             cells: Cells::default(),
         }
     }
@@ -121,10 +126,16 @@ impl Csv {
         self.row(columns, text, out)
     }
 
+    /// Returns a value of a row.
+    fn value<'t>(&self, columns: &Columns, text: &'t [u8], number: usize) -> Cow<'t, [u8]> {
+        let column = columns.values.get(number).copied();
+        self.cells.get(text, column.unwrap_or(usize::MAX))
+    }
+
     /// Reads the cells of a row.
     fn row(&self, columns: &Columns, text: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
         let cell = |column| self.cells.get(text, column);
-        let value = |number: usize| cell(columns.values.get(number).copied().unwrap_or(usize::MAX));
+        let value = |number: usize| Ok(self.value(columns, text, number));
         let dates = match self.table.rules.judge(value) {
             Ok(dates) => dates,
             // A row of nothing but separators, as spreadsheets have them at the end.
@@ -151,6 +162,37 @@ impl Csv {
             out.reject(RejectReason::NoEntry, text);
         }
         Ok(())
+    }
+}
+
+impl Keys for Csv {
+    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+        let Source::Columns(columns) = &self.table.source else {
+            return b"";
+        };
+        // A row may go on in the next line.
+        let was_quoted = self.is_quoted;
+        self.is_quoted ^= !memchr::memchr_iter(b'"', line).count().is_multiple_of(2);
+        if was_quoted || self.is_quoted || self.at_start {
+            self.at_start &= line.trim_ascii().is_empty();
+            return b"";
+        }
+        if self.cells.find(line, columns.separator).is_err() || self.cells.count() != columns.width
+        {
+            return b"";
+        }
+        if !(self.table.rules).count(|number| Ok(self.value(columns, line, number))) {
+            return b"";
+        }
+        let cells = columns
+            .entry
+            .iter()
+            .map(|&column| self.cells.get(line, column));
+        let mut filled = cells.filter(|cell| !cell.is_empty());
+        match (filled.next(), filled.next()) {
+            (Some(Cow::Borrowed(cell)), None) => cell,
+            _ => b"",
+        }
     }
 }
 

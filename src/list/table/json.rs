@@ -4,15 +4,14 @@
 //! is judged by its values, and then its entries are listed.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::rows::{Source, Table, list, report};
-use super::rules::RowDates;
+use super::rules::{self, NotListed, RowDates, Rules};
 use super::text::Text;
 use super::tree::{MAX_KEYS, Node};
-use crate::list::formats::LineFormat;
 use crate::list::formats::out::Out;
+use crate::list::formats::{Keys, LineFormat};
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Row, Skip};
@@ -101,6 +100,33 @@ impl LineFormat for JsonLines {
         if let Err((refusal, _)) = Walk::read(&self.table, line, number, out.sink()) {
             out.refuse(refusal);
             self.is_refused = true;
+        }
+    }
+}
+
+impl Keys for JsonLines {
+    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+        let rules = &self.table.rules;
+        let Source::Paths { tree, .. } = &self.table.source else {
+            return b"";
+        };
+        if !(tree.is_row && rules.has_rule && line.starts_with(b"{") && check(line).is_ok()) {
+            return b"";
+        }
+        let Ok((found, _)) = find(tree, line) else {
+            return b"";
+        };
+        if !rules.count(|number| value_of(rules, tree, &found, number)) {
+            return b"";
+        }
+        let values = tree.keys.iter().zip(found);
+        let mut filled = values.filter(|((_, child), value)| child.leads() && !value.is_empty());
+        match (filled.next(), filled.next()) {
+            (Some(((_, child), value)), None) if child.is_entry => match Value::of(value) {
+                Value::Text(text) => text.trim_ascii(),
+                _ => b"",
+            },
+            _ => b"",
         }
     }
 }
@@ -284,22 +310,9 @@ impl<'w, 't> Walk<'w, 't> {
 
     /// Finds the keys of an object that count.
     fn find(&mut self, node: &Node, text: &'t [u8]) -> Result<Found<'t>, Refusal> {
-        let mut found: Found<'t> = [b""; MAX_KEYS];
-        let Value::Members(members) = Value::of(text) else {
-            return Ok(found);
-        };
-        let mut count = 0;
-        for (key, value) in members.filter_map(|(key, value)| Some((unescaped(key?), value))) {
-            count += 1;
-            let known = node.keys.iter().position(|(name, _)| name.is(&key));
-            let Some(known) = known.and_then(|number| found.get_mut(number)) else {
-                continue;
-            };
-            if !std::mem::replace(known, value).is_empty() {
-                self.place(value);
-                return Err(doubled(&key));
-            }
-        }
+        let (found, count) = find(node, text).inspect_err(|_| {
+            self.place(text);
+        })?;
         if node.is_row && count > 1 && !self.table.rules.has_rule {
             self.place(text);
             return Err(Refusal::Table(
@@ -312,38 +325,13 @@ impl<'w, 't> Walk<'w, 't> {
     /// Judges a row by its values. Reports one that does not count; `text` is shown for it.
     fn judge(&mut self, node: &Node, found: &Found<'t>, text: &'t [u8]) -> Result<Around, Refusal> {
         let rules = &self.table.rules;
-        let problem = OnceCell::new();
-        let judged = rules.judge(|number| {
-            let is_date = [rules.added, rules.expires].contains(&Some(number));
-            let written = node.values.get(number).map(|(key, below)| {
-                let first = found.get(*key).copied().unwrap_or_default();
-                below.iter().try_fold(first, |text, key| member(text, key))
-            });
-            match written.unwrap_or(Ok(b"")).map(Value::of) {
-                Ok(Value::Text(text)) => unescaped(text),
-                Ok(Value::Other(b"null")) if is_date => Cow::Borrowed(b""),
-                Ok(Value::Other(text)) => Cow::Borrowed(text),
-                Ok(Value::Members(_)) => {
-                    let name = rules.name(number);
-                    problem.get_or_init(|| Refusal::NotAValue(name.into()));
-                    Cow::Borrowed(b"")
-                }
-                Err(refusal) => {
-                    problem.get_or_init(|| refusal);
-                    Cow::Borrowed(b"")
-                }
+        match rules.judge(|number| value_of(rules, node, found, number)) {
+            Ok(dates) => Ok(Around::Listed(dates)),
+            Err(why) => {
+                report(why, text, &mut self.out(text))?;
+                Ok(Around::Unlisted)
             }
-        });
-        let why = match (problem.into_inner(), judged) {
-            (Some(refusal), _) => {
-                self.place(text);
-                return Err(refusal);
-            }
-            (None, Ok(dates)) => return Ok(Around::Listed(dates)),
-            (None, Err(why)) => why,
-        };
-        report(why, text, &mut self.out(text))?;
-        Ok(Around::Unlisted)
+        }
     }
 
     fn reject(&mut self, reason: RejectReason, text: &'t [u8]) {
@@ -367,6 +355,47 @@ impl<'w, 't> Walk<'w, 't> {
             false => (to, line - between(to, at)),
         };
         self.place.1
+    }
+}
+
+/// Finds the keys of an object that count, and the number of all.
+fn find<'t>(node: &Node, text: &'t [u8]) -> Result<(Found<'t>, usize), Refusal> {
+    let (mut found, mut count): (Found<'t>, _) = ([b""; MAX_KEYS], 0);
+    let Value::Members(members) = Value::of(text) else {
+        return Ok((found, count));
+    };
+    for (key, value) in members.filter_map(|(key, value)| Some((unescaped(key?), value))) {
+        count += 1;
+        let known = node.keys.iter().position(|(name, _)| name.is(&key));
+        if let Some(known) = known.and_then(|number| found.get_mut(number))
+            && !std::mem::replace(known, value).is_empty()
+        {
+            return Err(doubled(&key));
+        }
+    }
+    Ok((found, count))
+}
+
+/// Returns a value of a row as text.
+fn value_of<'t>(rules: &Rules, node: &Node, found: &Found<'t>, number: usize) -> rules::Value<'t> {
+    let Some((key, below)) = node.values.get(number) else {
+        return Ok(Cow::Borrowed(b""));
+    };
+    let first = found.get(*key).copied().unwrap_or_default();
+    let written = below
+        .iter()
+        .try_fold(first, |object, key| member(object, key));
+    match Value::of(written.map_err(NotListed::Refused)?) {
+        Value::Text(text) => Ok(unescaped(text)),
+        // It is no date.
+        Value::Other(b"null") if [rules.added, rules.expires].contains(&Some(number)) => {
+            Ok(Cow::Borrowed(b""))
+        }
+        Value::Other(text) => Ok(Cow::Borrowed(text)),
+        Value::Members(_) => {
+            let name = rules.name(number).into();
+            Err(NotListed::Refused(Refusal::NotAValue(name)))
+        }
     }
 }
 
