@@ -11,7 +11,7 @@ use super::formats::plain::split_comment;
 use super::formats::read_lines;
 use super::registry::{FORMATS, Registered, marked};
 use super::row::Row;
-use super::row::entry::{characters, looks_like_entry};
+use super::row::entry::{is_special, looks_like_entry};
 use super::row::refusal::Refusal;
 use super::text::lines::{BOM, lines};
 use super::text::words::Nesting;
@@ -81,7 +81,7 @@ fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn candidates(head: &[u8]) -> Vec<&'static Registered> {
     let mut found = Vec::new();
     // A line without any special character has no mark.
-    for line in significant(head).filter(|line| characters(line).special) {
+    for line in significant(head).filter(|line| is_special(line)) {
         for row in FORMATS {
             let has_mark = |row: &Registered| {
                 row.mark

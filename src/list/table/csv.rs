@@ -13,7 +13,7 @@ use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Row, Skip};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
-use crate::list::text::lines::MAX_LINE;
+use crate::list::text::lines::{BOM, MAX_LINE, newlines};
 
 /// Reads a table with separators.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Csv {
             return Ok(());
         };
         let text = match self.at_start {
-            true => text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
+            true => text.strip_prefix(BOM).unwrap_or(text),
             false => text,
         };
         if text.trim_ascii().is_empty() {
@@ -194,10 +194,6 @@ impl Keys for Csv {
             _ => b"",
         }
     }
-}
-
-fn newlines(text: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', text).count() as u64
 }
 
 /// Returns the length of the whole records at the start of a block that begins with a record.

@@ -16,6 +16,7 @@ use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, unescaped};
+use crate::list::text::lines::newlines;
 
 /// Reads a document.
 #[derive(Debug, Default)]
@@ -415,8 +416,4 @@ fn member<'t>(object: &'t [u8], key: &Text) -> Result<&'t [u8], Refusal> {
 
 fn doubled(key: &[u8]) -> Refusal {
     Refusal::DoubledKey(String::from_utf8_lossy(key).into())
-}
-
-fn newlines(text: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', text).count() as u64
 }
