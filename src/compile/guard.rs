@@ -127,6 +127,14 @@ impl Guard {
         checked.or_else(|danger| self.unless_allowed(entry, danger))
     }
 
+    /// Returns whether a subtree (`.b`) may be listed and its domain, too, by one look-up. If not, or
+    /// if entries are protected or allowed, [`check`](Self::check) says what becomes of each.
+    #[inline]
+    pub(crate) fn clears_tree(&self, subtree: &[u8]) -> bool {
+        self.protected.is_empty()
+            && (self.allows_world || lists_no_world(Kind::Subtree, subtree).is_ok())
+    }
+
     #[cold]
     fn unless_allowed(&self, entry: &[u8], danger: Danger) -> Result<(), Danger> {
         if self.allowed.contains(entry) {
@@ -320,7 +328,14 @@ mod tests {
 
     fn check(guard: &Guard, text: &str) -> Result<(), Danger> {
         let entry = Entry::parse(text.as_bytes(), Rules::default()).unwrap();
-        guard.check(entry.kind(), entry.as_bytes())
+        let checked = guard.check(entry.kind(), entry.as_bytes());
+        if entry.kind() == Kind::Domain {
+            let subtree = [b".", &entry.as_bytes()[1..]].concat();
+            let clears_both = guard.clears_tree(&subtree);
+            let allows_both = checked.is_ok() && guard.check(Kind::Subtree, &subtree).is_ok();
+            assert!(allows_both || !clears_both, "{text}");
+        }
+        checked
     }
 
     #[test]

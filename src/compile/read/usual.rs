@@ -28,12 +28,13 @@ pub(super) struct UsualLines {
 
 /// What a line gives.
 pub(super) enum Found<'a> {
-    /// An entry: its kind, its canonical text, and how it is written behind `prefix`.
+    /// An entry: its kind, its canonical text, and how it is written.
     Entry {
         kind: Kind,
         entry: &'a [u8],
-        prefix: &'static [u8],
         written: &'a [u8],
+        /// If the domain is listed with its subdomains, their entry.
+        below: Option<&'a [u8]>,
     },
     /// What the reader says.
     Row(Row<'a>),
@@ -78,27 +79,21 @@ impl UsualLines {
                     let text = block.get(from..start).unwrap_or_default();
                     read(text, before, &mut visit);
                 }
-                let found = Found::Entry {
-                    kind,
-                    entry,
-                    prefix: b"",
-                    written,
-                };
-                visit(number as u64, found);
-                if usual.is_access && kind == Kind::Domain {
+                let is_tree = usual.is_access && kind == Kind::Domain;
+                if is_tree {
                     below.clear();
                     below.extend_from_slice(entry);
                     if let Some(first) = below.first_mut() {
                         *first = b'.';
                     }
-                    let found = Found::Entry {
-                        kind: Kind::Subtree,
-                        entry: below,
-                        prefix: b".",
-                        written,
-                    };
-                    visit(number as u64, found);
                 }
+                let found = Found::Entry {
+                    kind,
+                    entry,
+                    written,
+                    below: is_tree.then_some(&**below),
+                };
+                visit(number as u64, found);
             });
         if let Some(before) = unread {
             let text = block.get(starts[before]..).unwrap_or_default();
@@ -226,18 +221,25 @@ mod tests {
             rules,
             text.as_bytes(),
             |line, it| {
-                found.push(match it {
-                    Found::Row(it) => row(line, &it),
+                let shown = |kind, entry, written| {
+                    format!(
+                        "{line} {kind:?} {entry:?} {:?}",
+                        list::RawEntry::new(written)
+                    )
+                };
+                match it {
+                    Found::Row(it) => found.push(row(line, &it)),
                     Found::Entry {
                         kind,
                         entry,
-                        prefix,
                         written,
+                        below,
                     } => {
-                        let raw = [prefix, written].concat();
-                        format!("{line} {kind:?} {entry:?} {:?}", list::RawEntry::new(&raw))
+                        found.push(shown(kind, entry, written));
+                        let raw = [b".", written].concat();
+                        found.extend(below.map(|below| shown(Kind::Subtree, below, &raw)));
                     }
-                });
+                }
             },
         );
         // Of a list that is refused, nothing else counts.
@@ -322,7 +324,7 @@ mod tests {
             ),
             (
                 table(Format::JsonLines).unwrap(),
-                "{\"1\":\"a@b.example\"}\n{ \"x\":[1], \"2\":\"no\", \"1\" : \" b.example\" }",
+                "{\"1\":\"a@b.example\"}\n{ \"x\":12, \"y\":null, \"2\":\"no\", \"1\" : \" b.example\" }",
             ),
         ] {
             let mut reader = Reader::within(&reading);

@@ -299,27 +299,43 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut usual_lines = mem::take(&mut self.usual_lines);
         let dates = self.kept(self.dates);
-        let lines =
-            usual_lines.read(
-                usual,
-                reader,
-                self.options.rules,
-                block,
-                |line, found| match found {
-                    Found::Row(row) => self.row(line, row),
-                    Found::Entry {
-                        kind,
-                        entry,
-                        prefix,
-                        written,
-                    } => match self.options.key(kind, entry) {
-                        Ok(key) => self.stage(key, self.class(kind, dates)),
-                        Err(danger) => self.leave_out(line, &[prefix, written].concat(), &danger),
-                    },
-                },
-            );
+        let rules = self.options.rules;
+        let lines = usual_lines.read(usual, reader, rules, block, |line, found| match found {
+            Found::Row(row) => self.row(line, row),
+            Found::Entry {
+                kind,
+                entry,
+                below: Some(below),
+                ..
+            } if (self.options.guard.as_ref()).is_none_or(|guard| guard.clears_tree(below)) => {
+                let seed = self.options.seed;
+                self.stage(Key::of(entry, seed), self.class(kind, dates));
+                self.stage(Key::of(below, seed), self.class(Kind::Subtree, dates));
+            }
+            Found::Entry {
+                kind,
+                entry,
+                written,
+                below,
+            } => {
+                self.entry(line, kind, entry, dates, written);
+                if let Some(below) = below {
+                    let written = [b".", written].concat();
+                    self.entry(line, Kind::Subtree, below, dates, &written);
+                }
+            }
+        });
         self.usual_lines = usual_lines;
         lines
+    }
+
+    /// Lists an entry, unless it must not be.
+    #[inline]
+    fn entry(&mut self, line: u64, kind: Kind, entry: &[u8], dates: Dates, written: &[u8]) {
+        match self.options.key(kind, entry) {
+            Ok(key) => self.stage(key, self.class(kind, dates)),
+            Err(danger) => self.leave_out(line, written, &danger),
+        }
     }
 
     #[inline]

@@ -15,7 +15,7 @@ use crate::list::formats::{Keys, LineFormat};
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Row, Skip};
-use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, unescaped};
+use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
 use crate::list::text::lines::newlines;
 
 /// Reads a document.
@@ -108,16 +108,17 @@ impl LineFormat for JsonLines {
 impl Keys for JsonLines {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
         let rules = &self.table.rules;
-        let Source::Paths { tree, .. } = &self.table.source else {
-            return b"";
+        let tree = match &self.table.source {
+            Source::Paths { tree, .. } if tree.is_row && rules.has_rule => tree,
+            _ => return b"",
         };
-        if !(tree.is_row && rules.has_rule && line.starts_with(b"{") && check(line).is_ok()) {
-            return b"";
-        }
-        let Ok((found, _)) = find(tree, line) else {
-            return b"";
-        };
-        if !rules.count(|number| value_of(rules, tree, &found, number)) {
+        let mut found: Found<'l> = [b""; MAX_KEYS];
+        let is_flat = flat(line, |key, value| {
+            let known = tree.keys.iter().position(|(name, _)| name.is(key));
+            let known = known.and_then(|number| found.get_mut(number));
+            known.is_none_or(|known| std::mem::replace(known, value).is_empty())
+        });
+        if !is_flat || !rules.count(|number| value_of(rules, tree, &found, number)) {
             return b"";
         }
         let values = tree.keys.iter().zip(found);
@@ -276,7 +277,8 @@ impl<'w, 't> Walk<'w, 't> {
 
     /// Reads an object that has entries, or leads to some.
     fn object(&mut self, node: &Node, text: &'t [u8]) -> Result<(), Refusal> {
-        let found = self.find(node, text)?;
+        let mut found: Found<'t> = [b""; MAX_KEYS];
+        self.find(node, text, &mut found)?;
         let mut around = Around::Nothing;
         if node.is_row {
             around = self.judge(node, &found, text)?;
@@ -301,7 +303,8 @@ impl<'w, 't> Walk<'w, 't> {
     fn names(&mut self, node: &Node, members: Members<'t>) -> Result<(), Refusal> {
         for (key, value) in members {
             let key = key.unwrap_or_default();
-            let found = self.find(node, value)?;
+            let mut found: Found<'t> = [b""; MAX_KEYS];
+            self.find(node, value, &mut found)?;
             let around = self.judge(node, &found, key)?;
             self.reported += 1;
             self.entry(key, key, around);
@@ -309,18 +312,29 @@ impl<'w, 't> Walk<'w, 't> {
         Ok(())
     }
 
-    /// Finds the keys of an object that count.
-    fn find(&mut self, node: &Node, text: &'t [u8]) -> Result<Found<'t>, Refusal> {
-        let (found, count) = find(node, text).inspect_err(|_| {
-            self.place(text);
-        })?;
+    /// Finds the values of the keys of an object that count.
+    fn find(&mut self, node: &Node, text: &'t [u8], found: &mut Found<'t>) -> Result<(), Refusal> {
+        let Value::Members(members) = Value::of(text) else {
+            return Ok(());
+        };
+        let mut count = 0;
+        for (key, value) in members.filter_map(|(key, value)| Some((unescaped(key?), value))) {
+            count += 1;
+            let known = node.keys.iter().position(|(name, _)| name.is(&key));
+            if let Some(known) = known.and_then(|number| found.get_mut(number))
+                && !std::mem::replace(known, value).is_empty()
+            {
+                self.place(value);
+                return Err(doubled(&key));
+            }
+        }
         if node.is_row && count > 1 && !self.table.rules.has_rule {
             self.place(text);
             return Err(Refusal::Table(
                 "JSON objects with more keys than one: say which key".into(),
             ));
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Judges a row by its values. Reports one that does not count; `text` is shown for it.
@@ -357,24 +371,6 @@ impl<'w, 't> Walk<'w, 't> {
         };
         self.place.1
     }
-}
-
-/// Finds the keys of an object that count, and the number of all.
-fn find<'t>(node: &Node, text: &'t [u8]) -> Result<(Found<'t>, usize), Refusal> {
-    let (mut found, mut count): (Found<'t>, _) = ([b""; MAX_KEYS], 0);
-    let Value::Members(members) = Value::of(text) else {
-        return Ok((found, count));
-    };
-    for (key, value) in members.filter_map(|(key, value)| Some((unescaped(key?), value))) {
-        count += 1;
-        let known = node.keys.iter().position(|(name, _)| name.is(&key));
-        if let Some(known) = known.and_then(|number| found.get_mut(number))
-            && !std::mem::replace(known, value).is_empty()
-        {
-            return Err(doubled(&key));
-        }
-    }
-    Ok((found, count))
 }
 
 /// Returns a value of a row as text.
