@@ -8,19 +8,11 @@
 //!   !#include more.txt          ad blockers
 //! ```
 
+use crate::list::text::words::is_one_of;
+
 /// The words that such lines begin with, in lower case. What follows a word must be the name of a
 /// file.
-const WORDS: &[&[u8]] = &[
-    b"!#include",
-    b"$include",
-    b".include",
-    b"addn-hosts",
-    b"conf-dir",
-    b"conf-file",
-    b"include",
-    b"include-toplevel",
-    b"servers-file",
-];
+const WORDS: &str = "!#include $include .include addn-hosts conf-dir conf-file include include-toplevel servers-file";
 
 /// Returns whether a line includes another file.
 pub(crate) fn includes(text: &[u8]) -> bool {
@@ -35,7 +27,7 @@ pub(crate) fn includes(text: &[u8]) -> bool {
         },
         _ => return false,
     };
-    !file.trim_ascii().is_empty() && WORDS.contains(&word.to_ascii_lowercase().as_slice())
+    !file.trim_ascii().is_empty() && is_one_of(word, WORDS)
 }
 
 #[cfg(test)]

@@ -382,6 +382,8 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(message), "{text}\n{error}");
         }
+        let one = parse("[read\nformat = \"csv\"\n").unwrap_err();
+        assert_eq!(one.lines().count(), 1, "{one}");
         let two = parse("[read]\nentri = 1\n[build]\nfpr = 7\n").unwrap_err();
         assert_eq!(two.lines().count(), 2, "{two}");
     }

@@ -130,7 +130,8 @@ fn read_special(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, Reje
     };
     // White space of other scripts, such as the no-break space, is trimmed as that of ASCII is.
     let text = shown.trim().as_bytes();
-    if text.iter().any(u8::is_ascii_control) {
+    let is_control = |b: &u8| b.is_ascii_control();
+    if text.iter().any(|b| is_control(b) && *b != b'\t') {
         return Err(RejectReason::Control);
     }
     if pattern::is_pattern(text) {
@@ -144,6 +145,9 @@ fn read_special(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, Reje
     };
     if entry.iter().any(u8::is_ascii_whitespace) && !entry.starts_with(b"\"") {
         return Err(beside(entry));
+    }
+    if entry.iter().any(is_control) {
+        return Err(RejectReason::Control);
     }
     if memchr::memmem::find(entry, b"://").is_some() {
         return Err(RejectReason::Url);

@@ -67,7 +67,15 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
         added: dates.added,
         expires: dates.expires,
     };
-    let reason = match entry::read(cell, Wildcards::Star) {
+    // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
+    let open = memchr::memchr2(b'<', b'@', cell).unwrap_or(cell.len());
+    let one = match cell.split_at(open) {
+        (name, [b'<', address @ .., b'>']) if !name.iter().any(|b| b"()[]:;\\\"=".contains(b)) => {
+            address.trim_ascii()
+        }
+        _ => cell,
+    };
+    let reason = match entry::read(one, Wildcards::Star) {
         Ok(text) => return out.checked(RawEntry { text: &text, ..raw }),
         Err(reason) => reason,
     };
