@@ -307,7 +307,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 entry,
                 below: Some(below),
                 ..
-            } if (self.options.guard.as_ref()).is_none_or(|guard| guard.clears_tree(below)) => {
+            } if (self.options.guard.as_ref())
+                .is_none_or(|guard| guard.clears(Kind::Subtree, below)) =>
+            {
                 let seed = self.options.seed;
                 self.stage(Key::of(entry, seed), self.class(kind, dates));
                 self.stage(Key::of(below, seed), self.class(Kind::Subtree, dates));

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::column::{Column, Formats, quoted};
 use crate::list::{
-    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, Wildcards, decoded, detect,
-    lines, read_entry, record_length, unescaped, without_line_end,
+    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Reading, Value, Wildcards, cut, decoded,
+    detect, newlines, read_entry, record_length, unescaped, without_line_end,
 };
 
 /// Number of columns, or of places in JSON, that are described.
@@ -29,7 +29,6 @@ pub struct Survey {
     pub is_windows_1252: bool,
     /// Whether there are more columns.
     pub has_more: bool,
-    formats: Formats,
 }
 
 /// The kind of a table.
@@ -65,12 +64,32 @@ pub enum First {
 /// A walk through a table.
 pub(super) struct Walk {
     survey: Survey,
-    walker: Walker,
+    formats: Formats,
+    /// The start of a record or document whose end is not there.
+    kept: Vec<u8>,
+    /// It is longer than any that is read.
+    is_over: bool,
+    /// The current line.
+    line: u64,
+    /// Of a table with separators, the number of cells of the first record; 0 before it.
+    width: usize,
+    cells: Cells,
+    /// Of JSON, the places of its values.
+    places: Vec<Place>,
 }
 
-enum Walker {
-    Cells(CellWalk),
-    Json(Box<JsonWalk>),
+/// A place in JSON.
+#[derive(Debug, Default)]
+struct Place {
+    path: String,
+    key: String,
+    /// The place of the object that holds it.
+    object: usize,
+    keys: HashMap<Box<[u8]>, Option<usize>>,
+    each: Option<usize>,
+    names: Option<usize>,
+    /// Its values, if it has others than objects and arrays.
+    column: Option<Column>,
 }
 
 impl Walk {
@@ -90,127 +109,89 @@ impl Walk {
             Format::Csv => cells_of(head, declared),
             _ => return None,
         };
-        let walker = match kind {
-            Kind::Cells { separator, .. } => Walker::Cells(CellWalk {
-                separator,
-                ..CellWalk::default()
-            }),
-            Kind::Json { one_a_line } => Walker::Json(Box::new(JsonWalk::new(one_a_line))),
-        };
-        let survey = Survey {
-            kind,
-            columns: Vec::new(),
-            rows: 0,
-            is_windows_1252: false,
-            has_more: false,
+        Some(Self {
+            survey: Survey {
+                kind,
+                columns: Vec::new(),
+                rows: 0,
+                is_windows_1252: false,
+                has_more: false,
+            },
             formats: Formats::new(),
-        };
-        Some(Self { survey, walker })
+            kept: Vec::new(),
+            is_over: false,
+            line: 1,
+            width: 0,
+            cells: Cells::default(),
+            places: vec![Place::default()],
+        })
     }
 
     /// Takes the next bytes of the table.
     pub(super) fn read(&mut self, bytes: &[u8], is_last: bool) {
-        match &mut self.walker {
-            Walker::Cells(walk) => walk.read(bytes, is_last, &mut self.survey),
-            Walker::Json(walk) => walk.read(bytes, is_last, &mut self.survey),
+        let (format, most) = match self.survey.kind {
+            Kind::Cells { .. } => (Format::Csv, MAX_LINE),
+            Kind::Json { one_a_line: true } => (Format::JsonLines, MAX_LINE),
+            Kind::Json { one_a_line: false } => (Format::Json, MAX_DOCUMENT_BYTES),
+        };
+        if self.is_over {
+            return;
+        }
+        self.kept.extend_from_slice(bytes);
+        let whole = match format {
+            _ if is_last => self.kept.len(),
+            Format::Json => 0,
+            format => cut(&Reading::given(format), &self.kept).unwrap_or(0),
+        };
+        self.is_over = self.kept.len() - whole > most;
+        if whole == 0 {
+            return;
+        }
+        let rest = self.kept.split_off(whole);
+        let text = std::mem::replace(&mut self.kept, rest);
+        let mut rest = text.as_slice();
+        while !rest.is_empty() {
+            let length = match self.survey.kind {
+                Kind::Cells { .. } => record_length(rest),
+                Kind::Json { one_a_line: true } => memchr::memchr(b'\n', rest).map(|at| at + 1),
+                Kind::Json { one_a_line: false } => None,
+            };
+            let (record, after) = rest.split_at(length.unwrap_or(rest.len()));
+            let next = self.line + newlines(record);
+            match self.survey.kind {
+                Kind::Cells {
+                    separator, first, ..
+                } => self.record(without_line_end(record), separator, first),
+                Kind::Json { .. } => self.document(record),
+            }
+            self.line = next;
+            rest = after;
         }
     }
 
     pub(super) fn finish(mut self) -> Survey {
-        if let Walker::Json(walk) = self.walker {
-            self.survey.has_more = walk.places.len() >= MAX_PLACES;
-            let columns = walk.places.into_iter().filter_map(|place| place.column);
+        if let Kind::Json { .. } = self.survey.kind {
+            self.survey.has_more = self.places.len() >= MAX_PLACES;
+            let columns = self.places.into_iter().filter_map(|place| place.column);
             self.survey.columns = columns.collect();
         }
         self.survey
     }
-}
 
-/// Finds what divides the cells, and what the first row is.
-fn cells_of(head: &[u8], declared: &Declared) -> Kind {
-    let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
-    let record = text
-        .get(..record_length(text).unwrap_or(text.len()))
-        .unwrap_or_default();
-    let record = without_line_end(record);
-    let count = |separator: u8| {
-        let mut cells = Cells::default();
-        cells.find(record, separator).map_or(0, |()| cells.count())
-    };
-    let candidates = [b',', b';', b'\t'].map(|separator| (count(separator), separator));
-    let several = candidates.iter().filter(|(count, _)| *count > 1).count() > 1;
-    let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
-    let given = declared.separator.map(|separator| separator.byte());
-    let separator = given
-        .or_else(|| most.map(|(_, separator)| separator))
-        .unwrap_or(b',');
-    let mut cells = Cells::default();
-    let is_found = cells.find(record, separator).is_ok();
-    let mut first = First::Heading;
-    for cell in (0..cells.count()).map(|cell| cells.get(record, cell)) {
-        if is_found && read_entry(&cell, Wildcards::Star).is_ok() {
-            let is_row = cell.contains(&b'@') || first == First::Row;
-            first = if is_row { First::Row } else { First::Either };
-        }
-    }
-    Kind::Cells {
-        separator,
-        is_one_of_several: several && given.is_none(),
-        first,
-    }
-}
-
-/// Walks through the records of a table with separators.
-#[derive(Default)]
-struct CellWalk {
-    separator: u8,
-    /// Number of cells of the first record; 0 before it.
-    width: usize,
-    cells: Cells,
-    /// The start of a record whose end is not there.
-    kept: Vec<u8>,
-    line: u64,
-    /// A record was longer than any that is read.
-    is_over: bool,
-}
-
-impl CellWalk {
-    fn read(&mut self, bytes: &[u8], is_last: bool, survey: &mut Survey) {
-        let mut kept = std::mem::take(&mut self.kept);
-        kept.extend_from_slice(bytes);
-        let mut done = 0;
-        while !self.is_over {
-            let rest = kept.get(done..).unwrap_or_default();
-            let length = match record_length(rest) {
-                None if is_last => rest.len(),
-                None => break,
-                Some(length) => length,
-            };
-            if length == 0 {
-                break;
-            }
-            let record = rest.get(..length).unwrap_or_default();
-            self.record(without_line_end(record), survey);
-            self.line += memchr::memchr_iter(b'\n', record).count() as u64;
-            done += length;
-        }
-        kept.drain(..done);
-        self.is_over |= kept.len() > MAX_LINE;
-        self.kept = if self.is_over { Vec::new() } else { kept };
-    }
-
-    fn record(&mut self, record: &[u8], survey: &mut Survey) {
+    /// Takes a record of a table with separators.
+    fn record(&mut self, record: &[u8], separator: u8, first: First) {
         let record = match self.width {
             0 => record.strip_prefix(BOM).unwrap_or(record),
             _ => record,
         };
-        if record.trim_ascii().is_empty() || self.cells.find(record, self.separator).is_err() {
+        if record.trim_ascii().is_empty() || self.cells.find(record, separator).is_err() {
             return;
         }
-        survey.is_windows_1252 |= std::str::from_utf8(record).is_err();
+        self.survey.is_windows_1252 |= std::str::from_utf8(record).is_err();
         if self.width == 0 {
             self.width = self.cells.count();
-            if self.heading(record, survey) {
+            self.heading(record, first != First::Row);
+            if first != First::Row {
                 return;
             }
         }
@@ -218,22 +199,15 @@ impl CellWalk {
         if self.cells.count() != self.width {
             return;
         }
-        survey.rows += 1;
-        for (number, column) in survey.columns.iter_mut().enumerate() {
+        self.survey.rows += 1;
+        for (number, column) in self.survey.columns.iter_mut().enumerate() {
             let cell = self.cells.get(record, number);
-            column.add(&cell, true, self.line + 1, &survey.formats);
+            column.add(&cell, true, self.line, &self.formats);
         }
     }
 
-    /// Takes the first record; returns whether it is a heading.
-    fn heading(&self, record: &[u8], survey: &mut Survey) -> bool {
-        let has_names = !matches!(
-            survey.kind,
-            Kind::Cells {
-                first: First::Row,
-                ..
-            }
-        );
+    /// Takes the first record, which perhaps has the names of the columns.
+    fn heading(&mut self, record: &[u8], has_names: bool) {
         let heading = |number| decoded(&self.cells.get(record, number)).trim().to_owned();
         let headings: Vec<String> = (0..self.width).map(heading).collect();
         // What cannot name a column: it has a number instead.
@@ -252,99 +226,38 @@ impl CellWalk {
             let shown = or_number(!name.is_empty(), name.clone());
             Column::new(shown, written.clone(), written, 0)
         });
-        survey.columns = columns.collect();
-        survey.has_more = self.width > MAX_COLUMNS;
-        has_names
-    }
-}
-
-/// A place in JSON.
-#[derive(Debug, Default)]
-struct Place {
-    path: String,
-    key: String,
-    /// The place of the object that holds it.
-    object: usize,
-    keys: HashMap<Box<[u8]>, Option<usize>>,
-    each: Option<usize>,
-    names: Option<usize>,
-    /// Its values, if it has others than objects and arrays.
-    column: Option<Column>,
-}
-
-/// Walks through JSON.
-struct JsonWalk {
-    one_a_line: bool,
-    /// The start of a document whose end is not there.
-    kept: Vec<u8>,
-    lines: u64,
-    places: Vec<Place>,
-}
-
-impl JsonWalk {
-    fn new(one_a_line: bool) -> Self {
-        Self {
-            one_a_line,
-            kept: Vec::new(),
-            lines: 0,
-            places: vec![Place::default()],
-        }
+        self.survey.columns = columns.collect();
+        self.survey.has_more = self.width > MAX_COLUMNS;
     }
 
-    fn read(&mut self, bytes: &[u8], is_last: bool, survey: &mut Survey) {
-        if self.kept.len() + bytes.len() > MAX_DOCUMENT_BYTES {
-            return;
-        }
-        self.kept.extend_from_slice(bytes);
-        let whole = match memchr::memrchr(b'\n', bytes) {
-            _ if is_last => self.kept.len(),
-            Some(newline) if self.one_a_line => self.kept.len() - bytes.len() + newline + 1,
-            _ => return,
-        };
-        let rest = self.kept.split_off(whole);
-        let documents = std::mem::replace(&mut self.kept, rest);
-        if !self.one_a_line {
-            self.lines = 1;
-            return self.document(&documents, survey);
-        }
-        for line in lines(&documents) {
-            self.lines += 1;
-            self.document(line, survey);
-        }
-    }
-
-    /// Takes a document that begins in the current line.
-    fn document(&mut self, text: &[u8], survey: &mut Survey) {
-        let formats = &survey.formats;
-        let mut place = 0;
+    /// Takes a document of JSON, which begins in the current line.
+    fn document(&mut self, text: &[u8]) {
+        let mut place = text;
         let mut open = match Value::of(text) {
             Value::Members(members) => vec![(Some(0), members)],
             _ => return,
         };
-        survey.rows += 1;
+        self.survey.rows += 1;
         while let Some((at, members)) = open.last_mut() {
             let Some((key, value)) = members.next() else {
                 open.pop();
                 continue;
             };
             let at = *at;
-            if !self.one_a_line {
-                let to = value.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
-                let between = text.get(place..to).unwrap_or_default();
-                self.lines += memchr::memchr_iter(b'\n', between).count() as u64;
-                place = to;
-            }
+            let between = value.as_ptr().addr() - place.as_ptr().addr();
+            self.line += newlines(place.get(..between).unwrap_or_default());
+            place = place.get(between..).unwrap_or_default();
             let at = match (at, key) {
-                (Some(at), Some(key)) => self.key(at, &unescaped(key), formats),
+                (Some(at), Some(key)) => self.key(at, &unescaped(key)),
                 (Some(at), None) => self.each(at),
                 (None, _) => None,
             };
             match Value::of(value) {
                 Value::Members(members) if open.len() < MAX_DEPTH => open.push((at, members)),
                 Value::Members(_) => {}
-                Value::Text(text) => self.add(at, &unescaped(text), true, formats),
-                Value::Other(b"null") => self.add(at, b"", false, formats),
-                Value::Other(text) => self.add(at, text, false, formats),
+                Value::Text(text) => self.add(at, &unescaped(text), true),
+                Value::Other(b"null") => self.add(at, b"", false),
+                Value::Other(text) => self.add(at, text, false),
             }
         }
     }
@@ -376,14 +289,14 @@ impl JsonWalk {
     }
 
     /// Returns the place of the value of a key.
-    fn key(&mut self, at: usize, key: &[u8], formats: &Formats) -> Option<usize> {
+    fn key(&mut self, at: usize, key: &[u8]) -> Option<usize> {
         // The keys of an object that are entries stand for themselves, and their values are alike.
         if !key.contains(&b'@') || read_entry(key, Wildcards::Star).is_err() {
             return self.member(at, key);
         }
         let each = self.each(at);
         let names = self.names(at, each);
-        self.add(names, key, true, formats);
+        self.add(names, key, true);
         each
     }
 
@@ -418,7 +331,7 @@ impl JsonWalk {
         member
     }
 
-    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool, formats: &Formats) {
+    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool) {
         let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
             return;
         };
@@ -433,7 +346,41 @@ impl JsonWalk {
             };
             Column::new(path.clone(), quoted(path), as_value, *object)
         });
-        column.add(text.trim_ascii(), is_text, self.lines, formats);
+        column.add(text.trim_ascii(), is_text, self.line, &self.formats);
+    }
+}
+
+/// Finds what divides the cells, and what the first row is.
+fn cells_of(head: &[u8], declared: &Declared) -> Kind {
+    let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
+    let record = text
+        .get(..record_length(text).unwrap_or(text.len()))
+        .unwrap_or_default();
+    let record = without_line_end(record);
+    let count = |separator: u8| {
+        let mut cells = Cells::default();
+        cells.find(record, separator).map_or(0, |()| cells.count())
+    };
+    let candidates = [b',', b';', b'\t'].map(|separator| (count(separator), separator));
+    let several = candidates.iter().filter(|(count, _)| *count > 1).count() > 1;
+    let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
+    let given = declared.separator.map(|separator| separator.byte());
+    let separator = given
+        .or_else(|| most.map(|(_, separator)| separator))
+        .unwrap_or(b',');
+    let mut cells = Cells::default();
+    let is_found = cells.find(record, separator).is_ok();
+    let mut first = First::Heading;
+    for cell in (0..cells.count()).map(|cell| cells.get(record, cell)) {
+        if is_found && read_entry(&cell, Wildcards::Star).is_ok() {
+            let is_row = cell.contains(&b'@') || first == First::Row;
+            first = if is_row { First::Row } else { First::Either };
+        }
+    }
+    Kind::Cells {
+        separator,
+        is_one_of_several: several && given.is_none(),
+        first,
     }
 }
 

@@ -188,16 +188,12 @@ fn separator(record: &[u8]) -> Result<u8, Refusal> {
 }
 
 /// Returns every column of a declaration.
-fn columns(declared: &Declared) -> impl Iterator<Item = &str> {
+fn columns(declared: &Declared) -> impl Iterator<Item = &String> {
     let values = declared.when.iter().chain(&declared.unless);
     let numbers = declared.at_least.iter().map(|(column, _)| column);
     let dates = declared.expires_in.iter().chain(&declared.added_in);
-    let all = declared
-        .entry
-        .iter()
-        .chain(values.map(|(column, _)| column));
-    let all = all.chain(numbers).chain(dates);
-    all.map(String::as_str)
+    let named = values.map(|(column, _)| column).chain(numbers);
+    declared.entry.iter().chain(named).chain(dates)
 }
 
 fn is_number(column: &str) -> bool {
@@ -287,37 +283,31 @@ fn rules<P: PartialEq>(
             places.len() - 1
         }))
     };
+    let texts = |values: &[String]| values.iter().map(|value| Text::new(value)).collect();
+    let when =
+        (declared.when.iter()).map(|(column, values)| (column, texts(values), Vec::new(), None));
+    let unless = declared.unless.iter();
+    let unless = unless.map(|(column, values)| (column, Vec::new(), texts(values), None));
+    let at_least = declared.at_least.iter();
+    let at_least = at_least.map(|(column, least)| (column, Vec::new(), Vec::new(), Some(*least)));
     let mut conditions: Vec<Condition> = Vec::new();
-    let mut of = |column: &str, add: &dyn Fn(&mut Condition)| -> Result<(), Refusal> {
+    for (column, when, unless, at_least) in when.chain(unless).chain(at_least) {
         let value = value(column)?;
-        let is_same = |condition: &&mut Condition| condition.value == value;
-        if let Some(condition) = conditions.iter_mut().find(is_same) {
-            add(condition);
-            return Ok(());
-        }
-        let mut condition = Condition {
-            value,
-            name: shown_column(column).into(),
-            ..Condition::default()
-        };
-        add(&mut condition);
-        conditions.push(condition);
-        Ok(())
-    };
-    let texts = |values: &[String]| {
-        values
+        let known = conditions
             .iter()
-            .map(|value| Text::new(value))
-            .collect::<Vec<_>>()
-    };
-    for (column, values) in &declared.when {
-        of(column, &|condition| condition.when.extend(texts(values)))?;
-    }
-    for (column, values) in &declared.unless {
-        of(column, &|condition| condition.unless.extend(texts(values)))?;
-    }
-    for (column, least) in &declared.at_least {
-        of(column, &|condition| condition.at_least = Some(*least))?;
+            .position(|condition| condition.value == value);
+        let at = known.unwrap_or(conditions.len());
+        if known.is_none() {
+            conditions.push(Condition {
+                value,
+                name: shown_column(column).into(),
+                ..Condition::default()
+            });
+        }
+        let condition = &mut conditions[at];
+        condition.when.extend(when);
+        condition.unless.extend(unless);
+        condition.at_least = at_least.or(condition.at_least);
     }
     let added = declared.added_in.as_deref().map(&mut value).transpose()?;
     let expires = declared.expires_in.as_deref().map(&mut value).transpose()?;

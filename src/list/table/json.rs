@@ -118,16 +118,26 @@ impl Keys for JsonLines {
             let known = known.and_then(|number| found.get_mut(number));
             known.is_none_or(|known| std::mem::replace(known, value).is_empty())
         });
-        if !is_flat || !rules.count(|number| value_of(rules, tree, &found, number)) {
+        // What stands in a string, which has no escapes, or else the word.
+        let plain = |text: &'l [u8]| match text {
+            [b'"', inner @ .., b'"'] => inner,
+            word => word,
+        };
+        let value = |number: usize| {
+            let at = tree.values.get(number);
+            let text = at.filter(|(_, below)| below.is_empty());
+            let text = text.and_then(|(key, _)| found.get(*key)).copied();
+            Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
+        };
+        if !is_flat || !rules.count(value) {
             return b"";
         }
-        let values = tree.keys.iter().zip(found);
+        let values = tree.keys.iter().zip(&found);
         let mut filled = values.filter(|((_, child), value)| child.leads() && !value.is_empty());
         match (filled.next(), filled.next()) {
-            (Some(((_, child), value)), None) if child.is_entry => match Value::of(value) {
-                Value::Text(text) => text.trim_ascii(),
-                _ => b"",
-            },
+            (Some(((_, child), text @ [b'"', ..])), None) if child.is_entry => {
+                plain(text).trim_ascii()
+            }
             _ => b"",
         }
     }
