@@ -136,30 +136,27 @@ impl Csv {
     fn row(&self, columns: &Columns, text: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
         let cell = |column| self.cells.get(text, column);
         let value = |number: usize| Ok(self.value(columns, text, number));
-        let dates = match self.table.rules.judge(value) {
-            Ok(dates) => dates,
-            // A row of nothing but separators, as spreadsheets have them at the end.
-            Err(_) if (0..columns.width).all(|column| cell(column).is_empty()) => {
-                out.skip(Skip::Blank);
-                return Ok(());
+        // Nothing but separators, as spreadsheets have them at the end.
+        let is_blank = || (0..columns.width).all(|column| cell(column).is_empty());
+        match self.table.rules.judge(value) {
+            Ok(dates) => {
+                let mut is_filled = false;
+                for cell in columns.entry.iter().map(|&column| cell(column)) {
+                    if !cell.is_empty() {
+                        is_filled = true;
+                        list(&cell, dates, out);
+                    }
+                }
+                if is_filled {
+                    return Ok(());
+                }
             }
-            Err(why) => return report(why, text, out),
-        };
-        let mut is_filled = false;
-        for &column in &columns.entry {
-            let cell = cell(column);
-            if !cell.is_empty() {
-                is_filled = true;
-                list(&cell, dates, out);
-            }
+            Err(why) if !is_blank() => return report(why, text, out),
+            Err(_) => {}
         }
-        if is_filled {
-            return Ok(());
-        }
-        if (0..columns.width).all(|column| cell(column).is_empty()) {
-            out.skip(Skip::Blank);
-        } else {
-            out.reject(RejectReason::NoEntry, text);
+        match is_blank() {
+            true => out.skip(Skip::Blank),
+            false => out.reject(RejectReason::NoEntry, text),
         }
         Ok(())
     }

@@ -85,15 +85,15 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
     if !has_several || Pieces(cell).next().is_none() {
         return out.reject(reason, cell);
     }
+    let mut entries = Vec::new();
     for piece in Pieces(cell) {
-        if let Err(reason) = entry::read(piece, Wildcards::Star) {
-            return out.reject(reason, piece);
+        match entry::read(piece, Wildcards::Star) {
+            Ok(text) => entries.push(text),
+            Err(reason) => return out.reject(reason, piece),
         }
     }
-    for piece in Pieces(cell) {
-        if let Ok(text) = entry::read(piece, Wildcards::Star) {
-            out.checked(RawEntry { text: &text, ..raw });
-        }
+    for text in &entries {
+        out.checked(RawEntry { text, ..raw });
     }
 }
 

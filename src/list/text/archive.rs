@@ -141,13 +141,8 @@ impl<R: Read> Read for Checked<R> {
         };
         let count = self.content.read(buffer)?;
         self.left_bytes -= count as u64;
-        let damaged = match count {
-            0 => true,
-            _ => {
-                self.left_bytes == 0 && self.crc.is_some_and(|crc| crc != self.content.crc().sum())
-            }
-        };
-        if damaged {
+        let is_at_end = self.left_bytes == 0;
+        if count == 0 || is_at_end && self.crc.is_some_and(|crc| crc != self.content.crc().sum()) {
             return Err(invalid(
                 "the archive is damaged or truncated; download it again",
             ));
