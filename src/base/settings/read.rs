@@ -6,7 +6,7 @@
 //! replaced by its default. A key that nobody asked for is unknown; the error suggests the most
 //! similar known name.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -24,6 +24,8 @@ pub(crate) struct Reader<'t> {
     problems: RefCell<Vec<Problem>>,
     /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
+    /// Whether the name of a table is broken: then settings seem to be where they are not.
+    has_broken_table: Cell<bool>,
 }
 
 impl<'t> Reader<'t> {
@@ -33,6 +35,7 @@ impl<'t> Reader<'t> {
             settings,
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
+            has_broken_table: Cell::new(false),
         }
     }
 
@@ -40,7 +43,9 @@ impl<'t> Reader<'t> {
     fn problem(&self, at: usize, message: impl Into<String>) {
         let problem = self.place(at, message.into());
         let mut problems = self.problems.borrow_mut();
-        if !self.broken_lines.borrow().contains(&problem.line) && !problems.contains(&problem) {
+        let is_guess =
+            self.has_broken_table.get() || self.broken_lines.borrow().contains(&problem.line);
+        if !is_guess && !problems.contains(&problem) {
             problems.push(problem);
         }
     }
@@ -74,6 +79,11 @@ impl<'t> Reader<'t> {
             if let Some(setting) = setting_at(self.text, span.start) {
                 message = format!("{setting}: {message}");
             }
+            let before = self.text.get(..span.start).unwrap_or_default();
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            let is_of_table = line.trim_start().starts_with('[');
+            self.has_broken_table
+                .set(self.has_broken_table.get() || is_of_table);
             let problem = self.place(span.start, message);
             if self.broken_lines.borrow_mut().insert(problem.line) {
                 self.problems.borrow_mut().push(problem);

@@ -24,6 +24,11 @@ impl<'s> Out<'s> {
         self.line
     }
 
+    /// Returns where its rows go.
+    pub(crate) fn sink(&mut self) -> &mut dyn FnMut(u64, Row<'_>) {
+        self.sink
+    }
+
     /// Takes the rows of another line.
     pub(crate) fn at<'o>(&'o mut self, line: u64, text: &'o [u8]) -> Out<'o> {
         Out {

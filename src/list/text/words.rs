@@ -78,6 +78,12 @@ pub(crate) fn blank_words(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]>
         .filter(|word| !word.is_empty())
 }
 
+/// Returns whether a word is one of several, which blanks divide; letter case does not matter.
+pub(crate) fn is_one_of(word: &[u8], words: &str) -> bool {
+    let mut words = words.split(' ').map(str::as_bytes);
+    words.any(|known| known.eq_ignore_ascii_case(word))
+}
+
 /// The pieces of a text between commas, semicolons and line breaks; those in quotes and brackets do
 /// not count.
 pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
