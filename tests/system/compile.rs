@@ -1,6 +1,5 @@
 //! Compiling text lists to filter files: the same lists give the same bytes, and no entry is
 //! missed.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support::compile as support;
 

@@ -1,8 +1,7 @@
 //! Deltas: OLD and a delta give NEW to the last byte, or nothing.
 #![allow(
-    clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    reason = "a test may fail, and makes up its data by cutting keys"
+    reason = "keys are cut to make up data"
 )]
 
 use std::fs;

@@ -1,6 +1,5 @@
 //! Reading the daemon's log again: what `report` counts and `case` finds, in each format of the
 //! log.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use crate::support;
 

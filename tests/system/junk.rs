@@ -1,6 +1,5 @@
 //! Reported messages: who is listed, who never is, how a report is undone, and when it takes
 //! effect.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use crate::support;
 

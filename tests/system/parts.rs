@@ -1,6 +1,4 @@
 //! A list in pieces: the parts give the bytes of one build, or nothing.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
-
 use crate::support as machine;
 use crate::support::compile as support;
 use crate::support::kills;
