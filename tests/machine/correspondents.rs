@@ -1,6 +1,5 @@
 //! Correspondents: collected from logs of real mail servers and from mailboxes, and used by the
 //! daemon.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use crate::support;
 

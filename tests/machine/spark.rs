@@ -3,7 +3,6 @@
 //! pyspark and pyarrow are in the virtual environment `target/pyspark`, where `tests/run` installs
 //! them; `moto_server`, which simulates S3, is in `target/stores`. The long form has a master with
 //! two workers, one of which is killed.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support as machine;
 use crate::support::compile as support;
@@ -50,7 +49,7 @@ fn spark() -> Option<PathBuf> {
 
 struct Site {
     spark: PathBuf,
-    dir: tempfile::TempDir,
+    dir: support::Dir,
 }
 
 impl Site {

@@ -1,6 +1,4 @@
 //! An incomplete list never replaces a filter; a list that a person empties on purpose is empty.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
-
 use crate::support::compile as support;
 
 use std::fs;
@@ -28,7 +26,7 @@ fn service(dir: &Path) -> Plan {
     plan
 }
 
-fn site(lists: &[(&str, &str)]) -> tempfile::TempDir {
+fn site(lists: &[(&str, &str)]) -> support::Dir {
     let folder = folder(&[]);
     fs::create_dir(folder.path().join("lists")).unwrap();
     for (name, content) in lists {

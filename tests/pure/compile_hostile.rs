@@ -1,6 +1,5 @@
 //! Hostile lists give the same entries as the same lines in a plain list, with any number of
 //! threads and any memory.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support::compile as support;
 

@@ -1,8 +1,7 @@
 //! Filter files: reading gives what was written, in memory and from disk.
 #![allow(
-    clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    reason = "a test may fail, and makes up its data by cutting keys"
+    reason = "keys are cut to make up data"
 )]
 
 use std::fs;

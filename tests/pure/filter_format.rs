@@ -3,9 +3,8 @@
 //!
 //! It uses the filter module only for writing.
 #![allow(
-    clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    reason = "a test may fail, and cuts numbers where the document does"
+    reason = "keys are cut to make up data"
 )]
 
 use crate::support::filters;

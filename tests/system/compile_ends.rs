@@ -1,6 +1,5 @@
 //! A compilation may end by an error, a full disk, a signal, or a kill at any moment: the old
 //! filter stays, and the next compilation removes everything that is left behind.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support::compile as support;
 use crate::support::tools::{SmallDisk, installed};

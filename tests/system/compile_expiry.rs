@@ -1,6 +1,4 @@
 //! The expiry of entries: given on the command line, in a list, or after an entry.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
-
 use crate::support::compile as support;
 
 use std::fs;

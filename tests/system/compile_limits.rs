@@ -1,6 +1,5 @@
 //! Limits of the system on threads and file sizes end commands of the compiler only by an error,
 //! and leave only the old file.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support::compile as support;
 use crate::support::installed;
@@ -110,7 +109,7 @@ const COMMANDS: [(&str, &str); 6] = [
 ];
 
 /// Returns a folder with the input of the commands; it belongs to the user who runs them.
-fn prepared() -> tempfile::TempDir {
+fn prepared() -> support::Dir {
     let folder = folder(&[
         ("few.txt", &addresses(0..20)),
         ("many.txt", &addresses(0..20_000)),

@@ -5,7 +5,6 @@
 //! slow one ends. If a worker waited for a slow one (with a blocking `poll_read`, for example), the
 //! first quick message would never be answered. The long run has 9,000 slow connections of 10,000,
 //! and measures time.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::support;
 

@@ -4,7 +4,6 @@
 //!
 //! `tests/run` flips some thousand bits, `tests/run --long` the 100,000 of docs/promises.md.
 //! `filter_damage.rs` tests how other kinds of damage are distinguished.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

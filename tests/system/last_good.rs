@@ -1,6 +1,5 @@
 //! If a filter is damaged or missing at the start, the daemon uses the last good copy, and reports
 //! it.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::support;
 

@@ -1,6 +1,4 @@
 //! The log of the program: one line for each decision, whatever the sender wrote.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
 use crate::support;
 
 use std::fs;

@@ -4,7 +4,6 @@
 //!
 //! strace(1) kills and injects errors. `tests/run` tries some calls of each kind, `tests/run
 //! --long` all of them. `power_cut.rs` tests power cuts.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use crate::support;
 use crate::support::compile as compiles;
@@ -18,7 +17,6 @@ use std::process::{Command, Output, Stdio};
 
 use compiles::{addresses, names};
 use support::{find_program, usable};
-use tempfile::TempDir;
 
 /// A command that replaces files.
 struct Writer {
@@ -121,7 +119,7 @@ const SOME: u32 = 2;
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EINTR", "EMFILE"];
 
 struct Trial {
-    folder: TempDir,
+    folder: compiles::Dir,
     writer: Writer,
     old: Vec<Option<Vec<u8>>>,
     new: Vec<Vec<u8>>,
