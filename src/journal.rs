@@ -229,45 +229,6 @@ mod tests {
     const NOW: i64 = 1_795_310_000; // 2026-11-22T01:13:20Z
 
     #[test]
-    fn a_line_is_taken_apart_in_every_form() {
-        let at = Some(1_795_269_802); // 2026-11-21T14:03:22Z
-        let text = "4Xy: to=<a@b.example>";
-        for (line, at, program) in [
-            (
-                format!("Nov 21 14:03:22 mx postfix/smtp[7]: {text}"),
-                at,
-                true,
-            ),
-            (
-                format!("2026-11-21T15:03:22.1+01:00 mx postfix/smtp[7]: {text}"),
-                at,
-                true,
-            ),
-            (
-                format!("2026-11-21T13:03:22-0100 mx postfix/smtp: {text}"),
-                at,
-                true,
-            ),
-            (
-                format!(
-                    r#"{{"MESSAGE":"{text}","__REALTIME_TIMESTAMP":"1795269802123456","SYSLOG_IDENTIFIER":"postfix/smtp"}}"#
-                ),
-                at,
-                true,
-            ),
-            (text.to_owned(), None, false),
-        ] {
-            let found = entry(&line, NOW);
-            assert_eq!((found.at, &*found.text), (at, text), "{line}");
-            assert_eq!(
-                found.program.as_deref(),
-                program.then_some("postfix/smtp"),
-                "{line}"
-            );
-        }
-    }
-
-    #[test]
     fn a_date_without_a_year_is_in_the_past() {
         let shown = |text: &str| {
             let (at, _) = read_syslog(text, NOW).unwrap();

@@ -39,24 +39,12 @@ pub(super) fn compile_lists(
         senders = folder.join("example-senders.txt");
         fs::write(&senders, SENDERS)?;
     }
-    let mut compiled = vec![compile_list(
-        "spammers",
-        Action::Reject,
-        &senders,
-        folder,
-        out,
-        paint,
-    )?];
+    let mut compile =
+        |name, action, list: &Path| compile_list(name, action, list, folder, out, paint);
+    let mut compiled = vec![compile("spammers", Action::Reject, &senders)?];
     let disposable = here.join("disposable-domains.txt");
     if disposable.is_file() {
-        compiled.push(compile_list(
-            "disposable",
-            Action::Tag,
-            &disposable,
-            folder,
-            out,
-            paint,
-        )?);
+        compiled.push(compile("disposable", Action::Tag, &disposable)?);
     }
     fs::write(folder.join("whitelist.txt"), WHITELIST)?;
     Ok(compiled)

@@ -142,7 +142,7 @@ fn clearing_entry(address: &str) -> Option<String> {
     }
     let canonical = Canonical::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(canonical.as_bytes()).ok()?;
-    Some(escaped(text.as_bytes()).to_string()).filter(|shown| shown == text)
+    Some(show(text)).filter(|shown| shown == text)
 }
 
 /// Returns the end of a sentence that says what was done.
@@ -191,7 +191,6 @@ fn meaning(reason: &str) -> Option<&'static str> {
 
 impl Display for Case {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let show = |text: &str| escaped(text.as_bytes()).to_string();
         write!(f, "Case {}", show(&self.case))?;
         if let Some(time) = &self.time {
             write!(f, ", {time}")?;
@@ -208,25 +207,7 @@ impl Display for Case {
             writeln!(f, "  Recipient: {}", show(recipient))?;
         }
         if !self.list.is_empty() {
-            writeln!(
-                f,
-                "  Sender:    {} in {}",
-                show(&self.address),
-                match &*self.identity {
-                    "mail-from" => "the envelope (MAIL FROM)".to_owned(),
-                    field => format!("the header {}", header_name(&show(field))),
-                }
-            )?;
-            write!(
-                f,
-                "  Listed:    as {} on {}",
-                show(&self.entry),
-                show(&self.list)
-            )?;
-            if !self.source.is_empty() {
-                write!(f, ", from {}", show(&self.source))?;
-            }
-            writeln!(f)?;
+            self.listing(f)?;
         }
         if let Some(meaning) = meaning(&self.reason) {
             writeln!(f, "  Reason:    {}: {meaning}", self.reason)?;
@@ -254,7 +235,25 @@ impl Display for Case {
     }
 }
 
+fn show(text: &str) -> String {
+    escaped(text.as_bytes()).to_string()
+}
+
 impl Case {
+    fn listing(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let place = match &*self.identity {
+            "mail-from" => "the envelope (MAIL FROM)".to_owned(),
+            field => format!("the header {}", header_name(&show(field))),
+        };
+        writeln!(f, "  Sender:    {} in {place}", show(&self.address))?;
+        let (entry, list) = (show(&self.entry), show(&self.list));
+        write!(f, "  Listed:    as {entry} on {list}")?;
+        if !self.source.is_empty() {
+            write!(f, ", from {}", show(&self.source))?;
+        }
+        writeln!(f)
+    }
+
     fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let file = self.whitelist_file.as_ref().map_or_else(
             || "WHITELIST".to_owned(),

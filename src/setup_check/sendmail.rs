@@ -169,6 +169,11 @@ fn check_filters(
         );
         findings.wrong(text, remedy(milter));
     }
+    check_own(ours, milter, findings);
+}
+
+/// Checks what happens to mail while the daemon is down or is restarted.
+fn check_own(ours: &Filter<'_>, milter: &Milter<'_>, findings: &mut About<'_>) {
     match ours.equate("F") {
         "" => findings.good("no F= flag: while the milter is down, mail passes unchecked"),
         flags @ ("T" | "4") => {
