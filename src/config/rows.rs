@@ -118,7 +118,12 @@ impl<'s> Rows<'s, '_> {
     /// Relative paths are relative to the folder of the configuration.
     fn path(&mut self, name: &'static str, value: &mut PathBuf) {
         let folder = self.folder();
-        self.text(name, value, |text| path(text, folder), shown_path);
+        self.text(
+            name,
+            value,
+            |text| path(text, folder),
+            |path| shown_path(path),
+        );
     }
 
     fn folder(&self) -> &'s Path {
@@ -147,7 +152,12 @@ impl<'s> Rows<'s, '_> {
 
     fn paths(&mut self, name: &'static str, value: &mut Vec<PathBuf>) {
         let folder = self.folder();
-        self.each(name, value, |text| path(text, folder), shown_path);
+        self.each(
+            name,
+            value,
+            |text| path(text, folder),
+            |path| shown_path(path),
+        );
     }
 
     /// Entries of every kind.
@@ -192,7 +202,7 @@ impl<'s> Rows<'s, '_> {
     }
 }
 
-fn shown_path(path: &PathBuf) -> String {
+fn shown_path(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -344,13 +354,11 @@ impl WhitelistSettings {
         if let Rows::Read(..) = rows {
             self.correspondents_require_dkim = trusts_any;
         }
-        let of_correspondents = &mut self.correspondents_require_dkim;
-        rows.one(
+        let (name, value) = (
             "correspondents_require_dkim",
-            of_correspondents,
-            require,
-            print,
+            &mut self.correspondents_require_dkim,
         );
+        rows.one(name, value, require, print);
     }
 }
 

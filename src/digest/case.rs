@@ -223,10 +223,8 @@ impl Display for Case {
             }
         }
         if !self.proved {
-            writeln!(
-                f,
-                "  The filter has no records: this may be a false positive of its Bloom pages."
-            )?;
+            let why = "this may be a false positive of its Bloom pages";
+            writeln!(f, "  The filter has no records: {why}.")?;
         }
         if self.list.is_empty() || self.reason == Reason::Whitelisted.name() {
             return Ok(());
@@ -255,10 +253,9 @@ impl Case {
     }
 
     fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let file = self.whitelist_file.as_ref().map_or_else(
-            || "WHITELIST".to_owned(),
-            |file| quoted(&file.display().to_string()),
-        );
+        let file = self.whitelist_file.as_ref();
+        let file = file.map(|file| quoted(&file.display().to_string()));
+        let file = file.unwrap_or_else(|| "WHITELIST".to_owned());
         writeln!(f, "\nTo accept mail from this sender from now on:")?;
         match &self.clears {
             Some(entry) => writeln!(f, "  blocklist-compile add {file} {}", quoted(entry))?,
@@ -273,10 +270,8 @@ impl Case {
                 "where WHITELIST is a file of [whitelist] in the configuration, which has none now."
             )?;
         }
-        writeln!(
-            f,
-            "A whitelisted sender in one field does not clear a listed one in another."
-        )
+        let limit = "does not clear a listed one in another";
+        writeln!(f, "A whitelisted sender in one field {limit}.")
     }
 }
 

@@ -43,13 +43,9 @@ impl Options {
     /// Adds the lists of a configuration, with their sources from the filters that can be read.
     pub fn know(&mut self, config: &Config) {
         for list in config.enabled_lists() {
-            let sources = Filter::open(&list.filter, Load::Disk).map_or_else(
-                |_| Vec::new(),
-                |filter| {
-                    let sources = filter.spec().sources.iter();
-                    sources.map(|source| source.name.clone()).collect()
-                },
-            );
+            let filter = Filter::open(&list.filter, Load::Disk);
+            let sources = filter.iter().flat_map(|filter| &filter.spec().sources);
+            let sources = sources.map(|source| source.name.clone()).collect();
             self.lists.push((list.terms.name.clone(), sources));
         }
     }

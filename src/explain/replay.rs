@@ -284,18 +284,11 @@ struct Report<'a> {
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { replay, paint } = self;
-        writeln!(
-            f,
-            "{}",
-            paint.bold(&counted(replay.messages, "message", "messages"))
-        )?;
+        let messages = counted(replay.messages, "message", "messages");
+        writeln!(f, "{}", paint.bold(&messages))?;
         for (verdict, count) in &replay.verdicts {
-            writeln!(
-                f,
-                "  {}  {count:>8}  {}",
-                paint.verdict(verdict, 10),
-                percent(*count, replay.messages)
-            )?;
+            let (verdict, share) = (paint.verdict(verdict, 10), percent(*count, replay.messages));
+            writeln!(f, "  {verdict}  {count:>8}  {share}")?;
         }
         if replay.not_messages > 0 {
             let files = counted(replay.not_messages, "file", "files");
@@ -324,14 +317,9 @@ impl Display for Report<'_> {
             }
         }
         if let Some(changed) = replay.changed {
-            writeln!(
-                f,
-                "\n{}",
-                paint.bold(&format!(
-                    "{} would get a different verdict with the other configuration",
-                    counted(changed, "message", "messages")
-                ))
-            )?;
+            let changed = counted(changed, "message", "messages");
+            let text = "would get a different verdict with the other configuration";
+            writeln!(f, "\n{}", paint.bold(&format!("{changed} {text}")))?;
             for (before, after, count) in &replay.changes {
                 writeln!(f, "  {count:>8}  {before} -> {after}")?;
             }

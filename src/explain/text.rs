@@ -200,18 +200,13 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
     }
     match &named.whitelist_entry {
         Some(entry) if named.unaligned => {
-            let entry = brief(entry);
-            writeln!(
-                f,
-                "  whitelist has {entry}, but no trusted DKIM result confirms the address: not exempt"
-            )
+            let why = "but no trusted DKIM result confirms the address: not exempt";
+            writeln!(f, "  whitelist has {}, {why}", brief(entry))
         }
-        Some(entry) => writeln!(
-            f,
-            "  {} by {}: this address is exempt",
-            paint.verdict("whitelisted", 0),
-            brief(entry)
-        ),
+        Some(entry) => {
+            let (whitelisted, entry) = (paint.verdict("whitelisted", 0), brief(entry));
+            writeln!(f, "  {whitelisted} by {entry}: this address is exempt")
+        }
         None => Ok(()),
     }
 }

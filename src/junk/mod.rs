@@ -161,12 +161,8 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    let reports = reports(
-        mailboxes,
-        &mut change,
-        |_, _| Ok(()),
-        |name, _| name.to_owned(),
-    )?;
+    let note = |name: &str, _: &Headers| name.to_owned();
+    let reports = reports(mailboxes, &mut change, |_, _| Ok(()), note)?;
     if reports.is_empty() {
         return Ok(change);
     }
@@ -288,15 +284,8 @@ fn sender(headers: &Headers) -> Result<String, String> {
             more => format!("the From header has {more} addresses"),
         });
     };
-    let text =
-        String::from_utf8(sender.clone()).map_err(|_| "the From header is not valid text")?;
-    match list::written(&text) {
-        Ok(text) => Ok(text),
-        Err(_) => Err(format!(
-            "{}: list this address by hand",
-            escaped(&sender[..])
-        )),
-    }
+    let text = str::from_utf8(sender).map_err(|_| "the From header is not valid text")?;
+    list::written(text).map_err(|_| format!("{}: list this address by hand", escaped(sender)))
 }
 
 /// Checks that this sender may be listed.
@@ -340,12 +329,8 @@ fn check(
             .any(|signer| is_aligned(signer, form.domain()))
             || dmarc.passed.iter().any(|domain| domain == form.domain());
     }
-    match confirmed {
-        true => Ok(()),
-        false => Err(format!(
-            "{sender}: neither DKIM nor DMARC confirms it, perhaps forged"
-        )),
-    }
+    let why = || format!("{sender}: neither DKIM nor DMARC confirms it, perhaps forged");
+    confirmed.then_some(()).ok_or_else(why)
 }
 
 /// Returns the Message-ID, reduced to characters without a meaning in a list.
