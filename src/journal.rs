@@ -184,6 +184,8 @@ pub fn each_line_of_unit(unit: &str, since: i64, each: impl FnMut(&str)) -> io::
 fn lines(input: impl Read, mut each: impl FnMut(&str)) -> io::Result<()> {
     let mut input = BufReader::with_capacity(256 << 10, input);
     let mut line = Vec::new();
+    // Whether the next bytes are the rest of a line that is too long.
+    let mut is_rest = false;
     loop {
         line.clear();
         let limited = input.by_ref().take(LINE_BYTES_MAX);
@@ -191,8 +193,9 @@ fn lines(input: impl Read, mut each: impl FnMut(&str)) -> io::Result<()> {
         if read == 0 {
             return Ok(());
         }
-        if read as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
-            skip_line(&mut input)?;
+        let ends = line.ends_with(b"\n");
+        if is_rest || read as u64 == LINE_BYTES_MAX && !ends {
+            is_rest = !ends;
             continue;
         }
         // The plain check is several times faster than the lossy conversion.
@@ -201,24 +204,6 @@ fn lines(input: impl Read, mut each: impl FnMut(&str)) -> io::Result<()> {
             Err(_) => String::from_utf8_lossy(&line),
         };
         each(text.trim_end_matches(['\n', '\r']));
-    }
-}
-
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let buffer = match input.fill_buf() {
-            Ok(buffer) => buffer,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let (length, ends) = match memchr::memchr(b'\n', buffer) {
-            Some(at) => (at + 1, true),
-            None => (buffer.len(), buffer.is_empty()),
-        };
-        input.consume(length);
-        if ends {
-            return Ok(());
-        }
     }
 }
 

@@ -106,15 +106,6 @@ impl<'s> Rows<'s, '_> {
         });
     }
 
-    fn percent(
-        &mut self,
-        name: &'static str,
-        value: &mut Percent,
-        read: fn(&DeValue<'_>) -> Result<Percent, Fault>,
-    ) {
-        self.one(name, value, read, |value| Some(value.to_string().into()));
-    }
-
     /// Relative paths are relative to the folder of the configuration.
     fn path(&mut self, name: &'static str, value: &mut PathBuf) {
         let folder = self.folder();
@@ -375,9 +366,15 @@ impl ExemptSettings {
 impl SafetySettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         let share = &mut self.max_reject_share;
-        rows.percent("max_reject_share", share, percent_of_a_whole);
-        rows.percent("max_shrink", &mut self.max_shrink, percent_of_a_whole);
-        rows.percent("max_growth", &mut self.max_growth, percent);
+        let print = |share: &Percent| Some(share.to_string().into());
+        rows.one("max_reject_share", share, percent_of_a_whole, print);
+        rows.one(
+            "max_shrink",
+            &mut self.max_shrink,
+            percent_of_a_whole,
+            print,
+        );
+        rows.one("max_growth", &mut self.max_growth, percent, print);
         rows.each("must_miss", &mut self.must_miss, address, String::clone);
         rows.number("last_good_mib", &mut self.last_good_mib, 0..=1 << 40);
     }

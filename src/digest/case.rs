@@ -161,10 +161,8 @@ fn deed(action: &str) -> &'static str {
 /// Returns the meaning of a reason.
 fn meaning(reason: &str) -> Option<&'static str> {
     let of_reason = Reason::ALL.into_iter().find(|known| known.name() == reason);
-    let of_exemption = Exemption::ALL
-        .into_iter()
-        .find(|known| known.name() == reason);
-    if let Some(exemption) = of_exemption {
+    let mut exemptions = Exemption::ALL.into_iter();
+    if let Some(exemption) = exemptions.find(|known| known.name() == reason) {
         return Some(match exemption {
             Exemption::Authenticated => "the client was authenticated",
             Exemption::Local => "it was submitted on this machine",

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::list;
 use crate::milter::HEADER_BYTES_MAX;
+use crate::sender::{Identity, Senders};
 
 /// Most bytes of a header block that are read; Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;
@@ -122,6 +123,18 @@ impl Headers {
             .iter()
             .find(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))?;
         Some(&field.value)
+    }
+
+    /// Returns the addresses in the fields with these names, as the daemon reads those of From.
+    pub fn addresses(&self, names: &[&str]) -> Senders {
+        let mut found = Senders::default();
+        for field in &self.fields {
+            let mut names = names.iter();
+            if names.any(|name| field.name.eq_ignore_ascii_case(name.as_bytes())) {
+                found.add_header(Identity::From, &field.value);
+            }
+        }
+        found
     }
 
     /// Returns the envelope sender as the delivering mail server recorded it: in `Return-Path`, or

@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::explain::{Headers, each_message};
 use crate::list;
 use crate::policy::{Entries, dkim_domains, dmarc, is_aligned};
-use crate::sender::{Identity, Senders, Strength};
+use crate::sender::Strength;
 use crate::snapshot;
 
 /// The text that marks the comments of reported entries; only such entries are removed by `--undo`.
@@ -262,14 +262,8 @@ fn each(
 
 /// Returns the single sender in From, in canonical form.
 fn sender(headers: &Headers) -> Result<String, String> {
-    let mut senders = Senders::default();
-    for field in &headers.fields {
-        if field.name.eq_ignore_ascii_case(b"From") {
-            senders.add_header(Identity::From, &field.value);
-        }
-    }
     let mut named: Vec<Vec<u8>> = Vec::new();
-    for sender in senders.iter() {
+    for sender in headers.addresses(&["From"]).iter() {
         let form = Canonical::parse(sender.address, Entries::rules())
             .ok()
             .filter(|_| sender.strength == Strength::Strong)
