@@ -756,7 +756,7 @@ proptest! {
         let upper = |found: Vec<String>| -> Vec<String> {
             let mut found: Vec<_> = found
                 .iter()
-                .map(|address| address.replace('\n', "").to_ascii_uppercase())
+                .map(|address| address.replace(['\r', '\n'], "").to_ascii_uppercase())
                 .collect();
             found.sort();
             found.dedup();
