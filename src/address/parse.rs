@@ -242,17 +242,10 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
         return Err(ParseError::Empty);
     }
     let end = address.trailing.unwrap_or(end);
-    Ok(match address.at {
-        Some(at) => Parts {
-            route,
-            local: &written[address.start..at],
-            domain: Some(&written[at + 1..end]),
-        },
-        None => Parts {
-            route,
-            local: &written[address.start..end],
-            domain: None,
-        },
+    Ok(Parts {
+        route,
+        local: &written[address.start..address.at.unwrap_or(end)],
+        domain: address.at.map(|at| &written[at + 1..end]),
     })
 }
 

@@ -143,29 +143,22 @@ pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Op
     if leave_alone(local, domain, rules) {
         return None;
     }
-    let known = if rules.providers {
-        provider(domain)
-    } else {
-        None
+    let plus = rules.plus;
+    let of = |local, domain, rule| Mailbox {
+        local,
+        domain,
+        rule,
+        plus,
     };
+    let known = rules.providers.then(|| provider(domain)).flatten();
     if known.is_none()
         && rules.providers
         && let Some((user, parent, rule)) = user_domain(domain)
     {
-        return Some(Mailbox {
-            local: user,
-            domain: parent,
-            rule,
-            plus: rules.plus,
-        });
+        return Some(of(user, parent, rule));
     }
-    let rule = known.or_else(|| rules.plus.then_some(&ANYBODY))?;
-    let mailbox = Mailbox {
-        local,
-        domain,
-        rule,
-        plus: rules.plus,
-    };
+    let rule = known.or_else(|| plus.then_some(&ANYBODY))?;
+    let mailbox = of(local, domain, rule);
     let changes = mailbox.domain() != domain
         || mailbox.cut().len() != local.len()
         || !rule.ignored.is_empty() && local.iter().any(|byte| rule.ignored.contains(byte));

@@ -26,11 +26,8 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// Shows a number with its noun: "1 line", "1,234 lines".
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
+    let noun = if number == 1 { one } else { many };
+    format!("{} {noun}", grouped(number))
 }
 
 /// Shows a part of a whole: " 66.7 %".

@@ -117,26 +117,20 @@ impl Config {
             old.filter(move |file| !of(&self.whitelist).contains(file))
                 .map(|file| file.display().to_string())
         };
-        let entries = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
+        let fewer = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
             let removed = now.entries.lacks(&old.entries) as u64;
             (removed > 0).then(|| counted(removed, one, many))
         };
+        let (now, before) = (&self.whitelist.entries, &old.whitelist.entries);
+        let entries = fewer(now, before, "whitelist entry", "whitelist entries");
+        let (now, before) = (&self.exempt.recipients, &old.exempt.recipients);
+        let recipients = fewer(now, before, "exempt recipient", "exempt recipients");
         let removed: Vec<String> = lists
             .map(|name| format!("the list {name}"))
             .chain(files(|whitelist| &whitelist.files))
             .chain(files(|whitelist| &whitelist.correspondents))
-            .chain(entries(
-                &self.whitelist.entries,
-                &old.whitelist.entries,
-                "whitelist entry",
-                "whitelist entries",
-            ))
-            .chain(entries(
-                &self.exempt.recipients,
-                &old.exempt.recipients,
-                "exempt recipient",
-                "exempt recipients",
-            ))
+            .chain(entries)
+            .chain(recipients)
             .collect();
         (!removed.is_empty()).then(|| removed.join(", "))
     }

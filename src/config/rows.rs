@@ -106,19 +106,15 @@ impl<'s> Rows<'s, '_> {
         });
     }
 
-    fn percent(
-        &mut self,
-        name: &'static str,
-        value: &mut Percent,
-        read: fn(&DeValue<'_>) -> Result<Percent, Fault>,
-    ) {
-        self.one(name, value, read, |value| Some(value.to_string().into()));
-    }
-
     /// Relative paths are relative to the folder of the configuration.
     fn path(&mut self, name: &'static str, value: &mut PathBuf) {
         let folder = self.folder();
-        self.text(name, value, |text| path(text, folder), shown_path);
+        self.text(
+            name,
+            value,
+            |text| path(text, folder),
+            |path| shown_path(path),
+        );
     }
 
     fn folder(&self) -> &'s Path {
@@ -147,7 +143,12 @@ impl<'s> Rows<'s, '_> {
 
     fn paths(&mut self, name: &'static str, value: &mut Vec<PathBuf>) {
         let folder = self.folder();
-        self.each(name, value, |text| path(text, folder), shown_path);
+        self.each(
+            name,
+            value,
+            |text| path(text, folder),
+            |path| shown_path(path),
+        );
     }
 
     /// Entries of every kind.
@@ -192,7 +193,7 @@ impl<'s> Rows<'s, '_> {
     }
 }
 
-fn shown_path(path: &PathBuf) -> String {
+fn shown_path(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -344,13 +345,11 @@ impl WhitelistSettings {
         if let Rows::Read(..) = rows {
             self.correspondents_require_dkim = trusts_any;
         }
-        let of_correspondents = &mut self.correspondents_require_dkim;
-        rows.one(
+        let (name, value) = (
             "correspondents_require_dkim",
-            of_correspondents,
-            require,
-            print,
+            &mut self.correspondents_require_dkim,
         );
+        rows.one(name, value, require, print);
     }
 }
 
@@ -367,9 +366,15 @@ impl ExemptSettings {
 impl SafetySettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         let share = &mut self.max_reject_share;
-        rows.percent("max_reject_share", share, percent_of_a_whole);
-        rows.percent("max_shrink", &mut self.max_shrink, percent_of_a_whole);
-        rows.percent("max_growth", &mut self.max_growth, percent);
+        let print = |share: &Percent| Some(share.to_string().into());
+        rows.one("max_reject_share", share, percent_of_a_whole, print);
+        rows.one(
+            "max_shrink",
+            &mut self.max_shrink,
+            percent_of_a_whole,
+            print,
+        );
+        rows.one("max_growth", &mut self.max_growth, percent, print);
         rows.each("must_miss", &mut self.must_miss, address, String::clone);
         rows.number("last_good_mib", &mut self.last_good_mib, 0..=1 << 40);
     }

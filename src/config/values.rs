@@ -39,10 +39,8 @@ pub(super) fn age(written: &str) -> Result<Option<u64>, Fault> {
 /// Formats an age as in the settings, such as `36h`.
 pub fn age_text(seconds: u64) -> String {
     let unit = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
-    unit.map_or_else(
-        || format!("{}m", seconds / 60),
-        |(name, unit)| format!("{}{name}", seconds / unit),
-    )
+    let (name, unit) = unit.unwrap_or(&('m', 60));
+    format!("{}{name}", seconds / unit)
 }
 
 pub(super) fn list_name(written: &str) -> Result<String, Fault> {
@@ -101,14 +99,12 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
     let Some(class) = action.reply_class() else {
         return Ok(template);
     };
-    if template.code() / 100 != class {
-        return Err(format!(
-            "action \"{action}\" needs a reply with code {class}xx, found {}",
-            template.code()
-        )
-        .into());
+    match template.code() {
+        code if code / 100 == class => Ok(template),
+        code => Err(
+            format!("action \"{action}\" needs a reply with code {class}xx, found {code}").into(),
+        ),
     }
-    Ok(template)
 }
 
 /// Reads an address, and keeps it as written.

@@ -69,12 +69,8 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         last: last.clone(),
     };
     let daemon = Daemon::start(&options, &Arc::new(observed))?;
-    writeln!(
-        out,
-        "{} on a private socket; messages are sent as Postfix sends them",
-        paint.bold("serving")
-    )?;
-    writeln!(out)?;
+    let how = "on a private socket; messages are sent as Postfix sends them";
+    writeln!(out, "{} {how}\n", paint.bold("serving"))?;
     let good = play(&folder.0.join("milter.sock"), &lists, &last, out, paint)?;
     daemon.stop()?;
     Ok(good)
@@ -91,19 +87,14 @@ fn play(
     let mut peer = Peer::unix(socket)?;
     peer.stranger()?;
     // The first message of a process is slower, because memory is used for the first time.
-    peer.deliver(&TestMail::new(
-        "<warm@up.example>",
-        &["<bob@our.example>"],
-        &["From: warm@up.example"],
-    ))?;
-    writeln!(
-        out,
-        "{}",
-        paint.bold(&format!(
-            "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
-            "message", "verdict", "identity", "list", "daemon", "total"
-        ))
-    )?;
+    let from = &["From: warm@up.example"];
+    let first = TestMail::new("<warm@up.example>", &["<bob@our.example>"], from);
+    peer.deliver(&first)?;
+    let heading = format!(
+        "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
+        "message", "verdict", "identity", "list", "daemon", "total"
+    );
+    writeln!(out, "{}", paint.bold(&heading))?;
     let scenes = scenes(lists);
     let mut wrong = 0;
     for scene in &scenes {
@@ -119,21 +110,14 @@ fn play(
         wrong += usize::from(!row.is_expected());
     }
     peer.quit()?;
-    writeln!(
-        out,
-        "\n{}",
-        paint.dim(
-            "times in microseconds: daemon = the decision; total = what the mail server waits"
-        )
-    )?;
+    let times = "times in microseconds: daemon = the decision; total = what the mail server waits";
+    writeln!(out, "\n{}", paint.dim(times))?;
+    let all = scenes.len();
     if wrong == 0 {
-        writeln!(out, "{} messages, all verdicts as expected", scenes.len())?;
+        writeln!(out, "{all} messages, all verdicts as expected")?;
     } else {
-        writeln!(
-            out,
-            "{wrong} of {} messages got a verdict they should not get: please report it",
-            scenes.len()
-        )?;
+        let what = "messages got a verdict they should not get: please report it";
+        writeln!(out, "{wrong} of {all} {what}")?;
     }
     Ok(wrong == 0)
 }

@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::explain::{Headers, each_message};
 use crate::list;
 use crate::policy::{Entries, dkim_domains, dmarc, is_aligned};
-use crate::sender::{Identity, Senders, Strength};
+use crate::sender::Strength;
 use crate::snapshot;
 
 /// The text that marks the comments of reported entries; only such entries are removed by `--undo`.
@@ -161,12 +161,8 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    let reports = reports(
-        mailboxes,
-        &mut change,
-        |_, _| Ok(()),
-        |name, _| name.to_owned(),
-    )?;
+    let note = |name: &str, _: &Headers| name.to_owned();
+    let reports = reports(mailboxes, &mut change, |_, _| Ok(()), note)?;
     if reports.is_empty() {
         return Ok(change);
     }
@@ -266,14 +262,8 @@ fn each(
 
 /// Returns the single sender in From, in canonical form.
 fn sender(headers: &Headers) -> Result<String, String> {
-    let mut senders = Senders::default();
-    for field in &headers.fields {
-        if field.name.eq_ignore_ascii_case(b"From") {
-            senders.add_header(Identity::From, &field.value);
-        }
-    }
     let mut named: Vec<Vec<u8>> = Vec::new();
-    for sender in senders.iter() {
+    for sender in headers.addresses(&["From"]).iter() {
         let form = Canonical::parse(sender.address, Entries::rules())
             .ok()
             .filter(|_| sender.strength == Strength::Strong)
@@ -288,15 +278,8 @@ fn sender(headers: &Headers) -> Result<String, String> {
             more => format!("the From header has {more} addresses"),
         });
     };
-    let text =
-        String::from_utf8(sender.clone()).map_err(|_| "the From header is not valid text")?;
-    match list::written(&text) {
-        Ok(text) => Ok(text),
-        Err(_) => Err(format!(
-            "{}: list this address by hand",
-            escaped(&sender[..])
-        )),
-    }
+    let text = str::from_utf8(sender).map_err(|_| "the From header is not valid text")?;
+    list::written(text).map_err(|_| format!("{}: list this address by hand", escaped(sender)))
 }
 
 /// Checks that this sender may be listed.
@@ -340,12 +323,8 @@ fn check(
             .any(|signer| is_aligned(signer, form.domain()))
             || dmarc.passed.iter().any(|domain| domain == form.domain());
     }
-    match confirmed {
-        true => Ok(()),
-        false => Err(format!(
-            "{sender}: neither DKIM nor DMARC confirms it, perhaps forged"
-        )),
-    }
+    let why = || format!("{sender}: neither DKIM nor DMARC confirms it, perhaps forged");
+    confirmed.then_some(()).ok_or_else(why)
 }
 
 /// Returns the Message-ID, reduced to characters without a meaning in a list.

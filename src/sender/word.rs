@@ -268,6 +268,8 @@ fn inner_at(local: &[u8]) -> Option<usize> {
 /// at `at`. If it follows other text, also without the marks before its first letter or digit.
 fn readings(word: &[u8], at: usize, follows: bool, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if !is_address(word, at) {
+        // An address before it, behind a blank that is no space: `a@b` in `a@b\u{a0}@!`.
+        push_separated(word, peeled, out);
         return;
     }
     out.push(word);

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use super::findings::About;
 use super::program::{PATIENCE, within};
 use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, EndpointError};
 use crate::screen::Trial;
 
 pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut About<'_>) {
@@ -16,13 +16,11 @@ pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut About<'_>)
         let Endpoint::Unix(path) = socket else {
             continue;
         };
+        let at = path.display();
         match fs::metadata(path) {
             Ok(found) if found.file_type().is_socket() => {}
-            Ok(_) => findings.wrong(
-                format!("{}: not a socket", path.display()),
-                format!("rm {} && {start}", path.display()),
-            ),
-            Err(error) => findings.wrong(format!("{}: {error}", path.display()), start),
+            Ok(_) => findings.wrong(format!("{at}: not a socket"), format!("rm {at} && {start}")),
+            Err(error) => findings.wrong(format!("{at}: {error}"), start),
         }
     }
 }
@@ -68,10 +66,14 @@ fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
     Ok(delivery)
 }
 
-/// Finds out whether a milter answers at this address.
-pub(super) fn answers(socket: &Endpoint) -> io::Result<()> {
-    let socket = socket.clone();
-    within(PATIENCE, move || connect(&socket)?.leave())
+/// Asks the milter at this address; returns why it does not answer.
+pub(super) fn silence(address: Result<Endpoint, EndpointError>) -> Option<String> {
+    let socket = match address {
+        Ok(socket) => socket,
+        Err(error) => return Some(error.to_string()),
+    };
+    let answer = within(PATIENCE, move || connect(&socket)?.leave());
+    answer.err().map(|error| error.to_string())
 }
 
 fn connect(socket: &Endpoint) -> io::Result<Peer> {

@@ -105,12 +105,8 @@ impl fmt::Display for Findings {
             let of_state = |finding: &&Finding| finding.state == state;
             self.findings.iter().filter(of_state).count()
         };
-        write!(
-            f,
-            "{} ok, {}, {} wrong",
-            count(State::Good),
-            counted(count(State::Notice) as u64, "notice", "notices"),
-            count(State::Wrong)
-        )
+        let (good, wrong) = (count(State::Good), count(State::Wrong));
+        let notices = counted(count(State::Notice) as u64, "notice", "notices");
+        write!(f, "{good} ok, {notices}, {wrong} wrong")
     }
 }

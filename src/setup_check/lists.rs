@@ -81,11 +81,7 @@ fn check_list(
     };
     let texts = lists.join(name);
     if of_units(list, units).is_some() {
-        units::check_list(
-            name,
-            &texts.display().to_string(),
-            &mut findings.about("units"),
-        );
+        units::check_list(name, &texts, &mut findings.about("units"));
     }
     let compile = format!("systemctl start blocklist-compile@{name}.service");
     if let Some(failed) = failed {
@@ -197,13 +193,9 @@ fn check_access(
     let account = units.user.as_deref().and_then(Account::named);
     for file in std::iter::once(config_path).chain(config.files()) {
         if HIDDEN.iter().any(|folder| file.starts_with(folder)) && units.known {
-            findings.wrong(
-                format!(
-                    "{}: the service sees no home directories (ProtectHome=yes)",
-                    file.display()
-                ),
-                "move it to /etc/blocklist-milter or /var/lib/blocklist-milter",
-            );
+            let hidden = "the service sees no home directories (ProtectHome=yes)";
+            let advice = "move it to /etc/blocklist-milter or /var/lib/blocklist-milter";
+            findings.wrong(format!("{}: {hidden}", file.display()), advice);
         } else if let Some(account) = &account
             // A missing file was reported before.
             && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)

@@ -54,12 +54,8 @@ pub fn run(places: &Places) -> Findings {
     let mut findings = Findings::default();
     let (config, problems) = Config::load_what_is_good(&places.config);
     let units = units::check(&mut findings.about("units"));
-    lists::check(
-        &places.config,
-        &config,
-        &units,
-        &mut findings.about("config"),
-    );
+    let of_config = &mut findings.about("config");
+    lists::check(&places.config, &config, &units, of_config);
     if problems.is_some() && units.sockets.is_empty() {
         findings.about("socket").notice(
             "sockets and mail server are not checked, because the configuration, which names the socket, has errors",

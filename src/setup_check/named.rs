@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::connection::answers;
+use super::connection::silence;
 use super::findings::{About, State};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
@@ -68,11 +68,9 @@ impl Postfix<'_> {
                 mend if is_ours || mend.replaces(milter) => mend.commands(self.postconf, None),
                 _ => "start it, or take it out of smtpd_milters".to_owned(),
             };
-            let text = format!(
-                "{who}: looks for the socket at {}, where there is none: {effect}",
-                path.display()
-            );
-            return findings.wrong(text, remedy);
+            let place = path.display();
+            let text = format!("{who}: looks for the socket at {place}, where there is none");
+            return findings.wrong(format!("{text}: {effect}"), remedy);
         }
         if let Some(path) = &path
             && !self.may_connect(path, who, findings)
@@ -83,21 +81,12 @@ impl Postfix<'_> {
         if is_ours {
             return;
         }
-        let address = match path {
-            Some(path) => Ok(Endpoint::Unix(path)),
-            None => milter.address.parse(),
-        };
-        let fault = match address {
-            Ok(address) => answers(&address).err().map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
-        match fault {
-            None => findings.good(format!("{who}: {} answers", milter.address)),
-            Some(fault) => findings.wrong(
-                format!(
-                    "{who}: {} does not answer ({fault}): {effect}",
-                    milter.address
-                ),
+        let at = &milter.address;
+        let address = path.map_or_else(|| at.parse(), |path| Ok(Endpoint::Unix(path)));
+        match silence(address) {
+            None => findings.good(format!("{who}: {at} answers")),
+            Some(why) => findings.wrong(
+                format!("{who}: {at} does not answer ({why}): {effect}"),
                 "start it, or take it out of smtpd_milters",
             ),
         }

@@ -85,13 +85,10 @@ impl Postfix<'_> {
             if asks && !service.skips_milters() {
                 findings.good(format!("{name}: asks the milter"));
             } else if service.skips_milters() && asks && important {
-                findings.wrong(
-                    format!(
-                        "{name}: receive_override_options has no_milters: mail here is not checked"
-                    ),
-                    self.postconf
-                        .edit_service(name, &service.options_with(false)),
-                );
+                let text = "receive_override_options has no_milters: mail here is not checked";
+                let options = service.options_with(false);
+                let remedy = self.postconf.edit_service(name, &options);
+                findings.wrong(format!("{name}: {text}"), remedy);
             } else if service.has_own_milters && important {
                 let (queue, own) = (&self.queue, &service.milters);
                 let mend = Mend::new(self.milter, queue, own, service.has_chroot);

@@ -9,13 +9,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::connection::answers;
+use super::connection::silence;
 use super::findings::About;
 use super::main_cf::time;
 use super::milter::Milter;
 use super::smtp;
 use crate::base::whole_file::{self, FileError};
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::Endpoint;
 
 /// The usual path of the file.
 pub(super) const USUAL_CF: &str = "/etc/mail/sendmail.cf";
@@ -146,12 +146,10 @@ fn check_filters(
     let (ours, others): (Vec<_>, Vec<_>) = filters.iter().partition(is_ours);
     for other in others {
         let socket = other.equate("S");
-        let fault = match socket.parse() {
-            Ok(socket) => answers(&socket).err().map(|error| error.to_string()),
-            Err(error) => Some(EndpointError::to_string(&error)),
-        };
-        if let Some(fault) = fault.filter(|_| chain.contains(&other.name)) {
-            let text = format!("{}: {socket} does not answer ({fault})", other.name);
+        if chain.contains(&other.name)
+            && let Some(why) = silence(socket.parse())
+        {
+            let text = format!("{}: {socket} does not answer ({why})", other.name);
             findings.wrong(text, "start it, or remove its INPUT_MAIL_FILTER");
         }
     }
@@ -163,16 +161,18 @@ fn check_filters(
         let text = format!("InputMailFilters asks {}", chain.join(", then "));
         findings.good(text);
     } else {
-        let text = format!(
-            "InputMailFilters does not name {}: no mail is checked",
-            ours.name
-        );
-        findings.wrong(text, remedy(milter));
+        let text = format!("InputMailFilters does not name {}", ours.name);
+        findings.wrong(text + ": no mail is checked", remedy(milter));
     }
+    check_own(ours, milter, findings);
+}
+
+/// Checks what happens to mail while the daemon is down or is restarted.
+fn check_own(ours: &Filter<'_>, milter: &Milter<'_>, findings: &mut About<'_>) {
     match ours.equate("F") {
         "" => findings.good("no F= flag: while the milter is down, mail passes unchecked"),
         flags @ ("T" | "4") => {
-            findings.good(format!("F={flags}: while the milter is down, senders wait"))
+            findings.good(format!("F={flags}: while the milter is down, senders wait"));
         }
         flags => findings.wrong(
             format!("F={flags}: while the milter is down, all mail is refused for good"),

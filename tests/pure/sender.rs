@@ -560,6 +560,20 @@ proptest! {
         prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{:?}: {:?}", value, found);
     }
 
+    /// Nor does anything after it that begins with a blank; only brackets and colons may make it a name.
+    #[test]
+    fn nothing_behind_an_address_hides_it(
+        gap in prop::sample::select(vec![" ", "\t", "\u{a0}", "\u{3000}", ", ", "; ", " (x)", " \"x\""]),
+        after in prop::collection::vec(prop::sample::select(vec![
+            "a", "@", "@", ".", " ", "\t", "=", "!", "'", "é", "+", "\"x\"", "\"\"", "\"", "(x)", "(", ")", ",", ";", "\\",
+            "=?utf-8?q?x?=", "=?utf-8?q?=40?=", "=?", "?=", "v@w.example", "v@", "\u{a0}", "\u{3000}", "[", "]", "\0",
+        ]), 0..8),
+    ) {
+        let value = format!("spam@bad.example{gap}{}", after.concat());
+        let found = of_header(value.as_bytes());
+        prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{:?}: {:?}", value, found);
+    }
+
     /// A quoted name, a comment and an encoded word never count beside a mailbox.
     #[test]
     fn names_do_not_count(value in value()) {
@@ -577,7 +591,7 @@ proptest! {
         let upper = |found: Vec<String>| -> Vec<String> {
             let mut found: Vec<_> = found
                 .iter()
-                .map(|address| address.replace('\n', "").to_ascii_uppercase())
+                .map(|address| address.replace(['\r', '\n'], "").to_ascii_uppercase())
                 .collect();
             found.sort();
             found.dedup();

@@ -113,10 +113,9 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
         .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;
     if bytes.len() as u64 > FILE_MAX_BYTES {
-        return Err(unreadable(std::io::Error::new(
-            std::io::ErrorKind::FileTooLarge,
-            format!("larger than {FILE_MAX_BYTES} bytes; not a file of settings"),
-        )));
+        let why = format!("larger than {FILE_MAX_BYTES} bytes; not a configuration file");
+        let kind = std::io::ErrorKind::FileTooLarge;
+        return Err(unreadable(std::io::Error::new(kind, why)));
     }
     String::from_utf8(bytes).map_err(|error| Error::Faulty {
         path: path.to_owned(),

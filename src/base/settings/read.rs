@@ -175,13 +175,10 @@ impl<'s, 't> Section<'s, 't> {
         let Some(value) = self.value(name) else {
             return default;
         };
-        match read(value.get_ref()) {
-            Ok(read) => read,
-            Err(fault) => {
-                self.note(value, name, &fault);
-                default
-            }
-        }
+        read(value.get_ref()).unwrap_or_else(|fault| {
+            self.note(value, name, &fault);
+            default
+        })
     }
 
     /// Returns a setting that may be missing.
@@ -203,10 +200,8 @@ impl<'s, 't> Section<'s, 't> {
             self.optional(name, read)
         } else {
             self.asked.borrow_mut().push(name);
-            self.reader.problem(
-                self.start(),
-                format!("[{}] missing required setting {name}", self.path),
-            );
+            let message = format!("[{}] missing required setting {name}", self.path);
+            self.reader.problem(self.start(), message);
             None
         }
     }
@@ -319,11 +314,8 @@ impl<'s, 't> Section<'s, 't> {
             return none;
         };
         let Some(table) = value.get_ref().as_table() else {
-            self.note(
-                value,
-                name,
-                &wrong_type(&format!("a table, written [{name}]"), value.get_ref()),
-            );
+            let wanted = format!("a table, written [{name}]");
+            self.note(value, name, &wrong_type(&wanted, value.get_ref()));
             return none;
         };
         self.reader.section(name, table, value.span())
@@ -334,17 +326,19 @@ impl<'s, 't> Section<'s, 't> {
         let Some(value) = self.value(name) else {
             return Vec::new();
         };
-        let mut sections = Vec::new();
         let wanted = format!("a list of tables, each written [[{name}]]");
-        match value.get_ref().as_array() {
-            None => self.note(value, name, &wrong_type(&wanted, value.get_ref())),
-            Some(items) => {
-                for item in items.iter() {
-                    match item.get_ref().as_table() {
-                        Some(table) => sections.push(self.reader.section(name, table, item.span())),
-                        None => self.note(item, name, &wrong_type(&wanted, item.get_ref())),
-                    }
-                }
+        let wrong = |value: &Spanned<DeValue<'_>>| {
+            self.note(value, name, &wrong_type(&wanted, value.get_ref()));
+        };
+        let Some(items) = value.get_ref().as_array() else {
+            wrong(value);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in items.iter() {
+            match item.get_ref().as_table() {
+                Some(table) => sections.push(self.reader.section(name, table, item.span())),
+                None => wrong(item),
             }
         }
         sections
@@ -359,24 +353,19 @@ impl<'s, 't> Section<'s, 't> {
             if asked.contains(&written) {
                 continue;
             }
-            let place = if self.path.is_empty() {
-                String::new()
-            } else {
-                format!(" in [{}]", self.path)
+            let place = match self.path {
+                "" => String::new(),
+                path => format!(" in [{path}]"),
             };
-            let hint = match (
-                elsewhere(self.reader.settings, written),
-                nearest(written, &asked),
-            ) {
+            let home = elsewhere(self.reader.settings, written);
+            let hint = match (home, nearest(written, &asked)) {
                 (Some(section), _) => format!("; it belongs {section}"),
                 (None, Some(name)) => format!("; did you mean {name}?"),
                 (None, None) => format!("; there are: {}", asked.join(", ")),
             };
             let written = written.escape_debug();
-            self.reader.problem(
-                key.span().start,
-                format!("unknown setting {written}{place}{hint}"),
-            );
+            let message = format!("unknown setting {written}{place}{hint}");
+            self.reader.problem(key.span().start, message);
         }
     }
 }
