@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Error;
+use super::error::Error;
 use crate::filter::page::{PAGE_BYTES, Page, unite};
 use crate::filter::{Filter, Load, Spec};
 use crate::lookup::Lookup;

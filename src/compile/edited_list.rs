@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Error;
+use super::error::Error;
 use super::read::is_whitelist;
 use crate::address::{Entry, Rules, escaped};
 use crate::base::access::open_regular;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::records;
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::compile::write::{Held, STEPS, Walk};
-use crate::compile::{Error, Progress};
 use crate::filter::delta::MAX_CLASSES;
 use crate::filter::{Class, Filter, Record};
 
@@ -50,6 +51,33 @@ const NEW: usize = 1;
 /// Returns whether a filter that is built on this day does not contain the record.
 pub(super) fn has_expired(record: &Record, day: u16) -> bool {
     Class::of(record).dates.have_expired(day)
+}
+
+/// The new classes of records that no edit names. Most have the class of the one before.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    classes: HashMap<Class, Class>,
+    last: (Class, Class),
+}
+
+impl Mapped {
+    /// Returns a map of old classes to new ones; all others stay.
+    pub(super) fn new(classes: HashMap<Class, Class>) -> Self {
+        let of_default = classes.get(&Class::default()).copied();
+        Self {
+            classes,
+            last: (Class::default(), of_default.unwrap_or_default()),
+        }
+    }
+
+    /// Returns the new class of an old one.
+    pub(super) fn of(&mut self, class: Class) -> Class {
+        if self.last.0 != class {
+            let new = self.classes.get(&class).copied();
+            self.last = (class, new.unwrap_or(class));
+        }
+        self.last.1
+    }
 }
 
 /// Number of occurrences of each difference of classes.

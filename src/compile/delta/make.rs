@@ -9,12 +9,14 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::differences::{Classes, Counts, Difference, differences};
+use super::differences::{Classes, Counts, Difference, Mapped, differences};
 use super::open;
 use crate::base::numbers::{counted, grouped, size};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
-use crate::compile::{Error, Phase, Progress, day_of};
+use crate::compile::error::Error;
+use crate::compile::plan::day_of;
+use crate::compile::progress::{Phase, Progress};
 use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, Written, is_derived};
 use crate::filter::{Class, Filter};
 
@@ -200,7 +202,7 @@ fn edits(
     progress: &Progress,
 ) -> Result<bool, Error> {
     let mut index = 0;
-    let mut last = None;
+    let mut mapped = Mapped::new(classes.mapped.clone().into_iter().collect());
     differences(filters, expired, progress, |difference| {
         if writer.is_too_large() {
             return Ok(());
@@ -212,12 +214,7 @@ fn edits(
                 index += 1;
             }
             Difference::Kept(old, new) => {
-                let becomes = match last {
-                    Some((class, becomes)) if class == old => becomes,
-                    Some(_) | None => classes.mapped.get(&old).copied().unwrap_or(old),
-                };
-                last = Some((old, becomes));
-                if becomes != new {
+                if mapped.of(old) != new {
                     writer.touch(index, Touch::Changed(new))?;
                 }
                 index += 1;

@@ -1,11 +1,10 @@
 //! The records of a filter, changed by the edits of a delta.
 
-use std::collections::HashMap;
 use std::mem;
 use std::path::PathBuf;
 
-use super::differences::has_expired;
-use crate::compile::Error;
+use super::differences::{Mapped, has_expired};
+use crate::compile::error::Error;
 use crate::compile::write::Sorted;
 use crate::filter::delta::{Delta, Edits, Head, Touch};
 use crate::filter::{self, Class, Fault, Key, Record};
@@ -20,9 +19,7 @@ pub(super) struct Patched<'a> {
     edits: Edits,
     head: Head,
     path: PathBuf,
-    mapped: HashMap<Class, Class>,
-    /// The class of the last record that no edit named, and its new class.
-    last: Option<(Class, Class)>,
+    mapped: Mapped,
     /// The last class that was found valid.
     possible: Option<Class>,
     taken: Vec<Record>,
@@ -43,9 +40,8 @@ impl<'a> Patched<'a> {
             old,
             edits,
             path,
-            mapped: head.mapped.iter().copied().collect(),
+            mapped: Mapped::new(head.mapped.iter().copied().collect()),
             head,
-            last: None,
             possible: None,
             taken: Vec::new(),
             index: 0,
@@ -61,17 +57,6 @@ impl<'a> Patched<'a> {
             fault: Fault::Delta { what },
         }
         .into()
-    }
-
-    fn mapped(&mut self, class: Class) -> Class {
-        match self.last {
-            Some((old, new)) if old == class => new,
-            Some(_) | None => {
-                let new = self.mapped.get(&class).copied().unwrap_or(class);
-                self.last = Some((class, new));
-                new
-            }
-        }
     }
 
     /// Appends added records before `end`.
@@ -124,7 +109,7 @@ impl Sorted for Patched<'_> {
             let class = match self.edits.touch(self.index)? {
                 Some(Touch::Removed) => None,
                 Some(Touch::Changed(class)) => Some(class),
-                None => Some(self.mapped(Class::of(record))),
+                None => Some(self.mapped.of(Class::of(record))),
             };
             self.index += 1;
             if let Some(class) = class {

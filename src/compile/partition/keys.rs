@@ -10,8 +10,9 @@ use super::sort;
 use super::stage::Sealed;
 use super::staged_key::{STAGES, StagedKey, are_alike};
 use crate::base::parallel::on_threads;
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::compile::write::{EntryCounts, Gathered, Sorted};
-use crate::compile::{Error, Progress};
 use crate::filter::{Class, Dates, Key, Record};
 
 /// Sorts every stage and joins its duplicates, on `threads` threads.

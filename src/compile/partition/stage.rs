@@ -34,7 +34,7 @@ use super::arena::{Arena, Chunk, Chunks};
 use super::sort;
 use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
-use crate::compile::Error;
+use crate::compile::error::Error;
 
 /// Number of spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
