@@ -97,7 +97,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Classes {
     /// The new class of each class that changes.
-    pub(super) mapped: BTreeMap<Class, Class>,
+    pub(super) mapped: Vec<(Class, Class)>,
     /// Classes of exceptions, and of added records; each with the most frequent first.
     pub(super) changed: Vec<Class>,
     pub(super) added: Vec<Class>,
@@ -164,7 +164,7 @@ impl Counts {
         }
         let classes = Classes {
             changed_count: changed.values().sum(),
-            mapped,
+            mapped: mapped.into_iter().collect(),
             changed: by_frequency(changed),
             added: by_frequency(self.added_classes),
         };

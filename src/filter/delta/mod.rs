@@ -36,7 +36,7 @@ use super::record::Class;
 
 pub(crate) use head::{Head, MAX_CLASSES, is_derived};
 pub(crate) use read::{Delta, Edits};
-pub(crate) use write::{DeltaWriter, Written};
+pub(crate) use write::DeltaWriter;
 
 /// First bytes of a delta.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89bld\r\n\x1a\n";
