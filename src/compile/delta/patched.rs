@@ -131,8 +131,10 @@ mod tests {
     use super::*;
     use crate::base::replacement::Replacement;
     use crate::compile::write::Given;
+    use crate::compile::{Plan, Progress, build};
     use crate::filter::delta::DeltaWriter;
-    use crate::filter::{Digest, EncodedPage, Source, Spec, Writer, encode_page, sizing};
+    use crate::filter::{Digest, Filter, Load};
+    use std::fs;
 
     fn record(key: u64) -> Record {
         Record {
@@ -144,30 +146,17 @@ mod tests {
     /// Removes the records 1 to 4096 in one segment, and adds this key in the next one.
     fn removes_and_adds(key: u64) -> Delta {
         let folder = tempfile::tempdir().unwrap();
-        let [new, delta] = ["new.blf", "delta"].map(|name| folder.path().join(name));
-        let spec = Spec {
-            name: "x".to_owned(),
-            generation: 2,
-            built: 0,
-            seed: 1,
-            rules_version: 1,
-            rules: 0,
-            kinds: 1,
-            fpr: 1e-6,
-            records: true,
-            sources: vec![Source::default()],
-        };
-        let shape = sizing::shape(1, spec.fpr);
-        let mut page = EncodedPage::new();
-        encode_page(shape, &[record(key)], true, &mut page);
-        let mut writer = Writer::begin(Replacement::claim(&new).unwrap(), spec, 1, shape).unwrap();
-        writer.append(std::slice::from_ref(&page)).unwrap();
+        let [list, delta] = ["new.txt", "delta"].map(|name| folder.path().join(name));
+        fs::write(&list, "a@b.example\n").unwrap();
+        let plan = Plan::new(list.with_extension("blf"), vec![list]);
+        build(&plan, &Progress::new()).unwrap();
+        let new = Filter::open(&plan.output, Load::Disk).unwrap();
         let class = Class::of(&record(key));
         let head = Head {
             old: Digest::of(b"old"),
             old_generation: 1,
             digest: Digest::of(b"new"),
-            new: writer.finish().unwrap(),
+            new: new.header().clone(),
             expired: 0,
             mapped: Vec::new(),
             changed: Vec::new(),

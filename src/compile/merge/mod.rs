@@ -68,8 +68,9 @@ pub fn merge(
     };
     let mut filters = Vec::new();
     let files: Vec<(PathBuf, Header)> = if is_parts {
+        let pieces = pieces::pieces(&plan.inputs, expected, progress)?;
         check_not_input(&plan.output, &plan.inputs)?;
-        pieces::pieces(&plan.inputs, expected, progress)?
+        pieces
     } else {
         filters = open_alike(&plan.inputs)?;
         let file = |filter: &Arc<Filter>| (filter.path().to_owned(), filter.header().clone());
