@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Error;
-use crate::filter::page::{PAGE_BYTES, Page, unite};
+use super::error::Error;
+use crate::filter::page::{PAGE_BYTES, Page, merge};
 use crate::filter::{Filter, Load, Spec};
 use crate::lookup::Lookup;
 
@@ -51,7 +51,7 @@ pub(crate) fn check_alike(
 pub(crate) fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
     let mut union = [0; PAGE_BYTES];
     for filter in filters {
-        unite(&mut union, &filter.page(number)?);
+        merge(&mut union, &filter.page(number)?);
     }
     Ok(union)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::Error;
+use super::error::Error;
 use super::finish::Finish;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};

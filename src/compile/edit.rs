@@ -13,9 +13,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::edited_list::{EditedList, ListedEntry};
+use super::error::Error;
 use super::guard::Guard;
+use super::plan::Plan;
 use super::read::is_whitelist;
-use super::{Error, Plan};
 use crate::address::{Canonical, Entry, Kinds, escaped};
 use crate::list::{self, RejectReason};
 

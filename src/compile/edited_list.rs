@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Error;
+use super::error::Error;
 use super::read::is_whitelist;
 use crate::address::{Entry, Rules, escaped};
 use crate::base::access::open_regular;
@@ -66,32 +66,7 @@ impl EditedList {
             ));
         }
         check_written_as_read(&text).map_err(|why| refused(&why))?;
-        // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
-        let reading = match is_whitelist(path) {
-            true => Reading::given(Format::Whitelist),
-            false => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let declared = ListToml::beside(path)?.declared(&[&name]);
-                let declared = declared
-                    .ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
-                let reading =
-                    list::reading(&text, true, &declared).map_err(|refusal| match refusal {
-                        Refusal::Table(_) => refused("a table; only plain lists can be edited"),
-                        other => refused(&other.to_string()),
-                    })?;
-                // What is edited are lines, each with what is written there.
-                Reading {
-                    subdomains: false,
-                    ..reading
-                }
-            }
-        };
-        if !matches!(reading.format, Format::Plain | Format::Whitelist) {
-            return Err(refused(&format!(
-                "a list of format {}; only plain lists can be edited",
-                reading.format
-            )));
-        }
+        let reading = reading(path, &text, refused)?;
         let mut lines = Vec::new();
         let mut entries = Vec::new();
         let mut start = 0;
@@ -179,6 +154,32 @@ impl EditedList {
             .map_err(Error::io(&self.path, "write"))?;
         Ok(self.replacement.commit()?)
     }
+}
+
+/// Returns how a list is read: as a build does, or for a whitelist as the daemon does, to which
+/// `friend@good.example OK` is an entry.
+fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<Reading, Error> {
+    if is_whitelist(path) {
+        return Ok(Reading::given(Format::Whitelist));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let declared = ListToml::beside(path)?.declared(&[&name]);
+    let declared =
+        declared.ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
+    let reading = list::reading(text, true, &declared).map_err(|refusal| match refusal {
+        Refusal::Table(_) => refused("a table; only plain lists can be edited"),
+        other => refused(&other.to_string()),
+    })?;
+    if !matches!(reading.format, Format::Plain | Format::Whitelist) {
+        let format = reading.format;
+        let why = format!("a list of format {format}; only plain lists can be edited");
+        return Err(refused(&why));
+    }
+    // What is edited are lines, each with what is written there.
+    Ok(Reading {
+        subdomains: false,
+        ..reading
+    })
 }
 
 /// Checks that a build reads the bytes of a list unchanged, so that a line can be added to them.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Error;
+use super::error::Error;
 use super::lineage::Before;
 use super::partition::{InOrder, Sealed, StagedKey, sort_all};
 use super::plan::Plan;

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Error;
+use super::error::Error;
 use super::lineage::Before;
 use super::plan::Plan;
 use super::report::{RefusedFile, Report};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Error;
+use super::error::Error;
 use super::plan::Seed;
 use crate::base::file_state::is_same_file;
 use crate::base::replacement::is_missing;

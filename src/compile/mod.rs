@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The same lists, seed and date give the same bytes, regardless of the threads, the order of the
-//! inputs and the memory: sources are numbered by name, duplicates are joined by rules that do not
+//! inputs and the memory: sources are numbered by name, duplicates are merged by rules that do not
 //! depend on order, and pages are filled from sorted keys. No output is ever half-written: it is
 //! claimed before the work begins, and replaced after the new file was read back and checked.
 //!

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::Error;
+use super::error::Error;
 use super::report::Report;
 use crate::base::clock::now_s;
 use crate::base::replacement;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Error;
+use super::error::Error;
 use super::guard::Guard;
 use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};

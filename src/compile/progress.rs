@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use super::Error;
+use super::error::Error;
 
 /// What a compile is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::changes::Updated;
+use super::error::Error;
 use super::finish::Finish;
 use super::lineage::Before;
 use super::partition::{Arena, InOrder, Narrow, Sealed, StagedKey, Store, Wide, sort_all};
+use super::plan::Plan;
+use super::progress::{Phase, Progress};
 use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, read, total_bytes};
 use super::report::{FilterReport, Report, kind_counts};
 use super::write::{FileRecords, Sources, count_entries};
-use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;

@@ -144,7 +144,7 @@ pub fn count_set(page: &Page) -> u32 {
 
 /// Sets in `page` every bit that is set in `other`. Gives the union of two sets if both
 /// pages have the same number in filters of the same shape and seed.
-pub fn unite(page: &mut Page, other: &Page) {
+pub fn merge(page: &mut Page, other: &Page) {
     for (byte, other) in page.iter_mut().zip(other) {
         *byte |= other;
     }

@@ -644,10 +644,8 @@ mod tests {
     /// Whatever a damaged block says, its keys rise and are in its page.
     #[test]
     fn keys_out_of_order_or_outside_their_page_are_faults() {
-        let shape = Shape {
-            pages: 2,
-            probes: 20,
-        };
+        let (pages, probes) = (2, 20);
+        let shape = Shape { pages, probes };
         let mut sound = Vec::new();
         let keys = [Key(5), Key(1 << 40)];
         let class = Class::of(&Record::default());
@@ -677,17 +675,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of order")]
     fn duplicates_are_refused() {
-        let record = Record {
-            key: Key(1),
-            ..Record::default()
-        };
         let shape = super::super::sizing::shape(1, 1e-6);
-        let twice = PageRecords::Any(&[record, record]);
-        encode(
-            layout(shape),
-            twice,
-            &mut Scratch::default(),
-            &mut Vec::new(),
-        );
+        let twice = PageRecords::Any(&[Record::default(); 2]);
+        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+        encode(layout(shape), twice, &mut scratch, &mut out);
     }
 }

@@ -215,20 +215,9 @@ mod tests {
 
     #[test]
     fn small_lists_fit_one_page() {
-        assert_eq!(
-            shape(0, 1e-6),
-            Shape {
-                pages: 1,
-                probes: 1
-            }
-        );
-        assert_eq!(
-            shape(1, 1e-2),
-            Shape {
-                pages: 1,
-                probes: 1
-            }
-        );
+        let (pages, probes) = (1, 1);
+        assert_eq!(shape(0, 1e-6), Shape { pages, probes });
+        assert_eq!(shape(1, 1e-2), Shape { pages, probes });
         assert_eq!(shape(1, 1e-6).pages, 1);
         assert_eq!(shape(1_000, 1e-6).pages, 1);
         for entries in [0, 1, 2, 10, 500, 1_000, 1_300, 2_500, 20_000] {
@@ -240,17 +229,9 @@ mod tests {
 
     #[test]
     fn any_number_of_entries_is_answered_at_once() {
+        let (pages, probes) = (2, 20);
         for entries in [1 << 40, 1 << 56, u64::MAX] {
-            assert_eq!(
-                rate(
-                    entries,
-                    Shape {
-                        pages: 2,
-                        probes: 20
-                    }
-                ),
-                1.0
-            );
+            assert_eq!(rate(entries, Shape { pages, probes }), 1.0);
         }
     }
 

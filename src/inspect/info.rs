@@ -1,4 +1,4 @@
-//! An overview of a filter file for an administrator.
+//! An overview of a filter file, or of a part of a list, for an administrator.
 
 use std::path::Path;
 
@@ -6,57 +6,25 @@ use serde::Serialize;
 
 use crate::address::{Kind, Kinds, Rules};
 use crate::base::clock::now_s;
-use crate::compile::{EntryCounts, Error, KindCount, bits_per_entry, day_of, kind_counts};
-use crate::filter::{BuildReport, Header, Key, Load, Source, Stats};
+use crate::compile::{
+    EntryCounts, Error, KindCount, bits_per_entry, day_of, digest_shown, kind_counts,
+};
+use crate::filter::{BuildReport, Header, Key, Load, RecordFile, Source};
 use crate::lookup::{Lookup, rate_per_sender};
 
-/// The description of a filter file.
+/// What a filter, or a part of a list, was made of, and how.
 #[derive(Clone, Debug, Serialize)]
-pub struct Info {
-    /// Name of the list.
-    pub name: String,
-    /// Number of the build of this list.
-    pub generation: u64,
+pub struct Made {
     /// The day it was built, as 2026-01-31.
     pub built: String,
-    /// Number of days since then.
-    pub age_days: u64,
     /// Number of distinct entries.
     pub entries: u64,
-    /// Whether the number of entries is an estimate: for a union of filters without records.
-    pub estimated: bool,
-    /// Number of distinct entries by kind; empty if there are no records, which alone have the
-    /// kinds.
-    pub kinds: Vec<KindCount>,
     /// Names of the kinds that occur.
     pub kinds_present: Vec<&'static str>,
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// Size of the pages in bytes.
-    pub page_bytes: u64,
-    /// Size of the records in bytes.
-    pub record_bytes: u64,
-    /// Bits of the pages per entry.
-    pub bits_per_entry: f64,
-    /// Number of bits that a key sets.
-    pub probes: u32,
-    /// Number of pages of 4096 bytes.
-    pub pages: u64,
-    /// Fraction of all bits that are set.
-    pub fill: f64,
     /// Target false-positive rate.
     pub fpr_target: f64,
-    /// False-positive rate of the actual pages.
-    pub fpr_expected: f64,
-    /// The same rate for a sender. A sender is looked up under several keys if there are several
-    /// kinds of entries.
-    pub fpr_per_sender: f64,
-    /// Number of entries, estimated from the fill of the pages.
-    pub entries_estimated: f64,
-    /// Standard deviation of that estimate.
-    pub entries_deviation: f64,
-    /// Whether records confirm every hit.
-    pub records: bool,
     /// Distinguishes seeds without revealing them.
     pub seed_id: String,
     /// Version of the address rules.
@@ -65,11 +33,6 @@ pub struct Info {
     pub rules: Vec<&'static str>,
     /// The lists it was made from.
     pub sources: Vec<SourceInfo>,
-    /// Number of pages by load: the smallest number of entries of such a page, and the number of
-    /// pages.
-    pub loads: Vec<(f64, u64)>,
-    /// What the last build did, or why it failed.
-    pub report: Option<BuildReport>,
 }
 
 /// A list that a filter was made from.
@@ -82,6 +45,79 @@ pub struct SourceInfo {
     pub own: Option<u64>,
 }
 
+/// The description of a filter file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Info {
+    /// Name of the list.
+    pub name: String,
+    /// Number of the build of this list.
+    pub generation: u64,
+    /// What it was made of.
+    #[serde(flatten)]
+    pub made: Made,
+    /// Number of days since it was built.
+    pub age_days: u64,
+    /// Whether the number of entries is an estimate: for a union of filters without records.
+    pub estimated: bool,
+    /// Number of distinct entries by kind; empty if there are no records, which alone have the
+    /// kinds.
+    pub kinds: Vec<KindCount>,
+    /// Size of the pages in bytes.
+    pub page_bytes: u64,
+    /// Size of the records in bytes.
+    pub record_bytes: u64,
+    /// Bits of the pages per entry.
+    pub bits_per_entry: f64,
+    /// Number of bits that a key sets.
+    pub probes: u32,
+    /// Number of pages of 4096 bytes.
+    pub pages: u64,
+    /// Fraction of all bits that are set.
+    pub fill: f64,
+    /// False-positive rate of the actual pages.
+    pub fpr_expected: f64,
+    /// The same rate for a sender. A sender is looked up under several keys if there are several
+    /// kinds of entries.
+    pub fpr_per_sender: f64,
+    /// Number of entries, estimated from the fill of the pages.
+    pub entries_estimated: f64,
+    /// Standard deviation of that estimate.
+    pub entries_deviation: f64,
+    /// Whether records confirm every hit.
+    pub records: bool,
+    /// Number of pages by load: the smallest number of entries of such a page, and the number of
+    /// pages.
+    pub loads: Vec<(f64, u64)>,
+    /// What the last build did, or why it failed.
+    pub report: Option<BuildReport>,
+}
+
+/// The description of a part of a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartInfo {
+    /// Name of the piece; empty for standard input.
+    pub piece: String,
+    /// XXH3-128 of the text, as 32 hexadecimal digits.
+    pub digest: String,
+    /// What it was made of.
+    #[serde(flatten)]
+    pub made: Made,
+}
+
+/// Describes a part of a list by its header.
+///
+/// # Errors
+/// When it cannot be read or fails its checks.
+pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
+    let part = RecordFile::open_part(path)?;
+    let header = part.header();
+    Ok(PartInfo {
+        piece: header.spec.name.clone(),
+        digest: digest_shown(header.part.unwrap_or(0)),
+        made: Made::new(header, None),
+    })
+}
+
 /// Describes a filter file. Reads all of its records.
 ///
 /// # Errors
@@ -89,84 +125,67 @@ pub struct SourceInfo {
 pub fn info(path: &Path) -> Result<Info, Error> {
     let lookup = Lookup::open(path, Load::Disk)?;
     let filter = lookup.filter();
-    let stats: Stats = filter.stats()?;
-    let counts = if filter.spec().records {
-        Some(EntryCounts::of(filter)?)
-    } else {
-        None
+    let (header, spec, stats) = (filter.header(), filter.spec(), filter.stats()?);
+    let counts = match spec.records {
+        true => Some(EntryCounts::of(filter)?),
+        false => None,
     };
-    let spec = filter.spec();
-    let report = BuildReport::of(path)
-        .filter(|report| report.is_about(spec) || report.failure_after(Some(spec)).is_some());
     Ok(Info {
-        report,
-        ..describe(filter.header(), &stats, counts.as_ref())
-    })
-}
-
-fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Info {
-    let spec = &header.spec;
-    let sources = (0_u32..)
-        .zip(&spec.sources)
-        .map(|(number, source)| SourceInfo {
-            source: source.clone(),
-            own: counts.map(|counts| counts.of_source(number)),
-        });
-    Info {
         name: spec.name.clone(),
         generation: spec.generation,
-        built: day_of(spec.built).to_string(),
+        made: Made::new(header, counts.as_ref()),
         age_days: now_s().saturating_sub(spec.built) / 86_400,
-        entries: header.entries,
         estimated: header.estimated,
-        kinds: counts.map(kind_counts).unwrap_or_default(),
-        kinds_present: kind_names(spec.kinds),
-        bytes: header.file_bytes(),
+        kinds: counts.as_ref().map(kind_counts).unwrap_or_default(),
         page_bytes: header.page_bytes(),
         record_bytes: header.record_bytes(),
         bits_per_entry: bits_per_entry(header.page_bytes(), header.entries),
         probes: header.shape.probes,
         pages: header.shape.pages,
         fill: stats.fill,
-        fpr_target: spec.fpr,
         fpr_expected: stats.rate_expected,
         fpr_per_sender: rate_per_sender(stats.rate_expected, spec.kinds),
         entries_estimated: stats.entries_estimated,
         entries_deviation: stats.entries_deviation,
         records: spec.records,
-        seed_id: seed_id(spec.seed),
-        rules_version: spec.rules_version,
-        rules: rule_names(spec.rules),
-        sources: sources.collect(),
-        loads: stats.loads.clone(),
-        report: None,
+        loads: stats.loads,
+        report: BuildReport::of(path)
+            .filter(|report| report.is_about(spec) || report.failure_after(Some(spec)).is_some()),
+    })
+}
+
+impl Made {
+    fn new(header: &Header, counts: Option<&EntryCounts>) -> Self {
+        let spec = &header.spec;
+        let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
+        let kinds = Kind::ALL.into_iter();
+        let kinds = kinds.filter(|kind| present.contains(*kind));
+        let rules = Rules::from_bits(spec.rules).unwrap_or_default();
+        let rules = [
+            (rules.providers, "providers"),
+            (rules.plus, "plus"),
+            (rules.srs, "srs"),
+            (rules.nfkc, "nfkc"),
+        ];
+        let source = |(number, source): (u32, &Source)| SourceInfo {
+            source: source.clone(),
+            own: counts.map(|counts| counts.of_source(number)),
+        };
+        // Sixteen bits of a hash: equal for equal seeds, but useless for finding out the seed.
+        let seed_id = Key::of(b"seed id", spec.seed).0 >> 48;
+        Self {
+            built: day_of(spec.built).to_string(),
+            entries: header.entries,
+            kinds_present: kinds.map(Kind::name).collect(),
+            bytes: header.file_bytes(),
+            fpr_target: spec.fpr,
+            seed_id: format!("{seed_id:04x}"),
+            rules_version: spec.rules_version,
+            rules: rules
+                .into_iter()
+                .filter_map(|(on, name)| on.then_some(name))
+                .collect(),
+            sources: (0..).zip(&spec.sources).map(source).collect(),
+        }
     }
-}
-
-/// Returns the names of the kinds that a header declares.
-pub(super) fn kind_names(bits: u8) -> Vec<&'static str> {
-    let present = Kinds::from_bits(bits).unwrap_or(Kinds::ALL);
-    let kinds = Kind::ALL.into_iter();
-    let kinds = kinds.filter(|kind| present.contains(*kind));
-    kinds.map(Kind::name).collect()
-}
-
-/// Returns sixteen bits of a hash of the seed: equal for equal seeds, but useless for finding
-/// out the seed.
-pub(super) fn seed_id(seed: u64) -> String {
-    format!("{:04x}", Key::of(b"seed id", seed).0 >> 48)
-}
-
-pub(super) fn rule_names(bits: u8) -> Vec<&'static str> {
-    let rules = Rules::from_bits(bits).unwrap_or_default();
-    let all = [
-        (rules.providers, "providers"),
-        (rules.plus, "plus"),
-        (rules.srs, "srs"),
-        (rules.nfkc, "nfkc"),
-    ];
-    all.into_iter()
-        .filter(|(on, _)| *on)
-        .map(|(_, name)| name)
-        .collect()
 }

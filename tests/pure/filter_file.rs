@@ -105,7 +105,7 @@ fn a_union_of_pages_holds_both() {
         let [mut united, other] = filters
             .each_ref()
             .map(|filter| filter.page(number).unwrap());
-        page::unite(&mut united, &other);
+        page::merge(&mut united, &other);
         let mut page = EncodedPage::new();
         page.set_bits(&united);
         writer.append(&[page]).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use blocklist_fetch::manifest::{Delta, Full, Manifest};
 use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
-use blocklist_milter::compile::{self, Pair, Progress};
+use blocklist_milter::compile::{self, Progress};
 use blocklist_milter::filter::{Digest, Filter, Load};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
@@ -339,11 +339,8 @@ fn signed_deltas_for_another_filter_and_such_that_grow() {
     let there = site.path("there.blf");
     fs::copy(site.path("spammers.blf"), &there).unwrap();
     site.build(500..4_000);
-    let pair = Pair {
-        old: there,
-        new: site.path("spammers.blf"),
-    };
-    compile::make_delta(&site.path("foreign"), &pair, &Progress::new()).unwrap();
+    let here = site.path("spammers.blf");
+    compile::make_delta(&site.path("foreign"), [&there, &here], &Progress::new()).unwrap();
     let foreign = fs::read(site.path("foreign")).unwrap();
     // One whose header says that it has 10^15 added entries, and one whose header is a
     // decompression bomb.

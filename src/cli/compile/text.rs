@@ -7,7 +7,7 @@ use crate::address::{Kind, escaped};
 use crate::base::numbers::{counted, grouped, size};
 use crate::compile::{FilterReport, KindCount, PartReport, REFUSED, Report, SMALL};
 use crate::filter::{BuildReport, Reason};
-use crate::inspect::{Info, PartInfo, SourceInfo};
+use crate::inspect::{Info, Made, PartInfo, SourceInfo};
 
 /// Number of inputs and reasons shown in the text; JSON has all of them.
 const SHOWN: usize = 8;
@@ -296,21 +296,21 @@ impl Display for Info {
             0 => "today".to_owned(),
             days => format!("{} ago", counted(days, "day", "days")),
         };
-        let (name, generation, built) = (&self.name, self.generation, &self.built);
+        let (name, generation, built) = (&self.name, self.generation, &self.made.built);
         text.0.push(format!(
             "{name}, generation {generation}, built {built} ({age})"
         ));
         let about = if self.estimated { "about " } else { "" };
         let kinds = match self.kinds.as_slice() {
-            [] if self.entries == 0 => String::new(),
-            [] => format!(": {}", self.kinds_present.join(", ")),
+            [] if self.made.entries == 0 => String::new(),
+            [] => format!(": {}", self.made.kinds_present.join(", ")),
             kinds => format!(": {}", kinds_shown(kinds)),
         };
         text.row(
             "entries",
-            format_args!("{about}{}{kinds}", grouped(self.entries)),
+            format_args!("{about}{}{kinds}", grouped(self.made.entries)),
         );
-        let [all, pages, records] = [self.bytes, self.page_bytes, self.record_bytes].map(size);
+        let [all, pages, records] = [self.made.bytes, self.page_bytes, self.record_bytes].map(size);
         text.row(
             "size",
             format_args!("{all}: {pages} of pages, {records} of records"),
@@ -328,10 +328,10 @@ impl Display for Info {
             format_args!("{fill:.1} % of the bits, as with about {about} (+/- {error})"),
         );
         histogram(&self.loads, &mut text);
-        text.row("rate", format_args!("target {:.2e}", self.fpr_target));
+        text.row("rate", format_args!("target {:.2e}", self.made.fpr_target));
         text.row("", rate_in_people(self.fpr_per_sender, self.records));
-        rules(self.rules_version, &self.rules, &self.seed_id, &mut text);
-        sources(&self.sources, &mut text);
+        rules(&self.made, &mut text);
+        sources(&self.made.sources, &mut text);
         if let Some(report) = &self.report {
             last_build(report, &mut text);
         }
@@ -342,7 +342,8 @@ impl Display for Info {
 impl Display for PartInfo {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut text = Lines::default();
-        text.0.push(format!("part of a list, built {}", self.built));
+        text.0
+            .push(format!("part of a list, built {}", self.made.built));
         text.row(
             "piece",
             match self.piece.as_str() {
@@ -351,21 +352,21 @@ impl Display for PartInfo {
             },
         );
         text.row("digest", &self.digest);
-        let kinds = self.kinds_present.join(", ");
+        let kinds = self.made.kinds_present.join(", ");
         text.row(
             "entries",
-            format_args!("{}: {kinds}", entries(self.entries)),
+            format_args!("{}: {kinds}", entries(self.made.entries)),
         );
-        text.row("size", size(self.bytes));
-        text.row("rate", format_args!("target {:.2e}", self.fpr_target));
-        rules(self.rules_version, &self.rules, &self.seed_id, &mut text);
-        sources(&self.sources, &mut text);
+        text.row("size", size(self.made.bytes));
+        text.row("rate", format_args!("target {:.2e}", self.made.fpr_target));
+        rules(&self.made, &mut text);
+        sources(&self.made.sources, &mut text);
         text.fmt(f)
     }
 }
 
-fn rules(version: u16, rules: &[&str], seed_id: &str, text: &mut Lines) {
-    let rules = rules.join(", ");
+fn rules(made: &Made, text: &mut Lines) {
+    let (version, rules, seed_id) = (made.rules_version, made.rules.join(", "), &made.seed_id);
     text.row(
         "rules",
         format_args!("version {version}: {rules}; seed id {seed_id}"),

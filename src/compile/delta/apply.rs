@@ -15,10 +15,12 @@ use super::{named, open, records};
 use crate::base::numbers::{counted, size};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
+use crate::compile::error::Error;
 use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
+use crate::compile::plan::Seed;
+use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, fill};
-use crate::compile::{Error, Phase, Progress, Seed};
 use crate::filter::delta::Delta;
 use crate::filter::{self, Fault, Filter, Writer};
 

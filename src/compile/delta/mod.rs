@@ -30,8 +30,8 @@ pub use make::{Made, make};
 
 use std::path::Path;
 
-use super::Error;
 use super::write::FileRecords;
+use crate::compile::error::Error;
 use crate::filter::{Digest, Filter, Key, Load};
 
 /// Opens a filter to read its records. No address is looked up in it, so it may have any version of

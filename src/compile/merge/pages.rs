@@ -1,4 +1,4 @@
-//! Unites the pages of filters, some of which have no records.
+//! Merges the pages of filters, some of which have no records.
 //!
 //! A union of pages is correct only if every key has the same bits in the same page, so seeds,
 //! shapes and rules must be equal.
@@ -12,7 +12,7 @@ use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::count_set;
 use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
 
-/// Checks that the pages of filters can be united, if some have no records.
+/// Checks that the pages of filters can be merged, if some have no records.
 pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     for filter in filters {
         let path = filter.path().display();
@@ -70,7 +70,7 @@ pub(super) fn count_pages(
 }
 
 /// Writes the union of pages of one shape.
-pub(super) fn unite_pages(
+pub(super) fn merge_pages(
     replacement: Replacement,
     spec: Spec,
     union: Union,

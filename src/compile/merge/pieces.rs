@@ -41,9 +41,9 @@ pub struct Expected {
 
 /// The header of a part.
 #[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) path: PathBuf,
-    pub(super) header: Header,
+struct Piece {
+    path: PathBuf,
+    header: Header,
 }
 
 impl Piece {
@@ -103,7 +103,7 @@ pub(super) fn pieces(
     paths: &[PathBuf],
     expected: &Expected,
     progress: &Progress,
-) -> Result<Vec<Piece>, Error> {
+) -> Result<Vec<(PathBuf, Header)>, Error> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
     let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
     for path in paths {
@@ -125,7 +125,8 @@ pub(super) fn pieces(
     }
     expected.check_sources(&pieces)?;
     expected.check_pieces(&pieces)?;
-    Ok(pieces)
+    let piece = |piece: Piece| (piece.path, piece.header);
+    Ok(pieces.into_iter().map(piece).collect())
 }
 
 impl Expected {

@@ -6,7 +6,7 @@
 //!   file 2   | pages | pages |   --+
 //! ```
 //!
-//! From there on, a merge is a build: the stages are sorted and joined, in memory and then on disk.
+//! From there on, a merge is a build: the stages are sorted and merged, in memory and then on disk.
 //! A worker has one file open at a time, so the number of files is not limited. The keys of a file
 //! are sorted, so those of a stage go to their chunk all at once.
 

@@ -10,7 +10,7 @@ use std::slice::ChunksExactMut;
 use memmap2::{Advice, MmapMut, MmapOptions};
 
 use super::staged_key::STAGES;
-use crate::compile::Error;
+use crate::compile::error::Error;
 
 /// Size of a chunk if there is enough memory.
 const CHUNK_BYTES: usize = 4096;

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use super::arena::Chunk;
 use super::stage::Store;
 use super::staged_key::{STAGES, StagedKey, stage_of};
-use crate::compile::Error;
+use crate::compile::error::Error;
 use crate::filter::{Class, Key};
 
 /// Number of stages that share a bin.

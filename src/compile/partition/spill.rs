@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::compile::Error;
+use crate::compile::error::Error;
 
 /// A file that is created when the first byte is written.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::sorted::{FileRecords, STEPS, Sorted, in_steps};
-use crate::compile::{Error, Progress};
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::filter::{Class, Filter, Key, Record};
 
 /// The distinct entries, each counted once.
