@@ -24,7 +24,7 @@ use super::formats::exim::{self, Exim};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{AtLines, LineFormat, dnsmasq, hosts, rbldnsd, score};
+use super::formats::{AtLines, KeyOf, LineFormat, dnsmasq, hosts, rbldnsd, score};
 
 /// What is known about a format.
 pub(crate) struct Registered {
@@ -40,7 +40,7 @@ pub(crate) struct Registered {
     pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
     /// Its usual lines, if they can be read without a reader: returns their key. Access tables list
     /// mailboxes, too, and a domain with its subdomains.
-    pub(crate) usual: Option<fn(&[u8]) -> &[u8]>,
+    pub(crate) usual: Option<KeyOf>,
 }
 
 /// What only the lines of one format have.
@@ -97,7 +97,7 @@ impl Registered {
         self
     }
 
-    const fn usually(mut self, key: fn(&[u8]) -> &[u8]) -> Self {
+    const fn usually(mut self, key: KeyOf) -> Self {
         self.usual = Some(key);
         self
     }

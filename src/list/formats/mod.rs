@@ -51,7 +51,10 @@ pub(crate) trait Keys {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8];
 }
 
-impl Keys for fn(&[u8]) -> &[u8] {
+/// Finds the entry of a line that is read alone.
+pub(crate) type KeyOf = fn(&[u8]) -> &[u8];
+
+impl Keys for KeyOf {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
         self(line)
     }

@@ -80,7 +80,7 @@ pub(crate) fn blank_words(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]>
 
 /// Returns whether a word is one of several, which blanks divide; letter case does not matter.
 pub(crate) fn is_one_of(word: &[u8], words: &str) -> bool {
-    let mut words = words.split(' ').map(str::as_bytes);
+    let mut words = words.as_bytes().split(|byte| *byte == b' ');
     words.any(|known| known.eq_ignore_ascii_case(word))
 }
 
