@@ -115,7 +115,7 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     if bytes.len() as u64 > FILE_MAX_BYTES {
         return Err(unreadable(std::io::Error::new(
             std::io::ErrorKind::FileTooLarge,
-            format!("larger than {FILE_MAX_BYTES} bytes; not a file of settings"),
+            format!("larger than {FILE_MAX_BYTES} bytes; not a configuration file"),
         )));
     }
     String::from_utf8(bytes).map_err(|error| Error::Faulty {
