@@ -11,7 +11,7 @@ use super::formats::plain::split_comment;
 use super::formats::read_lines;
 use super::registry::{FORMATS, Registered, marked};
 use super::row::Row;
-use super::row::entry::{is_special, looks_like_entry};
+use super::row::entry::looks_like_entry;
 use super::row::refusal::Refusal;
 use super::text::lines::{BOM, lines};
 use super::text::words::{Nesting, is_one_of};
@@ -80,8 +80,13 @@ fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns the formats whose marks are on some line.
 fn candidates(head: &[u8]) -> Vec<&'static Registered> {
     let mut found = Vec::new();
-    // A line without any special character has no mark.
-    for line in significant(head).filter(|line| is_special(line)) {
+    // A line of one word without signs has no mark.
+    let has_sign = |line: &&[u8]| {
+        !line
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"@.-_+".contains(b))
+    };
+    for line in significant(head).filter(has_sign) {
         for row in FORMATS {
             let has_mark = |row: &Registered| {
                 row.mark

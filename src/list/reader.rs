@@ -130,7 +130,9 @@ impl Reader {
             self.in_long_line = true;
         }
         if last && let Parser::Lines(format) = &mut self.parser {
-            format.finish(&mut Out::new(self.lines, b"", sink));
+            let end = memchr::memrchr(b'\n', block).map_or(0, |newline| newline + 1);
+            let unfinished = block.get(end..).unwrap_or_default();
+            format.finish(&mut Out::new(self.lines, unfinished, sink));
         }
         done
     }

@@ -24,7 +24,7 @@ use super::formats::exim::{self, Exim};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{AtLines, LineFormat, dnsmasq, hosts, rbldnsd, score};
+use super::formats::{AtLines, KeyOf, LineFormat, dnsmasq, hosts, rbldnsd, score};
 
 /// What is known about a format.
 pub(crate) struct Registered {
@@ -40,7 +40,7 @@ pub(crate) struct Registered {
     pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
     /// Its usual lines, if they can be read without a reader: returns their key. Access tables list
     /// mailboxes, too, and a domain with its subdomains.
-    pub(crate) usual: Option<fn(&[u8]) -> &[u8]>,
+    pub(crate) usual: Option<KeyOf>,
 }
 
 /// What only the lines of one format have.
@@ -97,7 +97,7 @@ impl Registered {
         self
     }
 
-    const fn usually(mut self, key: fn(&[u8]) -> &[u8]) -> Self {
+    const fn usually(mut self, key: KeyOf) -> Self {
         self.usual = Some(key);
         self
     }
@@ -221,27 +221,10 @@ impl fmt::Display for Format {
     }
 }
 
-/// Why a name is that of no format.
+/// Why a name is that of no format, and what replaces it if it was one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UnknownFormat {
-    /// It never was one.
-    #[error("unknown list format {0:?}; known are {known}", known = Format::known())]
-    Unknown(String),
-    /// Lists under headings: what a heading means is not guessed.
-    #[error(
-        "the format \"sections\" is no longer read: put the senders to list into a file of their own, one a line"
-    )]
-    Sections,
-    /// The column of a table is no longer part of the name.
-    #[error("the format {0:?} is now written as format \"csv\" with the column as entry: --format csv --entry {column}", column = .0.rsplit(':').next().unwrap_or_default())]
-    Column(String),
-    /// A table with tabs is a table.
-    #[error(
-        "the format \"tsv\" is now written as format \"csv\" with the separator: --format csv --separator tab"
-    )]
-    Tabs,
-}
+#[error("{0}")]
+pub struct UnknownFormat(String);
 
 impl FromStr for Format {
     type Err = UnknownFormat;
@@ -252,14 +235,28 @@ impl FromStr for Format {
         if let Some(row) = FORMATS.iter().find(named) {
             return Ok(row.format);
         }
-        Err(match name {
-            "sections" | "ini" | "yaml" => UnknownFormat::Sections,
-            "tsv" => UnknownFormat::Tabs,
-            _ if name.starts_with("csv:") || name.starts_with("tsv:") => {
-                UnknownFormat::Column(name.to_owned())
+        let (gone, instead) = match (name, name.split_once(':')) {
+            ("sections" | "ini" | "yaml", _) => (
+                "sections",
+                "no longer read: put the senders to list into a file of their own, one a line"
+                    .into(),
+            ),
+            ("tsv", _) => (
+                "tsv",
+                "now written as format \"csv\" with the separator: --format csv --separator tab"
+                    .into(),
+            ),
+            (_, Some(("csv" | "tsv", column))) => {
+                let instead = "now written as format \"csv\" with the column as entry";
+                (name, format!("{instead}: --format csv --entry {column}"))
             }
-            _ => UnknownFormat::Unknown(name.to_owned()),
-        })
+            _ => {
+                let known = Self::known();
+                let why = format!("unknown list format {name:?}; known are {known}");
+                return Err(UnknownFormat(why));
+            }
+        };
+        Err(UnknownFormat(format!("the format {gone:?} is {instead}")))
     }
 }
 
@@ -268,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back() {
+    fn names_read_back_and_those_that_are_gone_say_what_replaces_them() {
         for row in FORMATS {
             assert_eq!(row.format.registered().name, row.name);
             for name in [&[row.name], row.aliases].concat() {
@@ -276,16 +273,11 @@ mod tests {
                 assert_eq!(name.parse::<Format>().ok(), read, "{name}");
             }
         }
-    }
-
-    #[test]
-    fn names_that_are_gone_say_what_replaces_them() {
         for (name, says) in [
             ("sections", "a file of their own"),
             ("csv:3", "--format csv --entry 3"),
             ("tsv", "--format csv --separator tab"),
             ("Plain", "known are plain, addresses, hosts"),
-            ("removals", "unknown"),
             ("", "unknown"),
         ] {
             let error = name.parse::<Format>().unwrap_err().to_string();

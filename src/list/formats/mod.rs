@@ -29,7 +29,8 @@ pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Reads one line, without its end and without a byte order mark.
     fn line(&mut self, line: &[u8], out: &mut Out<'_>);
 
-    /// Ends the list, or the part of it that this reader reads.
+    /// Ends the list, or the part of it that this reader reads. The text of `out` is the last line if
+    /// it has no end.
     fn finish(&mut self, _out: &mut Out<'_>) {}
 }
 
@@ -51,7 +52,10 @@ pub(crate) trait Keys {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8];
 }
 
-impl Keys for fn(&[u8]) -> &[u8] {
+/// Finds the entry of a line that is read alone.
+pub(crate) type KeyOf = fn(&[u8]) -> &[u8];
+
+impl Keys for KeyOf {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
         self(line)
     }

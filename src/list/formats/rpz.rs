@@ -167,14 +167,18 @@ impl Rpz {
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     let text = before_semicolon(line);
     text.starts_with(b"$ORIGIN ")
-        || record_type(text).is_some_and(|kind| is_one_of(kind, "CNAME SOA"))
+        || kind_of_record(text).is_some_and(|kind| is_one_of(kind, "CNAME SOA"))
 }
 
 /// Returns the type of the record on a line with an owner; `None` if the line holds none.
 fn record_type(text: &[u8]) -> Option<&[u8]> {
+    kind_of_record(text).filter(|kind| is_one_of(kind, TYPES))
+}
+
+/// Returns what would be the type, if the line holds a record.
+fn kind_of_record(text: &[u8]) -> Option<&[u8]> {
     let mut words = blank_words(text).skip(1);
-    let kind = words.find(|word| !is_class_or_time(word));
-    kind.filter(|kind| is_one_of(kind, TYPES))
+    words.find(|word| !is_class_or_time(word))
 }
 
 /// Returns whether a word may come between an owner and the type.

@@ -33,38 +33,47 @@ pub(crate) enum Wildcards {
 ///
 /// # Errors
 /// Why it is not an entry.
-#[inline]
 pub(crate) fn read(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, RejectReason> {
-    match is_special(text) {
-        true => read_special(text, wildcards),
-        false => plain(text).map(|()| Cow::Borrowed(text)),
-    }
-}
-
-/// Checks an entry of letters, digits, `.`, `-`, `_`, `+` and `@`.
-fn plain(text: &[u8]) -> Result<(), RejectReason> {
-    let Some(at) = memchr::memchr(b'@', text) else {
-        return name(text);
+    let Ok(shown) = std::str::from_utf8(text) else {
+        return Err(RejectReason::NotUtf8);
     };
-    let (local, domain) = text.split_at(at);
-    let domain = domain.get(1..).unwrap_or_default();
-    if domain.contains(&b'@') {
-        return Err(RejectReason::Several);
+    // White space of other scripts, such as the no-break space, is trimmed as that of ASCII is.
+    let text = shown.trim().as_bytes();
+    let is_control = |b: &u8| b.is_ascii_control();
+    if text.iter().any(|b| is_control(b) && *b != b'\t') {
+        return Err(RejectReason::Control);
     }
-    if matches!(local, [b'+' | b'-', ..]) {
-        return Err(RejectReason::Sign);
+    if pattern::is_pattern(text) {
+        return pattern::entry(text)
+            .map(Cow::Owned)
+            .ok_or(RejectReason::Pattern);
     }
-    if local.ends_with(b"...") {
-        return Err(RejectReason::CutOff);
+    let entry = match text {
+        [.., b'>'] => in_brackets(text)?,
+        _ => without_scheme(text),
+    };
+    if entry.iter().any(u8::is_ascii_whitespace) && !entry.starts_with(b"\"") {
+        return Err(beside(entry));
     }
-    if domain.is_empty() {
-        return if local.is_empty() {
-            Err(RejectReason::NotAnEntry)
-        } else {
-            Ok(())
-        };
+    if entry.iter().any(is_control) {
+        return Err(RejectReason::Control);
     }
-    labels(domain, local.is_empty())
+    if memchr::memmem::find(entry, b"://").is_some() {
+        return Err(RejectReason::Url);
+    }
+    if is_ip(entry) {
+        return Err(RejectReason::IpAddress);
+    }
+    let (local, domain) = halves(entry)?;
+    if let Some(local) = local {
+        local_part(local, wildcards)?;
+    }
+    domain_of(local, domain)?;
+    let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
+    if !has_local && matches!(domain, b"" | b"*") {
+        return Err(RejectReason::NotAnEntry);
+    }
+    Ok(Cow::Borrowed(entry))
 }
 
 /// Checks a domain or a subtree without an `@`.
@@ -121,50 +130,6 @@ fn hash(text: &[u8]) -> Option<RejectReason> {
     };
     let is_hash = text.iter().all(u8::is_ascii_hexdigit);
     is_hash.then_some(RejectReason::Hash(name))
-}
-
-/// Reads an entry with other characters.
-fn read_special(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, RejectReason> {
-    let Ok(shown) = std::str::from_utf8(text) else {
-        return Err(RejectReason::NotUtf8);
-    };
-    // White space of other scripts, such as the no-break space, is trimmed as that of ASCII is.
-    let text = shown.trim().as_bytes();
-    let is_control = |b: &u8| b.is_ascii_control();
-    if text.iter().any(|b| is_control(b) && *b != b'\t') {
-        return Err(RejectReason::Control);
-    }
-    if pattern::is_pattern(text) {
-        return pattern::entry(text)
-            .map(Cow::Owned)
-            .ok_or(RejectReason::Pattern);
-    }
-    let entry = match text {
-        [.., b'>'] => in_brackets(text)?,
-        _ => without_scheme(text),
-    };
-    if entry.iter().any(u8::is_ascii_whitespace) && !entry.starts_with(b"\"") {
-        return Err(beside(entry));
-    }
-    if entry.iter().any(is_control) {
-        return Err(RejectReason::Control);
-    }
-    if memchr::memmem::find(entry, b"://").is_some() {
-        return Err(RejectReason::Url);
-    }
-    if is_ip(entry) {
-        return Err(RejectReason::IpAddress);
-    }
-    let (local, domain) = halves(entry)?;
-    if let Some(local) = local {
-        local_part(local, wildcards)?;
-    }
-    domain_of(local, domain)?;
-    let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
-    if !has_local && matches!(domain, b"" | b"*") {
-        return Err(RejectReason::NotAnEntry);
-    }
-    Ok(Cow::Borrowed(entry))
 }
 
 /// Returns why a text with white space outside quotes is not an entry.
@@ -332,24 +297,6 @@ fn letters(text: &[u8]) -> Result<(), RejectReason> {
         false => Ok(()),
     }
 }
-
-/// Returns whether a text has a character that may have a meaning: white space, quotes, stars, bytes
-/// beyond ASCII. Others are letters, digits, `.`, `-`, `_`, `+` and `@`.
-#[inline]
-pub(crate) fn is_special(text: &[u8]) -> bool {
-    !text.iter().all(|&byte| IS_ORDINARY[usize::from(byte)])
-}
-
-const IS_ORDINARY: [bool; 256] = {
-    let mut ordinary = [false; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        ordinary[byte as usize] =
-            byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'+' | b'@');
-        byte += 1;
-    }
-    ordinary
-};
 
 /// Returns whether a field looks like an address or a domain, not like another word.
 pub(crate) fn looks_like_entry(field: &[u8]) -> bool {

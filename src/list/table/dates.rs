@@ -73,7 +73,7 @@ impl Dates {
     pub(crate) fn end(&self, cell: &[u8]) -> Result<Option<Day>, RejectReason> {
         match self.date(cell)? {
             None => Ok(None),
-            Some((date, is_within)) => Day::end(date, is_within).ok_or(self.fault()),
+            Some((date, is_within)) => Day::end(date, is_within).ok_or_else(|| self.fault()),
         }
     }
 
@@ -81,7 +81,7 @@ impl Dates {
     pub(crate) fn start(&self, cell: &[u8]) -> Result<Option<Day>, RejectReason> {
         match self.date(cell)? {
             None => Ok(None),
-            Some((date, _)) => Day::of(date).map(Some).ok_or(self.fault()),
+            Some((date, _)) => Day::of(date).map(Some).ok_or_else(|| self.fault()),
         }
     }
 
@@ -105,7 +105,7 @@ impl Dates {
                 .ok()
                 .and_then(|cell| format.read(cell.trim())),
         };
-        read.map(Some).ok_or(self.fault())
+        read.map(Some).ok_or_else(|| self.fault())
     }
 }
 

@@ -103,6 +103,11 @@ impl LineFormat for JsonLines {
             self.is_refused = true;
         }
     }
+    fn finish(&mut self, out: &mut Out<'_>) {
+        if matches!(check(out.text()), Err((Fault::BrokenOff, _))) {
+            out.refuse(Refusal::BrokenOff);
+        }
+    }
 }
 
 impl Keys for JsonLines {

@@ -17,7 +17,9 @@ impl Text {
     #[inline]
     pub(crate) fn is(&self, cell: &[u8]) -> bool {
         let value = self.0.as_bytes();
-        if cell.eq_ignore_ascii_case(value) {
+        // Letter by letter only if it is not written as the value is kept, in lower case.
+        let is_same = |(cell, value): (&u8, &u8)| cell.to_ascii_lowercase() == *value;
+        if cell == value || cell.len() == value.len() && cell.iter().zip(value).all(is_same) {
             return true;
         }
         // Only white space at its ends or letters beyond ASCII can still make it equal.

@@ -17,9 +17,9 @@ pub(crate) const MAX_KEYS: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Node {
     /// The keys of an object that count, and where they lead.
-    pub(crate) keys: Vec<(Text, Node)>,
+    pub(crate) keys: Vec<(Text, Self)>,
     /// Where the elements of an array lead, or the values of an object.
-    pub(crate) each: Option<Box<Node>>,
+    pub(crate) each: Option<Box<Self>>,
     /// Whether the keys of an object are entries. Their values are at `each`.
     pub(crate) has_names: bool,
     /// Whether the value is an entry.

@@ -10,6 +10,7 @@
 //! and each list is read from its position.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -152,11 +153,7 @@ impl<R: Read> Read for Checked<R> {
 }
 
 fn zip_members(file: File) -> io::Result<Vec<Member>> {
-    let damaged = |error: ZipError| {
-        invalid(&format!(
-            "the ZIP archive is damaged ({error}); download it again"
-        ))
-    };
+    let damaged = |error: ZipError| damaged("ZIP", &error);
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
     if archive.len() > MAX_MEMBERS {
         return Err(too_many());
@@ -201,11 +198,7 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
 }
 
 fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
-    let damaged = |error: io::Error| {
-        invalid(&format!(
-            "the tar archive is damaged or truncated ({error}); download it again"
-        ))
-    };
+    let damaged = |error: io::Error| damaged("tar", &error);
     let zeros = Cell::new(0);
     let mut archive = tar::Archive::new(TrailingZeros {
         input: content,
@@ -260,6 +253,12 @@ impl<R: Read> Read for TrailingZeros<'_, R> {
         self.zeros.set(before + zeros as u64);
         Ok(count)
     }
+}
+
+fn damaged(kind: &str, error: &dyn Display) -> io::Error {
+    invalid(&format!(
+        "the {kind} archive is damaged or truncated ({error}); download it again"
+    ))
 }
 
 fn refused(name: &[u8], why: &str) -> io::Error {
