@@ -49,7 +49,7 @@ fn spark() -> Option<PathBuf> {
 
 struct Site {
     spark: PathBuf,
-    dir: tempfile::TempDir,
+    dir: crate::support::compile::Dir,
 }
 
 impl Site {
