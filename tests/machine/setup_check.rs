@@ -426,9 +426,9 @@ fn a_milter_that_is_not_there_is_found() {
         "listen = [\"unix:{}/blocklist-milter/milter.sock\"]",
         queue.display()
     );
-    has(&remedy, &listen);
+    has(remedy, &listen);
     has(
-        &remedy,
+        remedy,
         "unix:blocklist-milter/milter.sock, default_action=accept",
     );
     found.says("wrong", "did not reach the daemon");
@@ -534,7 +534,7 @@ fn nothing_is_guessed_from_a_faulty_configuration() {
         let [(text, remedy)] = found.wrong() else {
             panic!("expected one fault: {found:#?}");
         };
-        has(&text, "milter.toml:1:");
+        has(text, "milter.toml:1:");
         assert_eq!(remedy, "");
         found.says("notice", "sockets and mail server are not checked");
     }
@@ -661,8 +661,8 @@ fn faults_in_sendmails_configuration_are_found() {
     let misspelt = with("x", "blocklist");
     misspelt.says("wrong", "milter.sockx does not answer");
     let (text, remedy) = &misspelt.wrong()[1];
-    has(&text, "no mail filter has the milter's socket");
-    has(&remedy, &format!("`S={}, T=", site.socket.for_sendmail()));
+    has(text, "no mail filter has the milter's socket");
+    has(remedy, &format!("`S={}, T=", site.socket.for_sendmail()));
     with(", F=R", "blocklist").fault("refused for good");
     with(", T=R:5s", "blocklist").fault("T=R:5s is not more than drain_s = 5");
     let dead = format!("\nXdead, S=inet:{}@127.0.0.1", free_port());
