@@ -256,10 +256,10 @@ fn what_is_foreign_is_refused() {
         plan.seed = compile::Seed::Fixed(1);
     });
     odd("rules.part", "made with other address rules", &|plan| {
-        plan.rules.plus = true
+        plan.rules.plus = true;
     });
     odd("filter.blf", "not a part of a list", &|plan| {
-        plan.part = None
+        plan.part = None;
     });
     let words = ["piece.0000.part: one part of a list, not a filter"];
     not_joined(&dir, &["filter.blf", "piece.0000.part"], &words);

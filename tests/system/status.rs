@@ -449,7 +449,7 @@ fn a_list_that_was_not_compiled_is_shown_and_one_with_rejects() {
     let none = || {
         until("no problem", || {
             rig.live.problems().is_empty().then_some(())
-        })
+        });
     };
     failed.time_s = 1;
     write(&failed);
