@@ -9,7 +9,6 @@ use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::explain::{Explainer, Mail};
 use blocklist_milter::filter::Load;
 use blocklist_milter::inspect::Query;
-use blocklist_milter::sender::Identity;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -54,7 +53,7 @@ fn explain_and_the_daemon_say_the_same_of_every_message() {
             .identities
             .iter()
             .filter(|named| named.list.is_some());
-        let listed = listed.map(|named| named.identity.parse::<Identity>().unwrap());
+        let listed = listed.map(|named| messages::named(&named.identity));
         let listed: BTreeSet<_> = listed.collect();
         let mut letter = TestMail::new(&case.mail, &["<user@mail.example>"], &[]);
         let fields = mail.headers.fields.iter();

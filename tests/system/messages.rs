@@ -95,7 +95,7 @@ fn listed(blocklist: &BTreeSet<(Kind, Vec<u8>)>, address: &[u8]) -> bool {
     })
 }
 
-fn named(identity: &str) -> Identity {
+pub(crate) fn named(identity: &str) -> Identity {
     let mut all = Identity::ALL.into_iter();
     all.find(|known| known.name() == identity).unwrap()
 }
