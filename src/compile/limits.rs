@@ -61,8 +61,6 @@ impl Report {
         for (input, file) in self.inputs.iter_mut().zip(&self.files) {
             input.before = gone.remove(file.as_str());
         }
-        // A file that is refused is still there.
-        gone.retain(|file, _| (self.refused_files.iter()).all(|refused| refused.file != *file));
         let gone = gone.into_iter().filter(|(_, entries)| *entries > 0);
         self.no_longer_read = gone
             .map(|(file, entries)| {
