@@ -88,11 +88,14 @@ fn table_of_addresses() {
     assert!(rows >= 300);
 }
 
+/// What an entry is read as.
+type Found = Result<(Kind, &'static str), ParseError>;
+
 #[test]
 fn table_of_entries() {
     use Kind::{Domain, LocalPart, Mailbox, Subtree};
     use ParseError::{Empty, Everything, NotADomain, Wildcard};
-    let cases: &[(&str, Result<(Kind, &str), ParseError>)] = &[
+    let cases: &[(&str, Found)] = &[
         ("Spam@X.Example", Ok((Mailbox, "spam@x.example"))),
         ("Name <spam@x.example>", Ok((Mailbox, "spam@x.example"))),
         ("mailto:spam@x.example", Ok((Mailbox, "spam@x.example"))),
@@ -186,8 +189,10 @@ fn a_sender_is_found_as_it_is_spelled_and_as_it_is_delivered() {
         word | default |
         "#,
     ) {
-        let mut rules = Rules::default();
-        rules.srs = with == "srs";
+        let rules = Rules {
+            srs: with == "srs",
+            ..Rules::default()
+        };
         assert_eq!(
             lookups(written.as_bytes(), rules),
             words(expected),
