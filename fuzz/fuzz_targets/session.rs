@@ -58,9 +58,10 @@ impl Handler for Any {
         self.note(argument)
     }
 
-    fn header(&mut self, name: &[u8], value: &[u8]) {
+    fn header(&mut self, name: &[u8], value: &[u8]) -> bool {
         self.note(name);
         self.note(value);
+        true
     }
 
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
