@@ -16,9 +16,9 @@
 //! ```
 //!
 //! A step of a real message takes about ten microseconds. If a step is expected to take longer, because a long packet is
-//! complete or earlier steps took long, it runs in the [`slow_lane`](super::slow_lane), a separate thread: the whole
-//! connection moves there with its input, and comes back with the answer. So the worker can serve other connections at
-//! once, however many senders send messages that are as costly as possible.
+//! complete or earlier steps took long, the session stops before it ([`Status::Long`]), and it runs in the
+//! [`slow_lane`](super::slow_lane), a separate thread: the whole connection moves there, and comes back with the answer. So
+//! the worker can serve other connections at once, however many senders send messages that are as costly as possible.
 //!
 //! A round trip needs one `recv` and one `send`. Timeouts cost nothing here: a connection stores its deadline in its
 //! [`ConnectionState`], and the worker ends connections whose deadline has passed.
