@@ -7,12 +7,10 @@
 //! says how such a read is done, so that no thread that serves mail ever waits for a disk:
 //!
 //! ```text
-//!   Reads::Now     read here and now                        commands, checks
-//!   Reads::Note    read nothing, note what to read ----+    the daemon, first pass
-//!                                                      v
-//!                               another thread: Read::answer for each
-//!                                                      |
-//!   Reads::Known   look the answers up  <--------------+    the daemon, second pass
+//!   Reads::Now     read here and now                                  commands, checks
+//!   Reads::Later   use the answers that are known, and note what else to read ----+    the daemon
+//!                              ^                                                   |
+//!                              +----- another thread: Read::answer for each <------+
 //! ```
 
 use std::ops::ControlFlow;
@@ -68,8 +66,7 @@ pub enum Outcome<'a> {
     Listed(Record),
     /// Unknown, because of an error.
     Failed(&'a Error),
-    /// Not known yet: the read was noted ([`Reads::Note`]), or no answer was given
-    /// ([`Reads::Known`]).
+    /// Not known yet: the read was noted ([`Reads::Later`]).
     Unread,
 }
 
@@ -120,11 +117,13 @@ impl Read {
 pub enum Reads<'a> {
     /// Read at once, on this thread.
     Now,
-    /// Do not read. Add the read here, once; the outcome is [`Outcome::Unread`].
-    Note(&'a mut Vec<Read>),
-    /// Use these answers to reads that were noted before. For a read that is not among them, the
-    /// outcome is [`Outcome::Unread`] again.
-    Known(&'a [(Read, Result<Answer, Error>)]),
+    /// Do not read.
+    Later {
+        /// The answers to reads that were noted before.
+        known: &'a [(Read, Result<Answer, Error>)],
+        /// Where to note any other read, once; the outcome is [`Outcome::Unread`].
+        noted: &'a mut Vec<Read>,
+    },
 }
 
 /// A filter whose keys this program can make.
@@ -205,21 +204,16 @@ impl Lookup {
                 let answer = self.filter.look_up(key).map_err(Error::from);
                 then(Outcome::of(&answer, today))
             }
-            Reads::Note(reads) => {
-                if !reads.iter().any(|read| read.is_of(&self.filter, key)) {
+            Reads::Later { known, noted } => {
+                let is_it = |read: &Read| read.is_of(&self.filter, key);
+                if let Some((_, answer)) = known.iter().find(|(read, _)| is_it(read)) {
+                    return then(Outcome::of(answer, today));
+                }
+                if !noted.iter().any(is_it) {
                     let filter = Arc::clone(&self.filter);
-                    reads.push(Read { filter, key });
+                    noted.push(Read { filter, key });
                 }
                 then(Outcome::Unread)
-            }
-            Reads::Known(answers) => {
-                match answers
-                    .iter()
-                    .find(|(read, _)| read.is_of(&self.filter, key))
-                {
-                    Some((_, answer)) => then(Outcome::of(answer, today)),
-                    None => then(Outcome::Unread),
-                }
             }
         }
     }

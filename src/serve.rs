@@ -15,12 +15,12 @@ use crate::base::permissions::writable_by_others;
 use crate::config::{Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
 use crate::daemon::{
-    self, Cause, Confined, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
+    self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
 };
 use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
-use crate::screen::Screen;
+use crate::screen::{Batch, Reader, Screen, Timer};
 use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
 
@@ -78,7 +78,8 @@ impl Service for Blocklists {
     type Handler = Screen;
 
     fn handler(&self) -> Screen {
-        Screen::new(Arc::clone(&self.live), Arc::clone(&self.readers))
+        let reader = Arc::clone(&self.readers);
+        Screen::new(Arc::clone(&self.live), reader)
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -123,6 +124,27 @@ impl Service for Blocklists {
 
     fn status(&self) -> String {
         self.live.status()
+    }
+}
+
+impl Reader for Readers {
+    fn submit(&self, batch: &Arc<Batch>) -> bool {
+        let job = Arc::clone(batch);
+        Self::submit(self, batch.disk(), job)
+    }
+
+    fn until(&self, deadline: Instant) -> Timer {
+        Box::pin(Self::until(deadline))
+    }
+}
+
+impl Job for Batch {
+    fn run(&self) {
+        self.read();
+    }
+
+    fn is_abandoned(&self) -> bool {
+        Self::is_abandoned(self)
     }
 }
 

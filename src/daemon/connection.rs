@@ -16,9 +16,9 @@
 //! ```
 //!
 //! A step of a real message takes about ten microseconds. If a step is expected to take longer, because a long packet is
-//! complete or earlier steps took long, it runs in the [`slow_lane`](super::slow_lane), a separate thread: the whole
-//! connection moves there with its input, and comes back with the answer. So the worker can serve other connections at
-//! once, however many senders send messages that are as costly as possible.
+//! complete or earlier steps took long, the session stops before it ([`Status::Long`]), and it runs in the
+//! [`slow_lane`](super::slow_lane), a separate thread: the whole connection moves there, and comes back with the answer. So
+//! the worker can serve other connections at once, however many senders send messages that are as costly as possible.
 //!
 //! A round trip needs one `recv` and one `send`. Timeouts cost nothing here: a connection stores its deadline in its
 //! [`ConnectionState`], and the worker ends connections whose deadline has passed.
@@ -96,6 +96,8 @@ pub(super) struct Connection<S, H> {
     unsent: Vec<u8>,
     /// Input that must wait until these are sent, or for the slow lane.
     unread: Vec<u8>,
+    /// A command is complete that is too long for this thread.
+    is_long: bool,
     /// The session has ended: close the connection when all answers are sent.
     ending: bool,
     /// The session has ended with this kind of error.
@@ -119,6 +121,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             state,
             unsent: Vec::new(),
             unread,
+            is_long: false,
             ending: false,
             broken: None,
             pace: Pace::default(),
@@ -197,11 +200,13 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         if self.ending {
             return Poll::Ready(Ok(Some(Turn::Last(None))));
         }
+        let is_slow = self.pace.is_slow(self.state.now());
+        let most = if is_slow { 0 } else { LONG_PACKET_BYTES };
         if self.is_behind() {
-            if self.will_be_long(&self.unread) {
+            if self.is_long || is_slow && self.session.is_waiting() {
                 return Poll::Ready(Ok(Some(Turn::Long)));
             }
-            return self.poll_rest(cx, buffers).map_ok(|()| None);
+            return self.poll_rest(cx, most, buffers).map_ok(|()| None);
         }
         let mut read = ReadBuf::new(&mut buffers.input);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
@@ -209,13 +214,9 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         if input.is_empty() {
             return Poll::Ready(Ok(Some(Turn::Last(None))));
         }
-        if self.will_be_long(input) {
-            self.unread.extend_from_slice(input);
-            return Poll::Ready(Ok(Some(Turn::Long)));
-        }
         // Removes the rest of a connection that ended in the middle of a step.
         buffers.output.clear();
-        let taken = self.receive(input, &mut buffers.output);
+        let taken = self.receive(most, input, &mut buffers.output);
         self.unread
             .extend_from_slice(input.get(taken..).unwrap_or_default());
         self.reply(cx, &buffers.output)?;
@@ -224,15 +225,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
 
     /// Whether there is unfinished work to do before the next read.
     fn is_behind(&self) -> bool {
-        self.session.is_waiting() || !self.unread.is_empty()
-    }
-
-    /// Whether a step with this input must run in the slow lane.
-    fn will_be_long(&self, input: &[u8]) -> bool {
-        let longest = self.session.longest_command(input);
-        let is_slow = self.pace.is_slow(self.state.now());
-        longest.is_some_and(|bytes| is_slow || bytes > LONG_PACKET_BYTES)
-            || is_slow && self.session.is_waiting()
+        self.is_long || self.session.is_waiting() || !self.unread.is_empty()
     }
 
     /// Runs in the slow lane, until there is no unfinished work, the mail server does not accept an answer, or another
@@ -246,7 +239,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
                 if detaches {
                     return Poll::Ready(Ok(()));
                 }
-                BUFFERS.with_borrow_mut(|buffers| self.poll_rest(cx, buffers))
+                BUFFERS.with_borrow_mut(|buffers| self.poll_rest(cx, usize::MAX, buffers))
             })
             .await?;
             if detaches || !self.is_behind() || !self.unsent.is_empty() || self.ending {
@@ -257,7 +250,12 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
     }
 
     /// One step without reading: with an answer that has arrived, or with stored input.
-    fn poll_rest(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
+    fn poll_rest(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        buffers: &mut Buffers,
+    ) -> Poll<io::Result<()>> {
         buffers.output.clear();
         if self.session.is_waiting() {
             // Nothing is read until then, so a closed connection is noticed only afterwards.
@@ -268,7 +266,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             self.note(true);
         } else {
             let mut input = std::mem::take(&mut self.unread);
-            let taken = self.receive(&input, &mut buffers.output);
+            let taken = self.receive(most, &input, &mut buffers.output);
             if taken < input.len() {
                 input.drain(..taken);
                 self.unread = input;
@@ -277,16 +275,19 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         Poll::Ready(self.reply(cx, &buffers.output))
     }
 
-    /// Passes input to the session. Returns how much of it was processed.
-    fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
+    /// Passes input to the session, up to a command with more than `most` bytes. Returns how much of it was processed.
+    fn receive(&mut self, most: usize, input: &[u8], output: &mut Vec<u8>) -> usize {
         let inside_packet = self.session.is_inside_packet();
-        let begun = (input.len() >= TIMED_BYTES).then(|| self.pace.begin(self.state.now()));
-        let received = self.session.receive(input, output);
+        let is_timed = self.is_long || input.len() >= TIMED_BYTES;
+        let begun = is_timed.then(|| self.pace.begin(self.state.now()));
+        let received = self.session.receive_up_to(most, input, output);
         if let Some(begun) = begun {
             self.pace.note(&begun, self.state.now());
         }
+        self.is_long = false;
         match received {
             Ok(progress) => {
+                self.is_long = progress.status == Status::Long;
                 self.ending = progress.status == Status::Quit;
                 self.note(!inside_packet || progress.commands > 0);
                 progress.taken

@@ -73,7 +73,7 @@ pub use confine::{Confined, Needs, keep_memory_private, limit_files};
 pub use error::Error;
 pub use http::{Page, fetch};
 pub use listen::inherits_sockets;
-pub use readers::{Deadline, Readers, Waiting};
+pub use readers::{Job, Readers};
 pub use signals::{ask_for_reload, outlive_hangup};
 pub use traffic::{Cut, Traffic};
 pub use unix_socket::{SocketAccess, group_number};

@@ -214,18 +214,12 @@ impl Peer {
                 ("v", "Postfix 3.7.11"),
             ],
         );
-        let mut answer = Answer::Continue;
-        if self.steps & NO_CONNECT == 0 {
-            let family = if address.is_ipv4() { b'4' } else { b'6' };
-            let mut payload = format!("[{address}]\0").into_bytes();
-            payload.push(family);
-            payload.extend_from_slice(&port.to_be_bytes());
-            payload.extend_from_slice(format!("{address}\0").as_bytes());
-            self.put(b'C', &payload);
-            if self.steps & QUIET_CONNECT == 0 {
-                answer = self.answer()?;
-            }
-        }
+        let family = if address.is_ipv4() { b'4' } else { b'6' };
+        let mut payload = format!("[{address}]\0").into_bytes();
+        payload.push(family);
+        payload.extend_from_slice(&port.to_be_bytes());
+        payload.extend_from_slice(format!("{address}\0").as_bytes());
+        let answer = self.step(b'C', &[&payload], NO_CONNECT, QUIET_CONNECT)?;
         self.macros(b'H', &[]);
         Ok(answer)
     }
@@ -266,17 +260,10 @@ impl Peer {
         outcome: &mut Delivery,
     ) -> io::Result<Option<Answer>> {
         self.macros(b'M', &borrowed(&mail.macros));
-        if self.steps & NO_MAIL == 0 {
-            self.put(
-                b'M',
-                &[mail.mail_from.as_slice(), b"\0SIZE=1000\0"].concat(),
-            );
-            if self.steps & QUIET_MAIL == 0 {
-                match self.answer()? {
-                    Answer::Continue => {}
-                    other => return Ok(Some(other)),
-                }
-            }
+        let argument = [mail.mail_from.as_slice(), b"\0SIZE=1000\0"];
+        let answer = self.step(b'M', &argument, NO_MAIL, QUIET_MAIL)?;
+        if answer != Answer::Continue {
+            return Ok(Some(answer));
         }
         let mut accepted = mail.recipients.is_empty();
         for recipient in &mail.recipients {
@@ -286,17 +273,10 @@ impl Peer {
                 macros.push(("i", id));
             }
             self.macros(b'R', &macros);
-            if self.steps & NO_RCPT != 0 {
-                accepted = true;
-                continue;
+            let answer = self.step(b'R', &[recipient, b"\0"], NO_RCPT, QUIET_RCPT)?;
+            if self.steps & NO_RCPT == 0 {
+                outcome.recipients.push(answer.clone());
             }
-            self.put(b'R', &[recipient.as_slice(), b"\0"].concat());
-            let answer = if self.steps & QUIET_RCPT == 0 {
-                self.answer()?
-            } else {
-                Answer::Continue
-            };
-            outcome.recipients.push(answer.clone());
             match answer {
                 Answer::Continue => accepted = true,
                 Answer::Accept | Answer::Discard => return Ok(Some(answer)),
@@ -307,27 +287,20 @@ impl Peer {
             return Ok(None);
         }
         self.macros(b'T', &[("i", id)]);
-        if self.steps & NO_HEADERS == 0 {
-            for (name, value) in &mail.headers {
+        for (name, value) in &mail.headers {
+            if self.steps & NO_HEADERS == 0 {
                 self.macros(b'L', &[("i", id)]);
-                self.put(b'L', &[name.as_slice(), b"\0", value, b"\0"].concat());
-                if self.steps & QUIET_HEADERS == 0 {
-                    match self.answer()? {
-                        Answer::Continue => {}
-                        other => return Ok(Some(other)),
-                    }
-                }
+            }
+            let header = [name.as_slice(), b"\0", value, b"\0"];
+            let answer = self.step(b'L', &header, NO_HEADERS, QUIET_HEADERS)?;
+            if answer != Answer::Continue {
+                return Ok(Some(answer));
             }
         }
         self.macros(b'N', &[("i", id)]);
-        if self.steps & NO_END_OF_HEADERS == 0 {
-            self.put(b'N', &[]);
-            if self.steps & QUIET_END_OF_HEADERS == 0 {
-                match self.answer()? {
-                    Answer::Continue => {}
-                    other => return Ok(Some(other)),
-                }
-            }
+        let answer = self.step(b'N', &[], NO_END_OF_HEADERS, QUIET_END_OF_HEADERS)?;
+        if answer != Answer::Continue {
+            return Ok(Some(answer));
         }
         self.macros(b'E', &[("i", id)]);
         self.put(b'E', &[]);
@@ -362,6 +335,17 @@ impl Peer {
     pub fn leave(mut self) -> io::Result<()> {
         self.put(b'Q', &[]);
         self.flush()
+    }
+
+    /// Sends a command, unless the milter declines it, and reads the answer, if there is one.
+    fn step(&mut self, code: u8, parts: &[&[u8]], declined: u32, quiet: u32) -> io::Result<Answer> {
+        if self.steps & declined == 0 {
+            self.put(code, &parts.concat());
+        }
+        match self.steps & (declined | quiet) {
+            0 => self.answer(),
+            _ => Ok(Answer::Continue),
+        }
     }
 
     fn macros(&mut self, step: u8, macros: &[(&str, &str)]) {

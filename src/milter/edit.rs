@@ -10,6 +10,7 @@
 //! header of the sender's choice into the message. Therefore we check before sending: names as in
 //! RFC 5322 section 2.2; values without CR and NUL, and with LF only before white space.
 
+use super::error::Unsendable;
 use super::packet::write_packet;
 use super::protocol::{
     SMFIF_ADDHDRS, SMFIF_CHGHDRS, SMFIF_QUARANTINE, SMFIR_ADDHEADER, SMFIR_CHGHEADER,
@@ -42,30 +43,6 @@ pub enum Edit {
     Quarantine(String),
 }
 
-/// Why an edit cannot be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EditError {
-    /// The mail server did not agree to changes of this kind.
-    #[error("the mail server does not allow this change")]
-    NotAgreed,
-    /// A header name that is empty or has a byte that is not allowed in a name.
-    #[error("{0:?} cannot be the name of a header")]
-    Name(String),
-    /// A value with a NUL, CR or a line end that is not a fold; or a reason with a control
-    /// character.
-    #[error("byte {at} of the value is not allowed there: {byte:#04x}")]
-    Value {
-        /// Its position, from 0.
-        at: usize,
-        /// The byte.
-        byte: u8,
-    },
-    /// More bytes than one edit may have.
-    #[error("{0} bytes are too many for one change, at most {EDIT_BYTES_MAX} can be sent")]
-    TooLong(usize),
-}
-
 impl Edit {
     /// Returns the action flag to which the server must have agreed.
     pub(super) const fn action(&self) -> u32 {
@@ -77,7 +54,7 @@ impl Edit {
     }
 
     /// Appends the packet; appends nothing if it cannot be sent.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), EditError> {
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsendable> {
         match self {
             Self::AddHeader { name, value } => {
                 check(name, value)?;
@@ -97,10 +74,7 @@ impl Edit {
                 );
             }
             Self::Quarantine(reason) => {
-                check_len(reason.len())?;
-                if let Some((at, byte)) = find(reason.as_bytes(), |byte, _| byte < b' ') {
-                    return Err(EditError::Value { at, byte });
-                }
+                check_value("", reason.as_bytes(), |byte, _| byte < b' ')?;
                 write_packet(out, SMFIR_QUARANTINE, &[reason.as_bytes(), b"\0"]);
             }
         }
@@ -109,38 +83,39 @@ impl Edit {
 }
 
 /// Checks a header before it is written.
-fn check(name: &str, value: &[u8]) -> Result<(), EditError> {
-    check_len(name.len() + value.len())?;
+fn check(name: &str, value: &[u8]) -> Result<(), Unsendable> {
     let printable = |byte| (b'!'..=b'~').contains(&byte) && byte != b':';
     if name.is_empty() || !name.bytes().all(printable) {
-        return Err(EditError::Name(name.to_owned()));
+        return Err(Unsendable(format!(
+            "{name:?} cannot be the name of a header"
+        )));
     }
-    let forbidden = |byte, next: Option<u8>| match byte {
+    check_value(name, value, |byte, next| match byte {
         b'\0' | b'\r' => true,
         b'\n' => !matches!(next, Some(b' ' | b'\t')),
         _ => false,
-    };
-    match find(value, forbidden) {
-        Some((at, byte)) => Err(EditError::Value { at, byte }),
-        None => Ok(()),
-    }
+    })
 }
 
-fn check_len(len: usize) -> Result<(), EditError> {
-    if len > EDIT_BYTES_MAX {
-        Err(EditError::TooLong(len))
-    } else {
-        Ok(())
+/// Checks a value with its name. Whether a byte is `forbidden` may depend on the one after it.
+fn check_value(
+    name: &str,
+    value: &[u8],
+    forbidden: impl Fn(u8, Option<u8>) -> bool,
+) -> Result<(), Unsendable> {
+    let bytes = name.len() + value.len();
+    if bytes > EDIT_BYTES_MAX {
+        return Err(Unsendable(format!(
+            "{bytes} bytes are too many for one change, at most {EDIT_BYTES_MAX} can be sent"
+        )));
     }
-}
-
-/// Returns the first byte that is `forbidden`, which also gets the byte after it.
-fn find(bytes: &[u8], forbidden: impl Fn(u8, Option<u8>) -> bool) -> Option<(usize, u8)> {
-    let next = bytes.iter().copied().skip(1).map(Some).chain([None]);
-    let mut pairs = bytes.iter().copied().zip(next).enumerate();
-    pairs
-        .find(|(_, (byte, next))| forbidden(*byte, *next))
-        .map(|(at, (byte, _))| (at, byte))
+    for (at, &byte) in value.iter().enumerate() {
+        if forbidden(byte, value.get(at + 1).copied()) {
+            let why = format!("byte {at} of the value is not allowed there: {byte:#04x}");
+            return Err(Unsendable(why));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -182,32 +157,24 @@ mod tests {
     #[test]
     fn nothing_can_be_smuggled_into_a_header() {
         let cases = [
-            (
-                add("X-A", b"a\r\nInjected: yes"),
-                EditError::Value { at: 1, byte: b'\r' },
-            ),
-            (
-                add("X-A", b"a\nInjected: yes"),
-                EditError::Value { at: 1, byte: b'\n' },
-            ),
-            (add("X-A", b"a\n"), EditError::Value { at: 1, byte: b'\n' }),
-            (add("X-A", b"a\0b"), EditError::Value { at: 1, byte: 0 }),
-            (add("X A", b""), EditError::Name("X A".to_owned())),
-            (add("X:", b""), EditError::Name("X:".to_owned())),
-            (add("", b""), EditError::Name(String::new())),
-            (add("\u{fc}", b""), EditError::Name("\u{fc}".to_owned())),
-            (
-                Edit::Quarantine("a\nb".to_owned()),
-                EditError::Value { at: 1, byte: b'\n' },
-            ),
+            (add("X-A", b"a\r\nInjected: yes"), "byte 1 of the value"),
+            (add("X-A", b"a\nInjected: yes"), "byte 1 of the value"),
+            (add("X-A", b"a\n"), "allowed there: 0x0a"),
+            (add("X-A", b"a\0b"), "allowed there: 0x00"),
+            (add("X A", b""), "\"X A\" cannot be the name"),
+            (add("X:", b""), "\"X:\" cannot be the name"),
+            (add("", b""), "\"\" cannot be the name"),
+            (add("\u{fc}", b""), "cannot be the name"),
+            (Edit::Quarantine("a\nb".to_owned()), "byte 1 of the value"),
             (
                 add("X", &[b'x'; EDIT_BYTES_MAX]),
-                EditError::TooLong(EDIT_BYTES_MAX + 1),
+                "60001 bytes are too many",
             ),
         ];
         for (edit, expected) in cases {
             let mut out = Vec::new();
-            assert_eq!(edit.write(&mut out), Err(expected));
+            let refused = edit.write(&mut out).expect_err(expected);
+            assert!(refused.to_string().contains(expected), "{refused}");
             assert!(out.is_empty());
         }
     }

@@ -57,3 +57,14 @@ impl ProtocolError {
         }
     }
 }
+
+/// Why a reply text or a change to a message cannot be sent: a mail server would not take it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsendable(pub(super) String);
+
+impl From<&str> for Unsendable {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}

@@ -20,8 +20,8 @@ pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of values kept for each of client, message and recipient. It is the size of a packet,
 /// so that no address as the server understood it is too long to be kept.
 const VALUE_BYTES_MAX: usize = MACRO_BYTES_MAX;
-/// Memory beyond this many bytes is freed.
-const KEPT_BYTES: usize = 1024;
+/// Memory of a value beyond this many bytes is freed.
+const KEPT_BYTES: usize = 256;
 
 /// The macros that are currently valid.
 #[derive(Debug, Default)]
@@ -153,64 +153,55 @@ fn unbraced(name: &[u8]) -> &[u8] {
         .unwrap_or(name)
 }
 
-/// Names and values with the same lifetime, in memory that is reused for the next message.
+/// Values with the same lifetime, in memory that is reused for the next message. There is a place
+/// for each requested name that ever came.
 #[derive(Debug, Default)]
-struct Values {
-    known: Vec<Known>,
-    bytes: Vec<u8>,
-}
+struct Values(Vec<Value>);
 
-/// The position of a name's value in the bytes.
 #[derive(Debug)]
-struct Known {
+struct Value {
     name: &'static str,
-    start: usize,
-    len: usize,
-    /// Bytes reserved at `start`; a new value that fits overwrites the old one.
-    room: usize,
+    bytes: Vec<u8>,
+    is_known: bool,
 }
 
 impl Values {
     fn get(&self, name: &str) -> Option<&[u8]> {
-        let known = self.known.iter().find(|known| known.name == name)?;
-        self.bytes.get(known.start..known.start + known.len)
+        let mut known = self.0.iter().filter(|value| value.is_known);
+        known
+            .find(|value| value.name == name)
+            .map(|value| value.bytes.as_slice())
     }
 
     /// Sets a value. If there is no space left, the name becomes unknown: no value is better than
     /// the old one.
-    fn set(&mut self, name: &'static str, value: &[u8]) {
-        if let Some(at) = self.known.iter().position(|known| known.name == name) {
-            let Some(known) = self.known.get_mut(at) else {
-                return;
-            };
-            if value.len() <= known.room {
-                known.len = value.len();
-                if let Some(place) = self.bytes.get_mut(known.start..known.start + value.len()) {
-                    place.copy_from_slice(value);
-                }
-                return;
-            }
-            self.known.swap_remove(at);
+    fn set(&mut self, name: &'static str, bytes: &[u8]) {
+        let at = self.0.iter().position(|value| value.name == name);
+        let mut value = match at {
+            Some(at) => self.0.swap_remove(at),
+            None => Value {
+                name,
+                bytes: Vec::new(),
+                is_known: false,
+            },
+        };
+        let others: usize = self.0.iter().map(|other| other.bytes.len()).sum();
+        value.bytes.clear();
+        value.is_known = others + bytes.len() <= VALUE_BYTES_MAX;
+        if value.is_known {
+            // Most values are short.
+            value.bytes.reserve_exact(bytes.len());
+            value.bytes.extend_from_slice(bytes);
         }
-        let start = self.bytes.len();
-        if start + value.len() > VALUE_BYTES_MAX {
-            return;
-        }
-        // There are few values, and most are short.
-        self.bytes.reserve_exact(value.len());
-        self.bytes.extend_from_slice(value);
-        self.known.push(Known {
-            name,
-            start,
-            len: value.len(),
-            room: value.len(),
-        });
+        self.0.push(value);
     }
 
     fn clear(&mut self) {
-        self.known.clear();
-        self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
+        for value in &mut self.0 {
+            value.is_known = false;
+            value.bytes.clear();
+            value.bytes.shrink_to(KEPT_BYTES);
+        }
     }
 }
 
@@ -324,6 +315,7 @@ mod tests {
             payload.resize(3 + len, b'x');
             macros.read(&payload);
         }
-        assert!(macros.message.bytes.len() <= VALUE_BYTES_MAX);
+        let bytes = macros.message.0.iter().map(|value| value.bytes.len());
+        assert!(bytes.sum::<usize>() <= VALUE_BYTES_MAX);
     }
 }

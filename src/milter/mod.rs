@@ -59,13 +59,13 @@ mod session;
 mod state;
 
 pub use command::{Client, Family};
-pub use edit::{Edit, EditError};
-pub use error::ProtocolError;
+pub use edit::Edit;
+pub use error::{ProtocolError, Unsendable};
 pub use handler::Handler;
 pub use macros::Macros;
 pub use negotiate::Wanted;
 pub use packet::HEADER_BYTES_MAX;
 pub use protocol::{Command, MacroStage};
-pub use reply::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, Reply, ReplyText, ReplyTextError};
+pub use reply::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, Reply, ReplyText};
 pub use session::{Progress, Session};
 pub use state::Status;

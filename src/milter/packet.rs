@@ -34,6 +34,15 @@ pub(super) struct Packet<'p> {
     pub(super) payload: &'p [u8],
 }
 
+/// What there is at the start of the input.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<'p> {
+    Packet(Packet<'p>),
+    /// A part of a packet, or nothing. It is taken.
+    Incomplete,
+    TooLong,
+}
+
 /// Splits the stream of one connection into packets.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
@@ -63,46 +72,14 @@ impl Packets {
         self.excess += bytes as usize;
     }
 
-    /// Returns the length of the longest packet that this input completes, without skipped bytes;
-    /// `None` if it completes none. `keep` returns the number of payload bytes wanted of a command.
-    pub(super) fn longest(&self, input: &[u8], keep: impl Fn(Command) -> usize) -> Option<usize> {
-        let mut longest = None;
-        let mut held = if self.handed_out { &[] } else { &*self.held };
-        let mut excess = self.excess;
-        let mut rest = input;
-        loop {
-            take(&mut rest, excess);
-            let mut prefix = [0; PREFIX_BYTES];
-            let mut bytes = held.iter().chain(rest);
-            if !prefix
-                .iter_mut()
-                .all(|to| bytes.next().map(|byte| *to = *byte).is_some())
-            {
-                return longest;
-            }
-            // An error in a packet is reported when the packet is read.
-            let Ok(shape) = Shape::read(prefix, &keep) else {
-                return longest;
-            };
-            let kept = PREFIX_BYTES + shape.keep;
-            let missing = kept.saturating_sub(held.len());
-            if missing > rest.len() {
-                return longest;
-            }
-            longest = longest.max(Some(kept));
-            take(&mut rest, missing);
-            held = &[];
-            excess = shape.excess;
-        }
-    }
-
-    /// Takes the next packet from the start of `input`; `None` if it is incomplete, and then all of
-    /// `input` is taken. `keep` returns the number of payload bytes wanted of a command.
+    /// Takes the next packet from the start of `input`. `keep` returns the number of payload bytes
+    /// wanted of a command; a packet with more than `most` bytes, without those, is not taken.
     pub(super) fn next<'p, 'i: 'p>(
         &'p mut self,
         input: &mut &'i [u8],
         keep: impl Fn(Command) -> usize,
-    ) -> Result<Option<Packet<'p>>, ProtocolError> {
+        most: usize,
+    ) -> Result<Next<'p>, ProtocolError> {
         if self.handed_out {
             self.handed_out = false;
             if self.held.capacity() > HELD_BYTES_KEPT {
@@ -113,37 +90,43 @@ impl Packets {
         }
         self.excess -= take(input, self.excess).len();
         if self.excess > 0 {
-            return Ok(None);
+            return Ok(Next::Incomplete);
         }
         if self.held.is_empty() {
             if let Some(prefix) = input.first_chunk() {
                 let shape = Shape::read(*prefix, keep)?;
                 if let Some(packet) = input.get(..PREFIX_BYTES + shape.keep) {
+                    if packet.len() > most {
+                        return Ok(Next::TooLong);
+                    }
                     take(input, packet.len());
                     self.excess = shape.excess;
                     let payload = packet.get(PREFIX_BYTES..).unwrap_or_default();
-                    return Ok(Some(Packet {
+                    return Ok(Next::Packet(Packet {
                         command: shape.command,
                         payload,
                     }));
                 }
             }
             self.held.extend_from_slice(take(input, input.len()));
-            return Ok(None);
+            return Ok(Next::Incomplete);
         }
         self.top_up(input, PREFIX_BYTES);
         let Some(prefix) = self.held.first_chunk() else {
-            return Ok(None);
+            return Ok(Next::Incomplete);
         };
         let shape = Shape::read(*prefix, keep)?;
         self.top_up(input, PREFIX_BYTES + shape.keep);
         if self.held.len() < PREFIX_BYTES + shape.keep {
-            return Ok(None);
+            return Ok(Next::Incomplete);
+        }
+        if self.held.len() > most {
+            return Ok(Next::TooLong);
         }
         self.excess = shape.excess;
         self.handed_out = true;
         let payload = self.held.get(PREFIX_BYTES..).unwrap_or_default();
-        Ok(Some(Packet {
+        Ok(Next::Packet(Packet {
             command: shape.command,
             payload,
         }))
@@ -238,7 +221,7 @@ mod tests {
         let mut packets = Packets::default();
         let mut found = Vec::new();
         for mut piece in stream.chunks(step) {
-            while let Some(packet) = packets.next(&mut piece, keep)? {
+            while let Next::Packet(packet) = packets.next(&mut piece, keep, usize::MAX)? {
                 found.push((packet.command, packet.payload.to_vec()));
             }
             assert!(piece.is_empty(), "an incomplete packet takes all there is");
@@ -265,26 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_beforehand_how_long_the_packets_of_an_input_are() {
-        let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh\0\0\0\x01A";
-        // For each packet, the position of its last kept byte, and its length without skipped
-        // bytes.
-        let packets = [(9, 9), (18, 9), (27, 5)];
+    fn a_packet_that_is_too_long_is_left_for_later() {
+        let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh";
         for split in 0..stream.len() {
-            let mut cut = Packets::default();
-            let (mut before, after) = stream.split_at(split);
-            while cut.next(&mut before, keep).is_ok_and(|it| it.is_some()) {}
-            for end in split..=stream.len() {
-                let completed = packets
-                    .iter()
-                    .filter(|(last, _)| (split + 1..=end).contains(last));
-                let expected = completed.map(|(_, kept)| *kept).max();
-                let input = &after[..end - split];
-                assert_eq!(cut.longest(input, keep), expected, "{split} {end}");
+            let (mut before, mut after) = stream.split_at(split);
+            let mut packets = Packets::default();
+            let mut found = Vec::new();
+            for piece in [&mut before, &mut after] {
+                // Of the second packet, nine bytes are kept.
+                for most in [8, 9] {
+                    while let Next::Packet(packet) = packets.next(piece, keep, most).unwrap() {
+                        found.push((most, packet.command));
+                    }
+                }
             }
+            assert_eq!(found, [(9, Command::Mail), (9, Command::Header)], "{split}");
         }
-        let broken = b"\0\0\0\x05M<a>\0\xff\xff\xff\xffM";
-        assert_eq!(Packets::default().longest(broken, keep), Some(9));
     }
 
     #[test]
@@ -306,7 +285,10 @@ mod tests {
     fn an_announced_length_takes_no_memory() {
         let mut packets = Packets::default();
         let mut input: &[u8] = b"\0\x0f\xff\xffL";
-        assert_eq!(packets.next(&mut input, keep), Ok(None));
+        assert_eq!(
+            packets.next(&mut input, keep, usize::MAX),
+            Ok(Next::Incomplete)
+        );
         assert!(packets.is_inside());
         assert!(packets.held.capacity() < 64);
     }
@@ -314,18 +296,18 @@ mod tests {
     #[test]
     fn the_memory_of_a_large_packet_is_given_back() {
         let large = |_| PAYLOAD_BYTES_MAX;
+        let most = usize::MAX;
         let mut packets = Packets::default();
         let mut stream = 60_001_u32.to_be_bytes().to_vec();
         stream.resize(4 + 60_001, b'L');
         let (mut head, mut tail) = stream.split_at(30_000);
-        assert_eq!(packets.next(&mut head, large), Ok(None));
-        assert!(
-            packets
-                .next(&mut tail, large)
-                .is_ok_and(|packet| packet.is_some())
-        );
+        assert_eq!(packets.next(&mut head, large, most), Ok(Next::Incomplete));
+        assert!(matches!(
+            packets.next(&mut tail, large, most),
+            Ok(Next::Packet(_))
+        ));
         assert!(!packets.is_inside());
-        assert_eq!(packets.next(&mut tail, large), Ok(None));
+        assert_eq!(packets.next(&mut tail, large, most), Ok(Next::Incomplete));
         assert_eq!(packets.held.capacity(), 0);
     }
 }

@@ -13,6 +13,7 @@
 
 use std::fmt;
 
+use super::error::Unsendable;
 use super::packet::write_packet;
 use super::protocol::{
     SMFIR_ACCEPT, SMFIR_CONTINUE, SMFIR_DISCARD, SMFIR_REJECT, SMFIR_REPLYCODE, SMFIR_TEMPFAIL,
@@ -68,54 +69,6 @@ impl Reply {
     }
 }
 
-/// Why a reply text cannot be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplyTextError {
-    /// The code is not from 400 to 599.
-    #[error("reply code {0}: a refusal has a code from 400 to 599")]
-    Code(u16),
-    /// The enhanced code is not three numbers with the class of the code.
-    #[error("enhanced code {enhanced:?} does not go with {code}: it must look like {class}.7.1", class = code / 100)]
-    Enhanced {
-        /// The reply code.
-        code: u16,
-        /// The invalid enhanced code.
-        enhanced: String,
-    },
-    /// There are no lines, or too many.
-    #[error("a reply has 1 to {REPLY_LINES_MAX} lines, not {0}")]
-    Lines(usize),
-    /// A line has no text.
-    #[error("line {line} of the reply has no words after its codes")]
-    Empty {
-        /// The number of the line, from 1.
-        line: usize,
-    },
-    /// A line is too long.
-    #[error(
-        "line {line} of the reply has {bytes} bytes with its codes, at most {REPLY_LINE_BYTES_MAX} can be sent"
-    )]
-    TooLong {
-        /// The number of the line, from 1.
-        line: usize,
-        /// Its length, including codes, with each `%` counted twice.
-        bytes: usize,
-    },
-    /// A character that is not printable ASCII.
-    #[error(
-        "line {line}, column {column} of the reply is {character:?}: only printable ASCII can be sent"
-    )]
-    Character {
-        /// The number of the line, from 1.
-        line: usize,
-        /// The number of the character in the line, from 1, without the codes.
-        column: usize,
-        /// The character.
-        character: char,
-    },
-}
-
 /// A reply with our own text, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReplyText {
@@ -128,51 +81,54 @@ impl ReplyText {
     /// for none) and 1 to 32 lines of printable ASCII. Here a `%` is not doubled.
     ///
     /// # Errors
-    /// [`ReplyTextError`] says which rule is violated, and where.
-    pub fn new(code: u16, enhanced: &str, lines: &[&str]) -> Result<Self, ReplyTextError> {
+    /// Which rule is violated, and where.
+    pub fn new(code: u16, enhanced: &str, lines: &[&str]) -> Result<Self, Unsendable> {
+        let class = code / 100;
         if !(400..600).contains(&code) {
-            return Err(ReplyTextError::Code(code));
+            let why = format!("reply code {code}: a refusal has a code from 400 to 599");
+            return Err(Unsendable(why));
         }
-        if !enhanced.is_empty() && !is_enhanced(enhanced, code / 100) {
-            return Err(ReplyTextError::Enhanced {
-                code,
-                enhanced: enhanced.to_owned(),
-            });
+        if !enhanced.is_empty() && !is_enhanced(enhanced, class) {
+            return Err(Unsendable(format!(
+                "enhanced code {enhanced:?} does not go with {code}: it must look like {class}.7.1"
+            )));
         }
-        if lines.is_empty() || lines.len() > REPLY_LINES_MAX {
-            return Err(ReplyTextError::Lines(lines.len()));
+        let count = lines.len();
+        if !(1..=REPLY_LINES_MAX).contains(&count) {
+            let why = format!("a reply has 1 to {REPLY_LINES_MAX} lines, not {count}");
+            return Err(Unsendable(why));
         }
         let mut wire = Vec::new();
-        for (n, text) in lines.iter().enumerate() {
-            let line = n + 1;
+        for (line, text) in (1..).zip(lines) {
             let start = wire.len();
-            let separator = if line == lines.len() { ' ' } else { '-' };
+            let separator = if line == count { ' ' } else { '-' };
             wire.extend_from_slice(format!("{code}{separator}").as_bytes());
             if !enhanced.is_empty() {
                 wire.extend_from_slice(enhanced.as_bytes());
                 wire.push(b' ');
             }
             if text.trim().is_empty() {
-                return Err(ReplyTextError::Empty { line });
+                let why = format!("line {line} of the reply has no words after its codes");
+                return Err(Unsendable(why));
             }
-            for (n, character) in text.chars().enumerate() {
+            for character in text.chars() {
                 match u8::try_from(character) {
                     Ok(b'%') => wire.extend_from_slice(b"%%"),
                     Ok(byte @ b' '..=b'~') => wire.push(byte),
                     _ => {
-                        return Err(ReplyTextError::Character {
-                            line,
-                            column: n + 1,
-                            character,
-                        });
+                        return Err(Unsendable(format!(
+                            "line {line} of the reply has {character:?}: only printable ASCII can be sent"
+                        )));
                     }
                 }
             }
             let bytes = wire.len() - start;
             if bytes > REPLY_LINE_BYTES_MAX {
-                return Err(ReplyTextError::TooLong { line, bytes });
+                return Err(Unsendable(format!(
+                    "line {line} of the reply has {bytes} bytes with its codes, at most {REPLY_LINE_BYTES_MAX} can be sent"
+                )));
             }
-            wire.extend_from_slice(if line == lines.len() { b"\0" } else { b"\r\n" });
+            wire.extend_from_slice(if line == count { b"\0" } else { b"\r\n" });
         }
         Ok(Self {
             code,
@@ -242,76 +198,34 @@ mod tests {
 
     #[test]
     fn texts_that_a_server_would_not_take_are_refused() {
-        use ReplyTextError::{Character, Code, Empty, Enhanced, Lines, TooLong};
-        let enhanced = |code, enhanced: &str| Enhanced {
-            code,
-            enhanced: enhanced.to_owned(),
-        };
         let long = "x".repeat(REPLY_LINE_BYTES_MAX - "550 5.7.1 ".len() + 1);
         let percent = "%".repeat(REPLY_LINE_BYTES_MAX / 2 - 2);
         let many = vec!["x"; REPLY_LINES_MAX + 1];
-        let cases: [(u16, &str, &[&str], ReplyTextError); 15] = [
-            (250, "5.7.1", &["x"], Code(250)),
-            (600, "", &["x"], Code(600)),
-            (550, "4.7.1", &["x"], enhanced(550, "4.7.1")),
-            (450, "5.7.1", &["x"], enhanced(450, "5.7.1")),
-            (550, "5.7", &["x"], enhanced(550, "5.7")),
-            (550, "5.7.1.1", &["x"], enhanced(550, "5.7.1.1")),
-            (550, "5.7.1000", &["x"], enhanced(550, "5.7.1000")),
-            (550, "5.7.1", &[], Lines(0)),
-            (550, "5.7.1", &many, Lines(REPLY_LINES_MAX + 1)),
-            (550, "5.7.1", &["a", " "], Empty { line: 2 }),
+        let cases: [(u16, &str, &[&str], &str); 15] = [
+            (250, "5.7.1", &["x"], "reply code 250"),
+            (600, "", &["x"], "reply code 600"),
+            (550, "4.7.1", &["x"], "must look like 5.7.1"),
+            (450, "5.7.1", &["x"], "must look like 4.7.1"),
+            (550, "5.7", &["x"], "\"5.7\" does not go with 550"),
+            (550, "5.7.1.1", &["x"], "does not go"),
+            (550, "5.7.1000", &["x"], "does not go"),
+            (550, "5.7.1", &[], "not 0"),
+            (550, "5.7.1", &many, "not 33"),
             (
                 550,
                 "5.7.1",
-                &["a\r\nb"],
-                Character {
-                    line: 1,
-                    column: 2,
-                    character: '\r',
-                },
+                &["a", " "],
+                "line 2 of the reply has no words",
             ),
-            (
-                550,
-                "5.7.1",
-                &["a", "b\0"],
-                Character {
-                    line: 2,
-                    column: 2,
-                    character: '\0',
-                },
-            ),
-            (
-                550,
-                "5.7.1",
-                &["sch\u{f6}n"],
-                Character {
-                    line: 1,
-                    column: 4,
-                    character: '\u{f6}',
-                },
-            ),
-            (
-                550,
-                "5.7.1",
-                &[long.as_str()],
-                TooLong {
-                    line: 1,
-                    bytes: REPLY_LINE_BYTES_MAX + 1,
-                },
-            ),
-            (
-                550,
-                "5.7.1",
-                &[percent.as_str()],
-                TooLong {
-                    line: 1,
-                    bytes: 10 + 2 * percent.len(),
-                },
-            ),
+            (550, "5.7.1", &["a\r\nb"], "line 1 of the reply has '\\r'"),
+            (550, "5.7.1", &["a", "b\0"], "line 2 of the reply has '\\0'"),
+            (550, "5.7.1", &["sch\u{f6}n"], "'\u{f6}': only printable"),
+            (550, "5.7.1", &[long.as_str()], "has 501 bytes"),
+            (550, "5.7.1", &[percent.as_str()], "has 506 bytes"),
         ];
         for (code, text, lines, expected) in cases {
-            assert_eq!(ReplyText::new(code, text, lines), Err(expected));
+            let refused = ReplyText::new(code, text, lines).expect_err(expected);
+            assert!(refused.to_string().contains(expected), "{refused}");
         }
     }
 }

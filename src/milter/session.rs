@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use super::error::ProtocolError;
 use super::handler::Handler;
-use super::packet::{Packets, split_at, write_packet};
+use super::packet::{Next, Packets, split_at, write_packet};
 use super::protocol::Command;
 use super::state::{State, Status};
 
@@ -21,8 +21,9 @@ const OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// The result of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken from the start of the input. All of them, except after [`Status::Quit`], while
-    /// an answer is pending, or if so much output waits that it must be written first.
+    /// Bytes taken from the start of the input. All of them, except after [`Status::Quit`] and
+    /// [`Status::Long`], while an answer is pending, or if so much output waits that it must be
+    /// written first.
     pub taken: usize,
     /// Number of commands that the input completed.
     pub commands: usize,
@@ -162,19 +163,33 @@ impl<H: Handler> Session<H> {
     /// [`ProtocolError`]: write the content of `out`, then close. After that, or after
     /// [`Status::Quit`], this session must get no more input.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ProtocolError> {
+        self.receive_up_to(usize::MAX, input, out)
+    }
+
+    /// The same, but stops before a command with more than `most` bytes that are wanted
+    /// ([`Status::Long`]). All of it may have been taken.
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive).
+    pub fn receive_up_to(
+        &mut self,
+        most: usize,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, ProtocolError> {
         let mut rest = input;
         let mut commands = 0;
         let mut status = self.state.status();
         while status == Status::Open && out.len() < OUTPUT_BYTES_MAX {
-            let state = &mut self.state;
-            let Some(packet) = self
-                .packets
-                .next(&mut rest, |command| state.keep(command))?
-            else {
-                break;
-            };
-            status = self.state.command(&packet, out)?;
-            commands += 1;
+            let keep = |command| self.state.keep(command);
+            match self.packets.next(&mut rest, keep, most)? {
+                Next::Packet(packet) => {
+                    status = self.state.command(&packet, out)?;
+                    commands += 1;
+                }
+                Next::Incomplete => break,
+                Next::TooLong => status = Status::Long,
+            }
         }
         Ok(Progress {
             taken: input.len() - rest.len(),
@@ -211,13 +226,6 @@ impl<H: Handler> Session<H> {
     /// Returns whether the stream is inside an incomplete packet.
     pub fn is_inside_packet(&self) -> bool {
         self.packets.is_inside()
-    }
-
-    /// Returns the length in bytes of the longest command that this input completes, without
-    /// skipped bytes; `None` if it completes none, and [`receive`](Self::receive) only stores it.
-    pub fn longest_command(&self, input: &[u8]) -> Option<usize> {
-        let keep = |command| self.state.keep_at_most(command);
-        self.packets.longest(input, keep)
     }
 
     /// Returns whether there is a message without a verdict.

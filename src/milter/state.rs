@@ -22,8 +22,7 @@
 use std::task::{Context, Poll, ready};
 
 use super::command::{Client, header, string};
-use super::edit::EditError;
-use super::error::ProtocolError;
+use super::error::{ProtocolError, Unsendable};
 use super::handler::Handler;
 use super::history::History;
 use super::macros::{MACRO_BYTES_MAX, Macros};
@@ -51,6 +50,8 @@ pub enum Status {
     /// An answer is pending: poll it ([`Session::poll_answer`](super::Session::poll_answer)). No
     /// input is taken until then.
     Waiting,
+    /// The next command is longer than allowed. It was not processed.
+    Long,
 }
 
 /// The phase of the protocol.
@@ -148,22 +149,16 @@ impl<H: Handler> State<H> {
         matches!(self.phase, Phase::Message { .. })
     }
 
-    /// Returns how many bytes of a packet's payload are wanted in this phase.
+    /// Returns how many bytes of a packet's payload are wanted.
     pub(super) fn keep(&self, command: Command) -> usize {
-        if command == Command::Header && !self.phase.is_inside_headers() {
-            return 0;
-        }
-        self.keep_at_most(command)
-    }
-
-    /// Returns how many bytes are wanted in any phase.
-    pub(super) fn keep_at_most(&self, command: Command) -> usize {
         match command {
             Command::Negotiate => OFFER_BYTES_MAX,
             Command::Connect => CONNECT_BYTES_MAX,
             Command::Mail | Command::Rcpt => ENVELOPE_BYTES_MAX,
             Command::Macro => MACRO_BYTES_MAX,
-            Command::Header if self.wanted.headers => HEADER_BYTES_MAX,
+            Command::Header if self.wanted.headers && self.phase.is_inside_headers() => {
+                HEADER_BYTES_MAX
+            }
             Command::Header
             | Command::Abort
             | Command::Body
@@ -263,9 +258,13 @@ impl<H: Handler> State<H> {
             steps = format_args!("{:#x}", self.agreed.steps),
             "negotiated"
         );
-        let mut payload = Vec::new();
-        self.agreed.write(self.wanted.macros, &mut payload);
-        write_packet(out, Command::Negotiate.code(), &[&payload]);
+        let begin = out.len();
+        write_packet(out, Command::Negotiate.code(), &[]);
+        self.agreed.write(self.wanted.macros, out);
+        let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
+        if let Some(prefix) = out.get_mut(begin..begin + 4) {
+            prefix.copy_from_slice(&length.to_be_bytes());
+        }
         Ok(())
     }
 
@@ -400,7 +399,9 @@ impl<H: Handler> State<H> {
                 let written = if self.agreed.allows(edit.action()) {
                     edit.write(out)
                 } else {
-                    Err(EditError::NotAgreed)
+                    Err(Unsendable::from(
+                        "the mail server does not allow this change",
+                    ))
                 };
                 if let Err(error) = written {
                     tracing::warn!(?edit, %error, "a change to the message was skipped");

@@ -1,11 +1,11 @@
 //! Looks up the senders of a message, without ever waiting for a disk.
 //!
 //! Senders are looked up one after the other, in the order in which they are likely listed: the
-//! envelope's at RCPT; at the end of the headers those of From, and then all others. Reads that
-//! memory cannot answer are noted, and done by special threads
-//! ([`Readers`](crate::daemon::Readers)), up to [`READS_AT_ONCE`] at a time. Then the same senders
-//! are looked up again with the answers. An unlisted sender needs no read (except for filters on
-//! disk), so almost every message gets its answer at once.
+//! envelope's at RCPT; at the end of the headers those of From, and then all others. Where memory
+//! cannot answer, the look-up suspends at this sender: its reads, and those of the senders after it,
+//! up to [`READS_AT_ONCE`], are done by other threads ([`Reader`](super::Reader)), and then it goes
+//! on with the answers. An unlisted sender needs no read (except for filters on disk), so almost
+//! every message gets its answer at once.
 //!
 //! ```text
 //!   sender, sender, ... --all in memory-----------------------> next
@@ -14,24 +14,23 @@
 //! ```
 //!
 //! The look-ups end early if no remaining look-up could change the result, or if the message's
-//! [`Budget`] is exhausted. In the second case the message is undecided, unless the senders that
-//! were looked up cause a refusal.
+//! [`Budget`](crate::policy::Budget) is exhausted. In the second case the message is undecided,
+//! unless the senders that were looked up cause a refusal.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tracing::debug;
 
 use super::message::Message;
 use super::observer::Observer;
-use super::progress::{Batch, Cursor, Part, Pending, Progress};
+use super::progress::{Part, Progress, WaitsFor};
+use super::reads::Pending;
 use super::state::Screen;
 use super::workspace::Workspace;
 use crate::address::escaped;
-use crate::daemon::Deadline;
-use crate::lookup::{self, Outcome, Read, Reads};
-use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
+use crate::lookup::{Outcome, Read, Reads};
+use crate::policy::{Circumstances, Policy, Reach, Seen, Softening, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
@@ -53,61 +52,49 @@ pub(super) enum Looked {
 impl<O: Observer> Screen<O> {
     /// Looks up the senders up to and including this part.
     pub(super) fn look_up(&mut self, snapshot: &Snapshot, last: Part) -> Looked {
-        let mut noted = Vec::new();
-        let Progress { cursor, budget, .. } = self.message.progress;
-        let mut from = cursor;
-        let mut hits = self.message.hits.len();
+        let begun = self.message.progress.budget;
         let at_once = self.shows_all();
+        let mut noted = Vec::new();
+        // Where to go on with the answers.
+        let mut suspended = None;
         while !self.message.is_looked_up() {
-            let mut cursor = self.message.progress.cursor;
-            let reads = if at_once {
-                Reads::Now
-            } else {
-                Reads::Note(&mut noted)
-            };
-            if !self.examine_next(snapshot, &mut cursor, last, reads) {
-                // Skip also a sender for which the budget was too small: the reads noted for it are
-                // done.
-                self.message.progress.cursor = cursor;
+            let Progress { cursor, budget, .. } = self.message.progress;
+            let hits = self.message.hits.len();
+            let more = self.examine_next(snapshot, last, &mut noted);
+            let progress = &mut self.message.progress;
+            let turn_is_over = !at_once && progress.budget.is_a_turn_from(&begun);
+            if !noted.is_empty() {
+                suspended.get_or_insert((cursor, budget, hits));
+                if !more || turn_is_over || noted.len() >= READS_AT_ONCE {
+                    break;
+                }
+                continue;
+            }
+            if !more {
                 break;
             }
-            self.message.progress.cursor = cursor;
-            let turn_is_over = !at_once && self.message.progress.budget.is_a_turn_from(&budget);
-            if noted.is_empty() {
-                from = cursor;
-                self.note_if_final(snapshot, hits, last);
-                hits = self.message.hits.len();
-                if turn_is_over {
-                    self.message.progress.pending = Some(Pending::Turn { taken: false });
-                    return Looked::Later;
-                }
-            } else if turn_is_over || noted.len() >= READS_AT_ONCE {
-                break;
+            self.note_if_final(snapshot, hits, last);
+            if turn_is_over {
+                self.message.progress.waits_for = Some(WaitsFor::Turn { taken: false });
+                return Looked::Later;
             }
         }
-        let Some(readers) = self.readers.as_ref().filter(|_| !noted.is_empty()) else {
+        let (Some((cursor, budget, hits)), Some(reader)) = (suspended, &self.reader) else {
             return Looked::Done;
         };
-        let patience = Duration::from_millis(snapshot.config.limits.read_ms);
+        self.message.hits.truncate(hits);
         let progress = &mut self.message.progress;
-        let deadline = *(progress.deadline).get_or_insert_with(|| Deadline::after(patience));
-        noted.sort_by_key(|read| Arc::as_ptr(read.filter()));
-        let batches = noted.chunk_by(|a, b| Arc::ptr_eq(a.filter(), b.filter()));
-        let batches = batches.map(|reads| {
-            let reads: Arc<[Read]> = reads.into();
-            let disk = reads
-                .first()
-                .map_or(0, |read| Arc::as_ptr(read.filter()).addr());
-            Batch {
-                waiting: readers.submit(disk, Arc::clone(&reads), Read::answer, deadline),
-                reads,
-                answers: None,
-            }
-        });
-        self.message.progress.pending = Some(Pending::Reads {
-            from,
-            hits,
-            batches: batches.collect(),
+        (progress.cursor, progress.budget) = (cursor, budget);
+        progress.unfinished = false;
+        if progress.known.0 != cursor {
+            progress.known = (cursor, Vec::new());
+        }
+        let patience = Duration::from_millis(snapshot.config.limits.read_ms);
+        let deadline = || Instant::now() + patience;
+        let deadline = *progress.deadline.get_or_insert_with(deadline);
+        progress.waits_for = Some(WaitsFor::Reads {
+            pending: Pending::submit(noted, &**reader),
+            late: reader.until(deadline),
         });
         Looked::Later
     }
@@ -120,66 +107,35 @@ impl<O: Observer> Screen<O> {
         last: Part,
     ) -> Poll<()> {
         loop {
-            match &mut self.message.progress.pending {
-                None => {}
-                Some(Pending::Turn { taken: true }) => {}
-                Some(Pending::Turn { taken }) => {
-                    *taken = true;
+            let progress = &mut self.message.progress;
+            match progress.waits_for.take() {
+                None | Some(WaitsFor::Turn { taken: true }) => {}
+                Some(WaitsFor::Turn { taken: false }) => {
+                    progress.waits_for = Some(WaitsFor::Turn { taken: true });
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Some(Pending::Reads { batches, .. }) => {
-                    for batch in batches {
-                        ready!(batch.poll(cx));
+                Some(WaitsFor::Reads { pending, mut late }) => {
+                    let has_time = late.as_mut().poll(cx).is_pending();
+                    if has_time && pending.iter().any(|one| one.poll(cx).is_pending()) {
+                        progress.waits_for = Some(WaitsFor::Reads { pending, late });
+                        return Poll::Pending;
                     }
-                    self.look_up_again(snapshot, last);
+                    for one in pending {
+                        one.take(&mut progress.known.1);
+                    }
                 }
             }
-            self.message.progress.pending = None;
             if self.look_up(snapshot, last) == Looked::Done {
                 return Poll::Ready(());
             }
         }
     }
 
-    /// Looks up the senders again whose reads are done.
-    fn look_up_again(&mut self, snapshot: &Snapshot, last: Part) {
-        let Some(Pending::Reads {
-            mut from,
-            hits,
-            batches,
-        }) = self.message.progress.pending.take()
-        else {
-            return;
-        };
-        let known = batches.into_iter().flat_map(|batch| {
-            let reads: Vec<_> = batch.reads.iter().cloned().collect();
-            let answers = batch.answers.unwrap_or_default().into_iter();
-            let late = std::iter::repeat_with(|| Err(lookup::Error::NotInTime));
-            reads.into_iter().zip(answers.chain(late))
-        });
-        let known: Vec<_> = known.collect();
-        self.message.hits.truncate(hits);
-        let end = self.message.progress.cursor;
-        let budget = std::mem::replace(&mut self.message.progress.budget, Budget::UNLIMITED);
-        while from != end {
-            let before = self.message.hits.len();
-            if !self.examine_next(snapshot, &mut from, last, Reads::Known(&known)) {
-                break;
-            }
-            self.note_if_final(snapshot, before, last);
-        }
-        self.message.progress.budget = budget;
-    }
-
-    /// Examines the next sender; `false` if there is none, or no budget for it.
-    fn examine_next(
-        &mut self,
-        snapshot: &Snapshot,
-        cursor: &mut Cursor,
-        last: Part,
-        reads: Reads<'_>,
-    ) -> bool {
+    /// Examines the next sender; `false` if there is none, or no budget for it. Reads that must be
+    /// done first are `noted`.
+    fn examine_next(&mut self, snapshot: &Snapshot, last: Part, noted: &mut Vec<Read>) -> bool {
+        let at_once = self.shows_all();
         let Self {
             live,
             observer,
@@ -189,40 +145,37 @@ impl<O: Observer> Screen<O> {
         let Some(Workspace { senders, scratch }) = message.workspace.as_deref_mut() else {
             return false;
         };
-        let Some(sender) = cursor.next(senders, last) else {
+        let progress = &mut message.progress;
+        let Some(sender) = progress.cursor.next(senders, last) else {
             return false;
         };
         let policy = &snapshot.policy;
         let queue_id = &message.queue_id;
         let dkim = &message.dkim;
-        let is_last_look = matches!(reads, Reads::Known(_));
-        let mut unread = false;
         let aligned = |domain: &[u8]| dkim.iter().any(|signer| is_aligned(signer, domain));
+        let known = &progress.known.1;
         let mut now = Circumstances {
-            reads,
-            budget: &mut message.progress.budget,
+            reads: match at_once {
+                true => Reads::Now,
+                false => Reads::Later { known, noted },
+            },
+            budget: &mut progress.budget,
             today: message.today,
             aligned: &aligned,
         };
         let examined = policy.examine(&sender, &mut now, scratch, &mut message.hits, |seen| {
-            if let Seen::Entry { list, outcome, .. } = &seen {
-                let counts = snapshot.counts.get(*list).map(|counts| &counts.list);
+            if let Seen::Entry { list, outcome, .. } = &seen
+                && let Some(counts) = snapshot.counts.get(*list)
+            {
                 match outcome {
-                    Outcome::FalsePositive => {
-                        if let Some(counts) = counts {
-                            counts.false_positives.increment();
-                        }
-                    }
+                    Outcome::FalsePositive => counts.list.false_positives.increment(),
                     Outcome::Failed(failure) => {
-                        if let Some(counts) = counts {
-                            counts.failures.increment();
-                        }
+                        counts.list.failures.increment();
                         let name = policy.lists().get(*list).map_or("", |list| list.name());
                         live.tell_failure(name, &failure.to_string());
                     }
-                    // The budget was too small to note all reads for this sender.
-                    Outcome::Unread => unread |= is_last_look,
-                    Outcome::Miss
+                    Outcome::Unread
+                    | Outcome::Miss
                     | Outcome::Unproved
                     | Outcome::Expired(_)
                     | Outcome::Listed(_) => {}
@@ -231,7 +184,7 @@ impl<O: Observer> Screen<O> {
             log_look_up(queue_id, policy, &sender, &seen);
             observer.seen(policy, &sender, &seen);
         });
-        message.progress.unfinished |= examined.is_err() || unread;
+        progress.unfinished |= examined.is_err();
         examined.is_ok()
     }
 

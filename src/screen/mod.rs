@@ -29,6 +29,7 @@ mod look_up;
 mod message;
 mod observer;
 mod progress;
+mod reads;
 mod record;
 mod state;
 mod trial;
@@ -54,6 +55,7 @@ use look_up::Looked;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
+pub use reads::{Batch, Reader, Timer};
 pub use state::Screen;
 pub use trial::Trial;
 

@@ -1,11 +1,8 @@
-//! How far the senders of a message are looked up, and which answers are pending.
+//! How far the senders of a message are looked up, and what it waits for.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
-use crate::daemon::{Deadline, Waiting};
-use crate::filter::Answer;
-use crate::lookup::{Error, Read};
+use super::reads::{Answers, Pending, Timer};
 use crate::policy::Budget;
 use crate::sender::{Identity, Sender, Senders};
 
@@ -73,7 +70,7 @@ impl Cursor {
 }
 
 /// How far the senders of a message are looked up.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Progress {
     pub(super) cursor: Cursor,
     pub(super) budget: Budget,
@@ -81,39 +78,18 @@ pub(super) struct Progress {
     pub(super) seen_since_final: Option<u32>,
     /// Whether the budget was exhausted before all senders were looked up.
     pub(super) unfinished: bool,
-    pub(super) pending: Option<Pending>,
+    /// What the message waits for.
+    pub(super) waits_for: Option<WaitsFor>,
+    /// The answers that the sender at this cursor needs, and those after it.
+    pub(super) known: (Cursor, Answers),
     /// The deadline for all reads of this step, set at its first one.
-    pub(super) deadline: Option<Deadline>,
+    pub(super) deadline: Option<Instant>,
 }
 
 /// What the message waits for.
-#[derive(Debug)]
-pub(super) enum Pending {
+pub(super) enum WaitsFor {
     /// Until the other connections of the thread have had their turn.
     Turn { taken: bool },
-    /// Until reads are done.
-    Reads {
-        /// The first sender that needs them, and the number of hits before it.
-        from: Cursor,
-        hits: usize,
-        batches: Vec<Batch>,
-    },
-}
-
-/// Reads of one filter. One that hangs does not delay the answers of other filters.
-#[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) reads: Arc<[Read]>,
-    pub(super) waiting: Waiting<Result<Answer, Error>>,
-    pub(super) answers: Option<Vec<Result<Answer, Error>>>,
-}
-
-impl Batch {
-    /// Ready when the reads are done, or given up.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.answers.is_none() {
-            self.answers = Some(ready!(self.waiting.poll(cx)));
-        }
-        Poll::Ready(())
-    }
+    /// Until reads are done, or late.
+    Reads { pending: Vec<Pending>, late: Timer },
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::message::{Message, Origin};
 use super::observer::Observer;
 use super::progress::Progress;
-use crate::daemon::Readers;
+use super::reads::Reader;
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Live, Snapshot};
 
@@ -13,17 +13,17 @@ use crate::snapshot::{Live, Snapshot};
 pub struct Screen<O = ()> {
     pub(super) live: Arc<Live>,
     /// `None` if every look-up is shown, see [`Screen::shows_all`].
-    pub(super) readers: Option<Arc<Readers>>,
+    pub(super) reader: Option<Arc<dyn Reader>>,
     pub(super) observer: O,
     pub(super) origin: Origin,
     pub(super) message: Message,
 }
 
 impl Screen {
-    /// Creates the state of a new connection. The readers read what must be read from files.
-    pub fn new(live: Arc<Live>, readers: Arc<Readers>) -> Self {
+    /// Creates the state of a new connection. The reader reads what must be read from files.
+    pub fn new(live: Arc<Live>, reader: Arc<dyn Reader>) -> Self {
         Self {
-            readers: Some(readers),
+            reader: Some(reader),
             ..Self::with_observer(live, ())
         }
     }
@@ -35,7 +35,7 @@ impl<O: Observer> Screen<O> {
     pub fn with_observer(live: Arc<Live>, observer: O) -> Self {
         Self {
             live,
-            readers: None,
+            reader: None,
             observer,
             origin: Origin::default(),
             message: Message::default(),
@@ -57,7 +57,7 @@ impl<O: Observer> Screen<O> {
     /// Returns whether all look-ups are wanted, even without effect on the verdict. Then they are
     /// done at once, on this thread.
     pub(super) fn shows_all(&self) -> bool {
-        self.readers.is_none()
+        self.reader.is_none()
     }
 
     /// Returns the snapshot with which the current message began. If two newer ones have replaced

@@ -4,15 +4,13 @@
 //! for the minute of the reading. If the clock was set back, earlier counts are shifted with it;
 //! otherwise nothing would be added to new minutes until the clock reaches the old time again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 
-/// Minutes in a day.
-const MINUTES: u64 = 24 * 60;
-const HOURS: u64 = 24;
+const DAY_S: u64 = 24 * 3600;
 
 /// The messages of one minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,98 +21,67 @@ pub struct Minute {
     pub verdicts: Counts,
 }
 
-/// The readings so far.
+/// What was added to totals in the last day.
+#[derive(Clone, Debug, Default)]
+struct Added {
+    /// The last reading. Includes what later readings do not name: disabled lists, whose counters
+    /// continue when they are enabled again.
+    totals: Counts,
+    /// By the start of each minute or hour, the oldest first.
+    steps: VecDeque<Minute>,
+}
+
+impl Added {
+    /// Adds a reading. A step of this many seconds began at `time_s`.
+    fn sample(&mut self, time_s: u64, step_s: u64, totals: &Counts) {
+        let last_s = self.steps.back().map_or(0, |last| last.time_s);
+        let ahead_s = last_s.saturating_sub(time_s);
+        if ahead_s > step_s {
+            for step in &mut self.steps {
+                step.time_s = step.time_s.saturating_sub(ahead_s);
+            }
+        }
+        for (name, &total) in totals {
+            let before = self.totals.insert(name.clone(), total).unwrap_or_default();
+            if total > before {
+                // Also if the clock was set back by a step.
+                if self.steps.back().is_none_or(|last| last.time_s < time_s) {
+                    let verdicts = Counts::new();
+                    self.steps.push_back(Minute { time_s, verdicts });
+                }
+                if let Some(last) = self.steps.back_mut() {
+                    *last.verdicts.entry(name.clone()).or_default() += total - before;
+                }
+            }
+        }
+        let oldest_s = (time_s + step_s).saturating_sub(DAY_S);
+        self.steps.retain(|step| step.time_s >= oldest_s);
+    }
+}
+
+/// The readings so far: messages by minute, hits of lists by hour.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    minutes: VecDeque<Minute>,
-    verdicts: Counts,
-    /// For each list its total, and the increase in each hour. Includes disabled lists, because
-    /// their counters continue when they are enabled again.
-    lists: BTreeMap<String, (u64, VecDeque<(u64, u64)>)>,
+    verdicts: Added,
+    lists: Added,
 }
 
 impl History {
     /// Adds a reading of the totals of messages, and of the hits of each list, at this time.
-    pub(super) fn sample(&mut self, time_s: u64, verdicts: Counts, lists: &Counts) {
-        let minute_s = time_s - time_s % 60;
-        if let Some(ahead_s) = self
-            .minutes
-            .back()
-            .map(|last| last.time_s.saturating_sub(minute_s))
-            && ahead_s > 60
-        {
-            for minute in &mut self.minutes {
-                minute.time_s = minute.time_s.saturating_sub(ahead_s);
-            }
-        }
-        let mut added = Counts::new();
-        for (name, total) in &verdicts {
-            let before = self.verdicts.get(name).copied().unwrap_or_default();
-            if *total > before {
-                added.insert(name.clone(), total - before);
-            }
-        }
-        self.verdicts = verdicts;
-        if !added.is_empty() {
-            match self.minutes.back_mut() {
-                // Also if the clock was set back by a minute.
-                Some(last) if last.time_s >= minute_s => {
-                    for (name, count) in added {
-                        *last.verdicts.entry(name).or_default() += count;
-                    }
-                }
-                Some(_) | None => self.minutes.push_back(Minute {
-                    time_s: minute_s,
-                    verdicts: added,
-                }),
-            }
-        }
-        let oldest_s = (minute_s + 60).saturating_sub(MINUTES * 60);
-        while self
-            .minutes
-            .front()
-            .is_some_and(|minute| minute.time_s < oldest_s)
-            || self.minutes.len() as u64 > MINUTES
-        {
-            self.minutes.pop_front();
-        }
-        self.sample_lists(time_s / 3600, lists);
-    }
-
-    fn sample_lists(&mut self, hour: u64, lists: &Counts) {
-        for (name, &total) in lists {
-            let (before, hours) = self.lists.entry(name.clone()).or_default();
-            let added = total.saturating_sub(*before);
-            *before = total;
-            if let Some(ahead) = hours.back().map(|&(last, _)| last.saturating_sub(hour))
-                && ahead > 1
-            {
-                for (at, _) in hours.iter_mut() {
-                    *at = at.saturating_sub(ahead);
-                }
-            }
-            match hours.back_mut() {
-                Some((last, count)) if *last >= hour => *count += added,
-                Some(_) | None => hours.push_back((hour, added)),
-            }
-            while hours
-                .front()
-                .is_some_and(|(first, _)| first + HOURS <= hour)
-            {
-                hours.pop_front();
-            }
-        }
+    pub(super) fn sample(&mut self, time_s: u64, verdicts: &Counts, lists: &Counts) {
+        self.verdicts.sample(time_s - time_s % 60, 60, verdicts);
+        self.lists.sample(time_s - time_s % 3600, 3600, lists);
     }
 
     /// Returns the minutes of the last day with messages, the oldest first.
-    pub(super) fn minutes(&mut self) -> Vec<Minute> {
-        self.minutes.make_contiguous().to_vec()
+    pub(super) fn minutes(&self) -> Vec<Minute> {
+        self.verdicts.steps.iter().cloned().collect()
     }
 
     /// Returns the hits of a list in this hour and the 23 hours before.
     pub(super) fn hits_24h(&self, list: &str) -> u64 {
-        let hours = self.lists.get(list).map(|(_, hours)| hours);
-        hours.into_iter().flatten().map(|(_, count)| count).sum()
+        let hours = self.lists.steps.iter();
+        hours.filter_map(|hour| hour.verdicts.get(list)).sum()
     }
 }
 
@@ -133,7 +100,7 @@ mod tests {
         const DAY: u64 = 24 * 3600;
         let mut history = History::default();
         let mut sample = |time_s: u64, lists: &[(&str, u64)]| {
-            history.sample(1_800_000_000 + time_s, Counts::new(), &counts(lists));
+            history.sample(1_800_000_000 + time_s, &Counts::new(), &counts(lists));
             history.hits_24h("spam")
         };
         assert_eq!(sample(0, &[("spam", 1_000)]), 1_000);
@@ -150,7 +117,7 @@ mod tests {
         let mut history = History::default();
         let mut sample = |at: u64, total: u64| {
             let verdicts = counts(&[("accept", total)]);
-            history.sample(T + at, verdicts, &counts(&[("spam", total)]));
+            history.sample(T + at, &verdicts, &counts(&[("spam", total)]));
             let minutes = history.minutes();
             let minutes: Vec<(u64, u64)> = minutes
                 .iter()
@@ -172,7 +139,7 @@ mod tests {
         let mut history = History::default();
         let mut sample = |at: u64, accept: u64, reject: u64, spam: u64| {
             let verdicts = counts(&[("accept", accept), ("reject", reject)]);
-            history.sample(T + at, verdicts, &counts(&[("spam", spam)]));
+            history.sample(T + at, &verdicts, &counts(&[("spam", spam)]));
             (history.minutes(), history.hits_24h("spam"))
         };
         assert_eq!(sample(0, 0, 0, 0), (vec![], 0));

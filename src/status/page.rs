@@ -5,11 +5,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::counts::Counts;
 use super::report::Report;
 use super::words::{
-    VerdictGroup, action, approximate, at_most, clock, counted, duration, freshness, grouped,
-    largest, last_day, recent, reloads, time,
+    VerdictGroup, action, approximate, at_most, clock, duration, freshness, grouped, largest,
+    last_day, operation, recent, time,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -80,7 +79,13 @@ impl Display for Html<'_> {
         write!(f, "</section>")?;
         durations(f, report)?;
         write!(f, "</div><div class=\"two\">")?;
-        operation(f, report)?;
+        for (heading, lines) in operation(report) {
+            write!(f, "<section class=\"card\"><h2>{heading}</h2>")?;
+            for line in lines {
+                write!(f, "<p>{}</p>", Text(&line))?;
+            }
+            write!(f, "</section>")?;
+        }
         write!(
             f,
             "</div></main><footer>As of {}. The same as <a href=\"/status.json\">JSON</a> and for \
@@ -213,8 +218,7 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
     write!(
         f,
-        "</tbody></table><p class=\"dim\">Whitelist: {}. A message with several listed senders has several hits.</p></section>",
-        counted(report.whitelist_entries, "entry", "entries")
+        "</tbody></table><p class=\"dim\">A message with several listed senders has several hits.</p></section>"
     )
 }
 
@@ -316,36 +320,6 @@ fn durations(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "</section>")
 }
 
-fn operation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    write!(f, "<section class=\"card\"><h2>Reloads</h2>")?;
-    for line in reloads(report) {
-        write!(f, "<p>{}</p>", Text(&line))?;
-    }
-    let connections = &report.connections;
-    write!(
-        f,
-        "</section><section class=\"card\"><h2>Connections of mail servers</h2><p>{} open, {} since the start</p>",
-        grouped(connections.open),
-        grouped(connections.total)
-    )?;
-    let mut line = |what: &str, counts: &Counts| -> fmt::Result {
-        for (name, count) in largest(counts) {
-            write!(f, "<p>{what} {}: {}</p>", Text(name), grouped(count))?;
-        }
-        Ok(())
-    };
-    line("protocol error", &connections.protocol_errors)?;
-    line("cut:", &connections.cut)?;
-    if report.log_lines_lost > 0 {
-        write!(
-            f,
-            "<p>log lines lost: {}</p>",
-            grouped(report.log_lines_lost)
-        )?;
-    }
-    write!(f, "</section>")
-}
-
 /// Writes help for an administrator whom a user has called.
 fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(
@@ -382,6 +356,7 @@ fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::super::Problem;
+    use super::super::counts::Counts;
     use super::super::report::{List, Refused};
     use super::*;
 

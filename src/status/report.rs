@@ -203,7 +203,7 @@ impl Status {
         let snapshot = live.snapshot();
         let counters = &live.counters;
         let time_s = now_s();
-        let mut history = self.sample();
+        let history = self.sample();
         let circuit_breaker = live.is_circuit_breaker_on(&snapshot.config);
         let problems = self.problems(circuit_breaker);
         let reloads = live.last_reloads();

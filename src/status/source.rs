@@ -42,7 +42,7 @@ impl Status {
         let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
         let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.sample(now_s(), verdicts.collect(), &lists.collect());
+        history.sample(now_s(), &verdicts.collect(), &lists.collect());
         history
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::report::Report;
 use super::words::{
-    VerdictGroup, action, approximate, at_most, counted, freshness, grouped, largest, last_day,
-    recent, reloads,
+    VerdictGroup, action, approximate, at_most, freshness, grouped, largest, last_day, operation,
+    recent,
 };
 
 const COLUMNS: usize = 80;
@@ -90,34 +90,8 @@ impl Display for Report {
                 &format!("half of the messages {median}, 99% {slow}"),
             )?;
         }
-        let connections = &self.connections;
-        let mut text = format!(
-            "{} open, {} in all",
-            connections.open,
-            grouped(connections.total)
-        );
-        for (name, count) in largest(&connections.protocol_errors) {
-            text += &format!(
-                ", {} {name}",
-                counted(count, "protocol error", "protocol errors")
-            );
-        }
-        for (name, count) in largest(&connections.cut) {
-            text += &format!(", {} by {name}", counted(count, "cut", "cut"));
-        }
-        wrapped(f, "connections", &text)?;
-        wrapped(f, "reloads", &reloads(self).join("; "))?;
-        wrapped(
-            f,
-            "whitelist",
-            &counted(self.whitelist_entries, "entry", "entries"),
-        )?;
-        if self.log_lines_lost > 0 {
-            wrapped(
-                f,
-                "log",
-                &counted(self.log_lines_lost, "line lost", "lines lost"),
-            )?;
+        for (label, lines) in operation(self) {
+            wrapped(f, &label.to_lowercase(), &lines.join("; "))?;
         }
         for refused in self.last_refused.iter().flatten() {
             let text = format!(

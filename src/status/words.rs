@@ -121,23 +121,45 @@ pub(super) fn action(list: &List) -> String {
     format!("{}{dry_run}", list.action)
 }
 
-/// Describes the reloads.
-pub(super) fn reloads(report: &Report) -> Vec<String> {
+/// Returns what the page and the terminal show alike: headings with their lines.
+pub(super) fn operation(report: &Report) -> Vec<(&'static str, Vec<String>)> {
+    let connections = &report.connections;
+    let (open, total) = (grouped(connections.open), grouped(connections.total));
+    let mut of_connections = vec![format!("{open} open, {total} since the start")];
+    let ends = [
+        ("protocol error", &connections.protocol_errors),
+        ("cut:", &connections.cut),
+    ];
+    for (what, counts) in ends {
+        let rows = largest(counts).into_iter();
+        of_connections
+            .extend(rows.map(|(name, count)| format!("{what} {name}: {}", grouped(count))));
+    }
     let reloads = &report.reloads;
     let at =
         |seconds: Option<u64>| seconds.map_or(String::new(), |at| format!(", last {}", time(at)));
-    let mut lines = vec![
+    let refused = grouped(reloads.refused);
+    let mut of_reloads = vec![
         format!("{} good{}", grouped(reloads.good), at(reloads.last_good_s)),
-        format!(
-            "{} refused{}",
-            grouped(reloads.refused),
-            at(reloads.last_refused_s)
+        format!("{refused} refused{}", at(reloads.last_refused_s)),
+    ];
+    let reason = reloads.last_refused_reason.iter();
+    of_reloads.extend(reason.map(|reason| format!("last refusal: {}", reason.replace('\n', "; "))));
+    let mut all = vec![
+        ("Connections", of_connections),
+        ("Reloads", of_reloads),
+        (
+            "Whitelist",
+            vec![counted(report.whitelist_entries, "entry", "entries")],
         ),
     ];
-    if let Some(reason) = &reloads.last_refused_reason {
-        lines.push(format!("last refusal: {}", reason.replace('\n', "; ")));
+    if report.log_lines_lost > 0 {
+        all.push((
+            "Log",
+            vec![counted(report.log_lines_lost, "line lost", "lines lost")],
+        ));
     }
-    lines
+    all
 }
 
 /// Returns the counts that are not zero, the largest first.

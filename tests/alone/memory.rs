@@ -246,7 +246,7 @@ impl Site {
     fn session(&self) -> Session<Screen> {
         let mut session = Session::new(Screen::new(
             Arc::clone(&self.live),
-            Arc::clone(&self.readers),
+            Arc::clone(&self.readers) as _,
         ));
         give(&mut session, &negotiation());
         give(&mut session, &connect());

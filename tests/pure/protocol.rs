@@ -824,6 +824,12 @@ proptest! {
         while end.is_none() && (!stream.is_empty() || !unread.is_empty() || moves.is_waiting()) {
             let size = sizes.next().unwrap_or_default().min(stream.len());
             unread.extend(stream.drain(..size));
+            // It has all of a command, but not processed it.
+            let Ok(progress) = moves.receive_up_to(0, &unread, &mut Vec::new()) else {
+                end = Some(End::Closed);
+                break;
+            };
+            unread.drain(..progress.taken);
             moves = Session::resume(fresh.clone(), &moves.history(&unread)).expect("its own history");
             let input = moves.take_unread();
             prop_assert!(input.ends_with(&unread));

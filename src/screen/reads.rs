@@ -1,0 +1,137 @@
+//! Reads of files, which other threads do: no thread that serves mail waits for a disk.
+
+use std::future::Future;
+use std::mem::take;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use crate::filter::Answer;
+use crate::lookup::{Error, Read};
+
+/// An answer to each read.
+pub(super) type Answers = Vec<(Read, Result<Answer, Error>)>;
+
+/// What reads batches, on other threads.
+pub trait Reader: Send + Sync {
+    /// Has a batch read soon; `false` if that is not possible, because the disk hangs.
+    fn submit(&self, batch: &Arc<Batch>) -> bool;
+
+    /// Ready at this time, when nobody waits for a read any longer.
+    fn until(&self, deadline: Instant) -> Timer;
+}
+
+/// Wakes who waits when a time has come.
+pub type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Reads of one filter. One that hangs does not delay the answers of other filters.
+#[derive(Debug, Default)]
+pub struct Batch {
+    reads: Vec<Read>,
+    state: Mutex<State>,
+    /// Nobody waits for it any more.
+    abandoned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those for the first reads, in their order.
+    answers: Vec<Result<Answer, Error>>,
+    /// There will be no more.
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+impl Batch {
+    /// Reads, on the thread that calls this, and wakes who waits.
+    pub fn read(&self) {
+        let _over = Over(self);
+        for read in &self.reads {
+            let answer = read.answer();
+            if self.is_abandoned() {
+                return;
+            }
+            self.state().answers.push(answer);
+        }
+    }
+
+    /// Returns whether nobody waits for it any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Relaxed)
+    }
+
+    /// Returns the number of its disk: the same for all batches that may hang together.
+    pub fn disk(&self) -> usize {
+        self.reads
+            .first()
+            .map_or(0, |read| Arc::as_ptr(read.filter()).addr())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a batch, even if a read panics.
+struct Over<'a>(&'a Batch);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.is_over = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A batch for which somebody waits. Dropping it cancels the reads.
+#[derive(Debug)]
+pub(super) struct Pending(Arc<Batch>);
+
+impl Pending {
+    /// Has these reads done, one batch for each filter.
+    pub(super) fn submit(mut reads: Vec<Read>, reader: &dyn Reader) -> Vec<Self> {
+        reads.sort_by_key(|read| Arc::as_ptr(read.filter()));
+        let batches = reads.chunk_by(|a, b| Arc::ptr_eq(a.filter(), b.filter()));
+        let submit = |reads: &[Read]| {
+            let batch = Arc::new(Batch {
+                reads: reads.to_vec(),
+                ..Batch::default()
+            });
+            if !reader.submit(&batch) {
+                batch.state().is_over = true;
+            }
+            Self(batch)
+        };
+        batches.map(submit).collect()
+    }
+
+    /// Ready when the reads are done.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.state();
+        if state.is_over {
+            return Poll::Ready(());
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Adds the answers; those that are missing are late.
+    pub(super) fn take(self, answers: &mut Answers) {
+        let done = take(&mut self.0.state().answers).into_iter();
+        let late = std::iter::repeat_with(|| Err(Error::NotInTime));
+        answers.extend(self.0.reads.iter().cloned().zip(done.chain(late)));
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // A reader that is about to finish does not hang.
+        if !self.0.state().is_over {
+            self.0.abandoned.store(true, Relaxed);
+        }
+    }
+}
