@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use fearless_simd::{Level, dispatch};
 use twox_hash::XxHash3_64;
 
 use super::digest::Digest;
@@ -104,11 +105,12 @@ impl EncodedPage {
         assert_eq!(number, last, "records of two pages");
         let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 records");
         if bits {
-            let mut filling = Filling::new();
-            for key in keys {
-                filling.insert(key, shape.probes);
-            }
-            filling.write(&mut self.bits);
+            let bits = &mut self.bits;
+            dispatch!(Level::new(), simd => {
+                let mut filling = Filling::new();
+                filling.insert(keys, shape.probes);
+                filling.write(simd, bits);
+            });
             self.sum_bits();
         }
         self.seal(number, Some(count));
