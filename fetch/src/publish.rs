@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::compile::{self, Pair, Progress};
+use blocklist_milter::compile::{self, Progress};
 use blocklist_milter::filter::{Digest, Filter, Load};
 use sha2::{Digest as _, Sha256};
 
@@ -330,11 +330,8 @@ fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delt
     store.download(&name, (old.bytes, &old.sha256), &mut file)?;
     let output = Removed(beside(&wanted.filter, ".delta"));
     let _ = fs::remove_file(&output.0);
-    let pair = Pair {
-        old: base.0.clone(),
-        new: wanted.filter.clone(),
-    };
-    let made = compile::make_delta(&output.0, &pair, &Progress::new())?;
+    let pair = [base.0.as_path(), &wanted.filter];
+    let made = compile::make_delta(&output.0, pair, &Progress::new())?;
     if let Some(why) = made.refused {
         return Err(Error::Refused(format!(
             "from generation {}: {why}",

@@ -14,29 +14,17 @@
 
 use std::ops::Range;
 
-/// A tag before the user, in lower case.
-struct Before {
-    begin: &'static [u8],
-    is_digit: fn(&u8) -> bool,
-    end: &'static [u8],
-}
+/// A tag before the user, in lower case: how it begins, its bytes, and how it ends.
+type Before = (&'static [u8], fn(u8) -> bool, &'static [u8]);
 
 const BEFORE: [Before; 3] = [
-    Before {
-        begin: b"prvs=",
-        is_digit: u8::is_ascii_hexdigit,
-        end: b"=",
-    },
-    Before {
-        begin: b"btv1==",
-        is_digit: u8::is_ascii_hexdigit,
-        end: b"==",
-    },
-    Before {
-        begin: b"msprvs1=",
-        is_digit: |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
-        end: b"=",
-    },
+    (b"prvs=", |byte| byte.is_ascii_hexdigit(), b"="),
+    (b"btv1==", |byte| byte.is_ascii_hexdigit(), b"=="),
+    (
+        b"msprvs1=",
+        |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        b"=",
+    ),
 ];
 
 /// Returns the range of the user in a local part (lower case, unquoted) that BATV has signed; all
@@ -57,10 +45,10 @@ pub(super) fn user(local: &[u8]) -> Range<usize> {
 
 /// Returns the length of the tag at the start of `local`.
 fn tag_before(local: &[u8]) -> Option<usize> {
-    BEFORE.iter().find_map(|tag| {
-        let rest = local.strip_prefix(tag.begin)?;
-        let digits = rest.iter().take_while(|byte| (tag.is_digit)(byte)).count();
-        let user = rest[digits..].strip_prefix(tag.end)?;
+    BEFORE.iter().find_map(|(begin, is_digit, end)| {
+        let rest = local.strip_prefix(*begin)?;
+        let digits = rest.iter().take_while(|byte| is_digit(**byte)).count();
+        let user = rest[digits..].strip_prefix(*end)?;
         (digits > 0 && !user.is_empty()).then(|| local.len() - user.len())
     })
 }

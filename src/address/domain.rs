@@ -17,7 +17,7 @@
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
 use super::parse::{Keep, push_visible};
 use super::unicode::{Fold, fold};
@@ -153,11 +153,7 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
     // IDNA may reject a label in one letter case and accept it in the other.
     let mut folded = Vec::with_capacity(plain.len());
     fold(&plain, Fold::Label, &mut folded);
-    let mapped = if folded == *plain {
-        None
-    } else {
-        to_ascii(&folded)
-    };
+    let mapped = (folded != *plain).then(|| to_ascii(&folded)).flatten();
     match mapped {
         Some(mapped) => out.extend_from_slice(mapped.as_bytes()),
         None => folded.iter().for_each(|&byte| push(byte, out)),
@@ -180,14 +176,8 @@ fn to_ascii(label: &[u8]) -> Option<Cow<'_, str>> {
     if label.len() > MAX_LABEL_BYTES {
         return None;
     }
-    Uts46::new()
-        .to_ascii(
-            label,
-            REFUSED,
-            Hyphens::Allow,
-            idna::uts46::DnsLength::Ignore,
-        )
-        .ok()
+    let mapped = Uts46::new().to_ascii(label, REFUSED, Hyphens::Allow, DnsLength::Ignore);
+    mapped.ok()
 }
 
 fn push(byte: u8, out: &mut Vec<u8>) {

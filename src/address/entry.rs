@@ -26,7 +26,7 @@ use super::rules::Rules;
 /// assert_eq!((entry.kind(), entry.as_bytes()), (Kind::Subtree, &b".example.com"[..]));
 /// # Ok::<(), blocklist_milter::address::ParseError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Entry {
     kind: Kind,
     mailbox: Canonical,
@@ -34,21 +34,11 @@ pub struct Entry {
     other: Vec<u8>,
 }
 
-impl Default for Entry {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Entry {
     /// Creates an empty entry; `as_bytes` is empty.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            kind: Kind::Mailbox,
-            mailbox: Canonical::new(),
-            other: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Reads one entry in the notation of lists.

@@ -1,10 +1,11 @@
 //! The kinds of entries in a list.
 
 /// What an entry names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// One mailbox: `a@b`.
+    #[default]
     Mailbox = 0,
     /// A local part at every domain: `a@`.
     LocalPart = 1,

@@ -39,6 +39,7 @@ pub(super) enum Token {
 }
 
 /// Reads tokens; skips comments, control characters and invisible code points.
+#[derive(Default)]
 pub(super) struct Lexer<'a> {
     bytes: &'a [u8],
     /// Where the next token is searched.
@@ -56,11 +57,7 @@ impl<'a> Lexer<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
-            next: 0,
-            begin: 0,
-            quoted: false,
-            unclosed: false,
-            joiners: false,
+            ..Self::default()
         }
     }
 
@@ -245,21 +242,15 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
         return Err(ParseError::Empty);
     }
     let end = address.trailing.unwrap_or(end);
-    Ok(match address.at {
-        Some(at) => Parts {
-            route,
-            local: &written[address.start..at],
-            domain: Some(&written[at + 1..end]),
-        },
-        None => Parts {
-            route,
-            local: &written[address.start..end],
-            domain: None,
-        },
+    Ok(Parts {
+        route,
+        local: &written[address.start..address.at.unwrap_or(end)],
+        domain: address.at.map(|at| &written[at + 1..end]),
     })
 }
 
 /// The state of the address that may have begun at `start`.
+#[derive(Default)]
 struct Address {
     start: usize,
     /// Number of tokens so far, without white space.
@@ -279,12 +270,7 @@ impl Address {
     fn from(start: usize) -> Self {
         Self {
             start,
-            tokens: 0,
-            link: 0,
-            is_route: false,
-            in_literal: false,
-            at: None,
-            trailing: None,
+            ..Self::default()
         }
     }
 

@@ -40,20 +40,24 @@ struct Provider {
     domains: &'static [&'static str],
 }
 
-const GMAIL: Provider = Provider {
-    tag: Some(b'+'),
-    ignored: b".",
-    subdomains: false,
-    domain: Some("gmail.com"),
-    domains: &["gmail.com", "googlemail.com"],
-};
-
-#[rustfmt::skip]
-const OUTLOOK: Provider = Provider {
+/// The rule of the option `plus` for a domain that is not a provider's; most providers have the same.
+const ANYBODY: Provider = Provider {
     tag: Some(b'+'),
     ignored: b"",
     subdomains: false,
     domain: None,
+    domains: &[],
+};
+
+const GMAIL: Provider = Provider {
+    ignored: b".",
+    domain: Some("gmail.com"),
+    domains: &["gmail.com", "googlemail.com"],
+    ..ANYBODY
+};
+
+#[rustfmt::skip]
+const OUTLOOK: Provider = Provider {
     domains: &[
         "hotmail.at", "hotmail.be", "hotmail.ca", "hotmail.cl", "hotmail.co.il", "hotmail.co.nz",
         "hotmail.co.th", "hotmail.co.uk", "hotmail.com", "hotmail.com.ar", "hotmail.com.au",
@@ -74,43 +78,36 @@ const OUTLOOK: Provider = Provider {
         "outlook.ie", "outlook.in", "outlook.it", "outlook.jp", "outlook.kr", "outlook.lv",
         "outlook.my", "outlook.ph", "outlook.pt", "outlook.sa", "outlook.sg", "outlook.sk",
     ],
+    ..ANYBODY
 };
 
 const ICLOUD: Provider = Provider {
-    tag: Some(b'+'),
-    ignored: b"",
-    subdomains: false,
-    domain: None,
     domains: &["icloud.com", "mac.com", "me.com"],
+    ..ANYBODY
 };
 
 const PROTON: Provider = Provider {
-    tag: Some(b'+'),
     ignored: b".-_",
-    subdomains: false,
     domain: Some("proton.me"),
     domains: &["pm.me", "proton.me", "protonmail.ch", "protonmail.com"],
+    ..ANYBODY
 };
 
 #[rustfmt::skip]
 const FASTMAIL: Provider = Provider {
-    tag: Some(b'+'),
-    ignored: b"",
     subdomains: true,
-    domain: None,
     domains: &[
         "fastmail.cn", "fastmail.co.uk", "fastmail.com", "fastmail.com.au", "fastmail.de",
         "fastmail.es", "fastmail.fm", "fastmail.fr", "fastmail.im", "fastmail.in", "fastmail.jp",
         "fastmail.mx", "fastmail.net", "fastmail.nl", "fastmail.org", "fastmail.se", "fastmail.to",
         "fastmail.tw", "fastmail.uk", "fastmail.us", "sent.com",
     ],
+    ..ANYBODY
 };
 
 #[rustfmt::skip]
 const YANDEX: Provider = Provider {
     tag: None,
-    ignored: b"",
-    subdomains: false,
     domain: Some("yandex.ru"),
     domains: &[
         "ya.ru", "yandex.az", "yandex.by", "yandex.co.il", "yandex.com", "yandex.com.am",
@@ -118,15 +115,7 @@ const YANDEX: Provider = Provider {
         "yandex.kz", "yandex.lt", "yandex.lv", "yandex.md", "yandex.pl", "yandex.ru", "yandex.tj",
         "yandex.tm", "yandex.ua", "yandex.uz",
     ],
-};
-
-/// The rule of the option `plus` for a domain that is not a provider's.
-static ANYBODY: Provider = Provider {
-    tag: Some(b'+'),
-    ignored: b"",
-    subdomains: false,
-    domain: None,
-    domains: &[],
+    ..ANYBODY
 };
 
 static PROVIDERS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YANDEX];
@@ -154,29 +143,22 @@ pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Op
     if leave_alone(local, domain, rules) {
         return None;
     }
-    let known = if rules.providers {
-        provider(domain)
-    } else {
-        None
+    let plus = rules.plus;
+    let of = |local, domain, rule| Mailbox {
+        local,
+        domain,
+        rule,
+        plus,
     };
+    let known = rules.providers.then(|| provider(domain)).flatten();
     if known.is_none()
         && rules.providers
         && let Some((user, parent, rule)) = user_domain(domain)
     {
-        return Some(Mailbox {
-            local: user,
-            domain: parent,
-            rule,
-            plus: rules.plus,
-        });
+        return Some(of(user, parent, rule));
     }
-    let rule = known.or_else(|| rules.plus.then_some(&ANYBODY))?;
-    let mailbox = Mailbox {
-        local,
-        domain,
-        rule,
-        plus: rules.plus,
-    };
+    let rule = known.or_else(|| plus.then_some(&ANYBODY))?;
+    let mailbox = of(local, domain, rule);
     let changes = mailbox.domain() != domain
         || mailbox.cut().len() != local.len()
         || !rule.ignored.is_empty() && local.iter().any(|byte| rule.ignored.contains(byte));

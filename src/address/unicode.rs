@@ -40,18 +40,8 @@ pub(super) fn may_begin_blank(byte: u8) -> bool {
 /// space must check it first.
 pub(super) fn is_invisible(c: char) -> bool {
     let code = u32::from(c);
-    c.is_control()
-        || IGNORABLE
-            .binary_search_by(|&(first, last)| {
-                if last < code {
-                    std::cmp::Ordering::Less
-                } else if first > code {
-                    std::cmp::Ordering::Greater
-                } else {
-                    std::cmp::Ordering::Equal
-                }
-            })
-            .is_ok()
+    let at = IGNORABLE.partition_point(|&(_, last)| last < code);
+    c.is_control() || IGNORABLE.get(at).is_some_and(|&(first, _)| first <= code)
 }
 
 /// Returns whether this is the zero-width joiner or non-joiner. IDNA 2008 allows them in some

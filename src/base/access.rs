@@ -144,12 +144,10 @@ impl Account {
     fn closed_folder(&self, path: &Path) -> io::Result<Option<Obstacle>> {
         let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
         folders.reverse();
-        for folder in folders {
-            if let Some(closed) = self.denied(folder, ENTER, "enter the folder")? {
-                return Ok(Some(closed));
-            }
-        }
-        Ok(None)
+        let closed = folders
+            .into_iter()
+            .map(|folder| self.denied(folder, ENTER, "enter the folder"));
+        closed.filter_map(Result::transpose).next().transpose()
     }
 
     fn denied(
@@ -206,10 +204,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() && fstatfs(&file)?.f_type != PROC_SUPER_MAGIC {
         Ok(file)
     } else {
-        Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        ))
+        let kind = io::ErrorKind::InvalidInput;
+        Err(io::Error::new(kind, "not a regular file"))
     }
 }
 
@@ -277,10 +273,8 @@ fn name_of(file: &str, number: u32) -> String {
 
 /// Other sources, such as a directory server, would need the C library.
 fn database(file: &str) -> String {
-    fs::read(file).map_or_else(
-        |_| String::new(),
-        |text| String::from_utf8_lossy(&text).into_owned(),
-    )
+    let text = fs::read(file).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// `name:password:number:rest`

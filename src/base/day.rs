@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::civil::{Date, Time};
 
 /// A day, counted from 1970-01-01; the last one is 2149-06-06.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Day(pub u16);
 
 const EPOCH: Date = Date::constant(1970, 1, 1);

@@ -12,6 +12,7 @@
 //! | `parallel` | one task on several threads |
 //! | `permissions` | files that other users can write |
 //! | [`settings`] | files of settings in TOML, with every error at its line and column |
+//! | [`whole_file`] | files that are read whole or refused |
 //! | [`replacement`] | a temporary file that replaces the old one when it is complete |
 
 pub mod access;
@@ -24,3 +25,4 @@ pub(crate) mod parallel;
 pub(crate) mod permissions;
 pub mod replacement;
 pub mod settings;
+pub mod whole_file;

@@ -26,11 +26,17 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// Shows a number with its noun: "1 line", "1,234 lines".
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
+    let noun = if number == 1 { one } else { many };
+    format!("{} {noun}", grouped(number))
+}
+
+/// Shows a part of a whole: " 66.7 %".
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "shown with one digit after the point"
+)]
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    format!("{:>5.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
 #[cfg(test)]

@@ -13,10 +13,8 @@ const STICKY: u32 = 0o1000;
 pub(crate) fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let mut looked_at = BTreeSet::new();
     for file in files {
-        looked_at.extend(
-            file.parent()
-                .filter(|folder| !folder.as_os_str().is_empty()),
-        );
+        let folder = file.parent();
+        looked_at.extend(folder.filter(|folder| !folder.as_os_str().is_empty()));
         looked_at.insert(file);
     }
     looked_at.into_iter().filter_map(warning).collect()

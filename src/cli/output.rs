@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt::{self, Display};
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
@@ -38,6 +39,34 @@ impl Output {
         } else {
             self.line(format_args!("{found}"))
         }
+    }
+
+    /// Does the same for a result whose text ends with its last line.
+    pub(super) fn show_lines(
+        &mut self,
+        found: &(impl Serialize + Display),
+        json: bool,
+    ) -> io::Result<()> {
+        match json {
+            true => self.json(found),
+            false => write!(self, "{found}"),
+        }
+    }
+
+    /// Prints the result of a long task: JSON to standard output, text to standard error.
+    pub(super) fn tell(
+        &mut self,
+        done: &(impl Serialize + Display),
+        is_refused: bool,
+        json: bool,
+        quiet: bool,
+    ) -> io::Result<ExitCode> {
+        if json {
+            self.json(done)?;
+        } else if !quiet || is_refused {
+            say(format_args!("{done}"));
+        }
+        Ok(success(!is_refused))
     }
 
     /// Prints one line of JSON.
@@ -82,6 +111,14 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         let flushed = self.stdout.flush();
         self.checked(flushed)
+    }
+}
+
+/// Returns the exit code 0, or 1 for the other of two answers.
+pub(super) fn success(is_success: bool) -> ExitCode {
+    match is_success {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

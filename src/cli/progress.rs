@@ -138,32 +138,19 @@ fn rate(state: &State, started: Instant) -> String {
 }
 
 fn line(state: &State, started: Instant) -> String {
-    let amount = |number| {
-        if state.phase.in_bytes() {
-            HumanBytes(number).to_string()
-        } else {
-            HumanCount(number).to_string()
+    let amount = |number| match state.phase.in_bytes() {
+        true => HumanBytes(number).to_string(),
+        false => HumanCount(number).to_string(),
+    };
+    let mut line = state.phase.name().to_owned();
+    if state.done > 0 {
+        line += &format!(" {}", amount(state.done));
+        if state.total > 0 {
+            line += &format!(" of {}", amount(state.total));
         }
-    };
-    let of = if state.total > 0 {
-        format!(" of {}", amount(state.total))
-    } else {
-        String::new()
-    };
-    let done = if state.done > 0 {
-        format!(" {}{of}", amount(state.done))
-    } else {
-        String::new()
-    };
-    let rate = rate(state, started);
-    let rate = if rate.is_empty() {
-        rate
-    } else {
-        format!(", {rate}")
-    };
-    format!(
-        "{}{done}{rate}, {} s",
-        state.phase.name(),
-        started.elapsed().as_secs()
-    )
+    }
+    if state.phase == Phase::Reading {
+        line += &format!(", {}", rate(state, started));
+    }
+    format!("{line}, {} s", started.elapsed().as_secs())
 }

@@ -1,11 +1,11 @@
 //! Filters that can be merged and compared: their keys were made in the same way.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Error;
-use crate::filter::page::{PAGE_BYTES, Page, unite};
-use crate::filter::{Filter, Load};
+use super::error::Error;
+use crate::filter::page::{PAGE_BYTES, Page, merge};
+use crate::filter::{Filter, Load, Spec};
 use crate::lookup::Lookup;
 
 /// Opens filters, which must all have the same seed and the same address rules.
@@ -17,23 +17,31 @@ pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     for path in paths {
         let lookup = Lookup::open(path, Load::Disk)?;
         if let Some(first) = filters.first() {
-            alike(first, lookup.filter())?;
+            let other = lookup.filter();
+            check_alike((first.path(), first.spec()), (other.path(), other.spec()))?;
         }
         filters.push(Arc::clone(lookup.filter()));
     }
     Ok(filters)
 }
 
-fn alike(a: &Filter, b: &Filter) -> Result<(), Error> {
-    let (a_path, b_path) = (a.path().display(), b.path().display());
-    if a.spec().seed != b.spec().seed {
+/// Checks that the keys of two files were made in the same way.
+///
+/// # Errors
+/// [`Error::Unlike`] when they were not.
+pub(crate) fn check_alike(
+    (a_path, a): (&Path, &Spec),
+    (b_path, b): (&Path, &Spec),
+) -> Result<(), Error> {
+    let (a_path, b_path) = (a_path.display(), b_path.display());
+    if a.seed != b.seed {
         return Err(Error::Unlike(format!(
-            "{b_path}: has a different hash seed from {a_path}; rebuild it from its text lists with --seed-from {a_path}"
+            "{b_path}: has a different hash seed from {a_path}; build it again from its text lists with --seed-from {a_path}"
         )));
     }
-    if a.spec().rules != b.spec().rules {
+    if a.rules != b.rules {
         return Err(Error::Unlike(format!(
-            "{b_path}: made with other address rules than {a_path} (see info); rebuild it from its text lists with the same"
+            "{b_path}: made with other address rules than {a_path} (see info); build it again from its text lists with the same"
         )));
     }
     Ok(())
@@ -43,7 +51,7 @@ fn alike(a: &Filter, b: &Filter) -> Result<(), Error> {
 pub(crate) fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
     let mut union = [0; PAGE_BYTES];
     for filter in filters {
-        unite(&mut union, &filter.page(number)?);
+        merge(&mut union, &filter.page(number)?);
     }
     Ok(union)
 }

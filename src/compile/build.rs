@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::Error;
+use super::error::Error;
 use super::finish::Finish;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
@@ -13,7 +13,7 @@ use super::read::{
     Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, joined_digest, read, text,
     total_bytes,
 };
-use super::report::{ReadReport, Report};
+use super::report::Report;
 use crate::address::RULES_VERSION;
 use crate::base::replacement::Replacement;
 use crate::filter::Spec;
@@ -31,31 +31,15 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;
     let replacement = Replacement::claim(&plan.output)?;
-    // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
-    let (named, meant) = match plan.part {
-        Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
-        None => (plan.inputs.clone(), plan.meant.clone()),
-    };
     let Found {
         lists: inputs,
         passed_over,
-        perhaps_meant,
-    } = Wanted {
-        paths: &named,
-        meant: &meant,
-        declared: &plan.declared,
-        fetched: plan.fetched.as_deref(),
-    }
-    .find()?;
-    if let ([], Some(first)) = (inputs.as_slice(), perhaps_meant) {
-        return Err(Error::Plan(format!("no list to read: {first}")));
-    }
+        ..
+    } = find(plan)?;
     let files = inputs.iter().filter(|input| !input.is_typed());
     check_not_input(&plan.output, files.map(|input| &input.path))?;
-    let lineage = match plan.part {
-        Some(_) => Lineage::of_part(&plan.output, &plan.seed, plan.overwrite)?,
-        None => Lineage::of(&plan.output, &plan.seed, plan.overwrite)?,
-    };
+    let is_part = plan.part.is_some();
+    let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite, is_part)?;
     let sources: Vec<u32> = match plan.source {
         Some(_) => vec![0; inputs.len()],
         None => (0..).take(inputs.len()).collect(),
@@ -97,6 +81,26 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         .read::<Wide>(replacement.target(), &mut arena)?
         .expect("wide keys keep dates");
     build.write(replacement, keys)
+}
+
+/// Finds the lists to read.
+fn find(plan: &Plan) -> Result<Found, Error> {
+    // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
+    let (named, meant) = match plan.part {
+        Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
+        None => (plan.inputs.clone(), plan.meant.clone()),
+    };
+    let wanted = Wanted {
+        paths: &named,
+        meant: &meant,
+        declared: &plan.declared,
+        fetched: plan.fetched.as_deref(),
+    };
+    let found = wanted.find()?;
+    match (found.lists.as_slice(), &found.perhaps_meant) {
+        ([], Some(first)) => Err(Error::Plan(format!("no list to read: {first}"))),
+        _ => Ok(found),
+    }
 }
 
 /// A build in progress.
@@ -141,12 +145,11 @@ impl Build<'_> {
         let Self { plan, progress, .. } = *self;
         let spilled_bytes = read.keys.spilled_bytes();
         let digest = plan.part.as_ref().and_then(|_| digest_of(&read.opened));
-        let mut lists = ReadReport::new(self.inputs, read.opened, read.counts);
+        let mut report = Report::of_lists(plan, self.inputs, read.opened, read.counts);
+        report.spilled_bytes = spilled_bytes;
         if let Some(file) = &plan.source {
-            lists.count_as(file);
+            report.count_as(file);
         }
-        let sources = std::mem::take(&mut lists.sources);
-        let mut report = Report::after_reading(plan, lists, spilled_bytes);
         report.passed_over.clone_from(&self.passed_over);
         let before = &self.lineage.before;
         report.compare_with(before);
@@ -178,7 +181,7 @@ impl Build<'_> {
             kinds: 0,
             fpr: plan.rate(),
             records: plan.records,
-            sources,
+            sources: std::mem::take(&mut report.sources),
         };
         let finish = Finish {
             plan,

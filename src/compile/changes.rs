@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   records of the filter --+
-//!   entries to add ---------+--> joined; expired ones and those to remove dropped --> assemble
+//!   entries to add ---------+--> merged; expired ones and those to remove dropped --> assemble
 //!   entries to remove ------+
 //! ```
 
@@ -104,7 +104,7 @@ impl Sorted for Updated<'_> {
             let [old, added, removed] =
                 [0, 1, 2].map(|stream| of(stream).map(|(_, record)| *record));
             let class = match (old, added) {
-                (Some(old), Some(added)) => Class::of(&old).join(Class::of(&added)),
+                (Some(old), Some(added)) => Class::of(&old).merge(Class::of(&added)),
                 (Some(one), None) | (None, Some(one)) => Class::of(&one),
                 (None, None) => {
                     changed.not_found += 1;

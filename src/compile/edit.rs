@@ -12,10 +12,11 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::edited_list::EditedList;
+use super::edited_list::{EditedList, ListedEntry};
+use super::error::Error;
 use super::guard::Guard;
+use super::plan::Plan;
 use super::read::is_whitelist;
-use super::{Error, Plan};
 use crate::address::{Canonical, Entry, Kinds, escaped};
 use crate::list::{self, RejectReason};
 
@@ -52,7 +53,6 @@ pub enum Done {
 
 impl Edited {
     /// Returns whether the list was written.
-    #[must_use]
     pub fn changed(&self) -> bool {
         self.entries
             .iter()
@@ -60,7 +60,6 @@ impl Edited {
     }
 
     /// Returns whether an entry to remove was not found.
-    #[must_use]
     pub fn misses_some(&self) -> bool {
         self.entries.iter().any(|(_, done)| *done == Done::NotFound)
     }
@@ -97,36 +96,14 @@ impl fmt::Display for Edited {
     }
 }
 
-/// Appends those of `entries` that the list does not have, each on a line of its own with the day
-/// of the plan and the `note` as a comment. Creates the list if it does not exist.
+/// Appends those of `entries` that the list does not have, each on a line of its own with the day of
+/// the plan, its day of expiry if it has one, and a note as a comment. Such an entry also replaces
+/// the lines that name it alone, if `is_renewed` is true for them. Creates the list if it does not
+/// exist.
 ///
 /// # Errors
 /// When an entry is invalid or overly broad for a blocklist; when the list is not plain text, or
 /// cannot be written. Then nothing was changed.
-pub fn add_to_list(
-    plan: &Plan,
-    list: &Path,
-    entries: &[String],
-    note: &str,
-) -> Result<Edited, Error> {
-    let entries: Vec<_> = entries.iter().map(|entry| (entry.as_str(), note)).collect();
-    add_noted(plan, list, &entries)
-}
-
-/// Like [`add_to_list`], with a note for each entry. If the plan has a day of expiry, the line has
-/// it too.
-///
-/// # Errors
-/// As for [`add_to_list`].
-pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<Edited, Error> {
-    add_or_renew(plan, list, entries, |_| false)
-}
-
-/// Like [`add_noted`]. An entry also replaces the lines that name it alone, if they end before it
-/// and `is_renewed` is true for them.
-///
-/// # Errors
-/// As for [`add_to_list`].
 pub fn add_or_renew(
     plan: &Plan,
     list: &Path,
@@ -134,10 +111,8 @@ pub fn add_or_renew(
     is_renewed: impl Fn(&[u8]) -> bool,
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(|&(entry, _)| entry))?;
-    if entries
-        .iter()
-        .any(|(_, note)| note.contains(|char: char| char.is_control()))
-    {
+    let is_control = |char: char| char.is_control();
+    if entries.iter().any(|(_, note)| note.contains(is_control)) {
         return Err(Error::Plan("--note: must be one line of text".to_owned()));
     }
     if !is_whitelist(list) {
@@ -147,59 +122,46 @@ pub fn add_or_renew(
         .expires
         .map_or_else(String::new, |day| format!("expires {day} "));
     let edited = EditedList::open(list, plan.rules)?;
-    let known = edited.lines_of();
     // A line that ends earlier is not enough: the sender would be missed from then on.
-    let mut lasting = edited.lines_until(plan.expires);
+    let lasts = |there: &&ListedEntry| match (there.expires, plan.expires) {
+        (None, _) => true,
+        (Some(end), Some(day)) => end >= day,
+        (Some(_), None) => false,
+    };
     let is_replaceable =
-        |line: u64| is_renewed(edited.line(line)) && edited.entries_on(line).count() == 1;
-    let mut removed_lines = HashSet::new();
-    for (_, _, entry) in &wanted {
-        if !lasting.contains_key(entry.as_bytes()) {
-            let lines = known.get(entry.as_bytes()).into_iter().flatten();
-            removed_lines.extend(lines.copied().filter(|&line| is_replaceable(line)));
+        |line: &u64| is_renewed(edited.line(*line)) && edited.entries_on(*line).count() == 1;
+    let (mut new, mut new_lines) = (HashSet::new(), String::new());
+    let (mut removed_lines, mut done) = (HashSet::new(), Vec::new());
+    for ((_, written, entry), (_, note)) in wanted.iter().zip(entries) {
+        let entry = entry.as_bytes();
+        if let Some(there) = edited.of(entry).find(lasts) {
+            done.push(Done::AlreadyThere(there.line));
+            continue;
+        }
+        done.push(Done::Added);
+        // The same entry twice on the command line gives one line.
+        if new.insert(entry) {
+            let lines = edited.of(entry).map(|there| there.line);
+            removed_lines.extend(lines.filter(is_replaceable));
+            let line = format!("{written} # {expires}added {} {note}", plan.today());
+            new_lines += line.trim_end_matches(' ');
+            new_lines.push('\n');
         }
     }
     let mut text = edited.text_without(&removed_lines);
-    if !text.is_empty() && !text.ends_with(b"\n") {
+    if !text.is_empty() && !text.ends_with(b"\n") && !new_lines.is_empty() {
         text.push(b'\n');
     }
-    let mut done = Vec::new();
-    for ((_, written, entry), (_, note)) in wanted.iter().zip(entries) {
-        let found = lasting
-            .get(entry.as_bytes())
-            .and_then(|lines| lines.first());
-        done.push(match found {
-            Some(0) | None => Done::Added,
-            Some(&line) => Done::AlreadyThere(line),
-        });
-        if found.is_none() {
-            let day = plan.today();
-            let blank = if note.is_empty() { "" } else { " " };
-            text.extend_from_slice(
-                format!("{written} # {expires}added {day}{blank}{note}\n").as_bytes(),
-            );
-            // The same entry twice on the command line gives one line; 0 means that it has none
-            // yet.
-            lasting.insert(entry.as_bytes().to_vec(), vec![0]);
-        }
-    }
+    text.extend_from_slice(new_lines.as_bytes());
     finish(edited, &text, wanted, done)
 }
 
-/// Removes the lines of the list that name one of `entries`.
+/// Removes the lines of the list that name one of `entries`, if `may_remove` is true for them. An
+/// entry that is also on other lines is in [`kept`](Edited::kept).
 ///
 /// # Errors
-/// As for [`add_to_list`], and when such a line also names other entries: the user must decide what
+/// As for [`add_or_renew`], and when such a line also names other entries: the user must decide what
 /// happens to them.
-pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<Edited, Error> {
-    remove_lines(plan, list, entries, |_| true)
-}
-
-/// Like [`remove_from_list`], but removes only the lines for which `may_remove` is true. An entry that
-/// is also on other lines is in [`kept`](Edited::kept).
-///
-/// # Errors
-/// As for [`remove_from_list`].
 pub fn remove_lines(
     plan: &Plan,
     list: &Path,
@@ -208,21 +170,19 @@ pub fn remove_lines(
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
-    let known = edited.lines_of();
+    let is_wanted: HashSet<&[u8]> = wanted.iter().map(|(.., entry)| entry.as_bytes()).collect();
     let mut removed_lines = HashSet::new();
-    let mut done = Vec::new();
-    let mut kept = Vec::new();
-    let mut covered = Vec::new();
+    let (mut done, mut kept, mut covered) = (Vec::new(), Vec::new(), Vec::new());
     for (written, _, entry) in &wanted {
-        let lines = known.get(entry.as_bytes()).into_iter().flatten();
+        let lines = edited.of(entry.as_bytes()).map(|there| there.line);
         let (lines, staying): (Vec<u64>, Vec<u64>) =
-            lines.partition(|&&line| may_remove(edited.line(line)));
+            lines.partition(|&line| may_remove(edited.line(line)));
         kept.extend(staying.first().map(|&line| (written.clone(), line)));
         for &line in &lines {
-            let others = edited
+            if edited
                 .entries_on(line)
-                .any(|other| !wanted.iter().any(|(_, _, entry)| entry.as_bytes() == other));
-            if others {
+                .any(|other| !is_wanted.contains(other))
+            {
                 return Err(Error::Plan(format!(
                     "{}:{line}: this line has other entries too; edit it by hand",
                     list.display()
@@ -234,8 +194,8 @@ pub fn remove_lines(
             && let Ok(sender) = Canonical::parse(written.as_bytes(), plan.rules)
         {
             let _ = sender.lookups(Kinds::ALL, |_, by| {
-                if let Some(&line) = known.get(by).and_then(|lines| lines.first()) {
-                    covered.push((written.clone(), escaped(by).to_string(), line));
+                if let Some(there) = edited.of(by).next() {
+                    covered.push((written.clone(), escaped(by).to_string(), there.line));
                 }
                 ControlFlow::<()>::Continue(())
             });
@@ -331,71 +291,65 @@ mod tests {
         plan
     }
 
-    fn entries(written: &[&str]) -> Vec<String> {
-        written.iter().map(|&entry| entry.to_owned()).collect()
+    fn add(list: &Path, entries: &[&str], note: &str) -> Result<Edited, Error> {
+        let entries: Vec<_> = entries.iter().map(|&entry| (entry, note)).collect();
+        add_or_renew(&plan(), list, &entries, |_| false)
+    }
+
+    fn remove(list: &Path, entries: &[&str], end: &str) -> Result<Edited, Error> {
+        let entries: Vec<_> = entries.iter().map(|&entry| entry.to_owned()).collect();
+        remove_lines(&plan(), list, &entries, |line| {
+            line.ends_with(end.as_bytes())
+        })
+    }
+
+    /// An error with its cause.
+    fn said(edited: Result<Edited, Error>) -> String {
+        let error = edited.unwrap_err();
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        format!("{error}: {}", cause.unwrap_or_default())
     }
 
     #[test]
-    fn an_entry_is_added_once_however_it_is_written() {
+    fn an_entry_is_edited_however_it_is_written_and_other_lines_keep_their_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("own.txt");
-        let add = |written: &[&str]| add_to_list(&plan(), &list, &entries(written), "");
-        let added = add(&["Spam@Bad.example", "@worse.example", "spam@bad.example"]).unwrap();
-        assert_eq!(
-            added
-                .entries
-                .iter()
-                .map(|(_, done)| *done)
-                .collect::<Vec<_>>(),
-            [Done::Added, Done::Added, Done::Added]
-        );
-        let text = fs::read_to_string(&list).unwrap();
-        assert_eq!(
-            text,
-            "Spam@Bad.example # added 2024-10-04\n@worse.example # added 2024-10-04\n"
-        );
-        let again = add(&["worse.example", "<SPAM@bad.EXAMPLE>"]).unwrap();
-        assert_eq!(
-            again
-                .entries
-                .iter()
-                .map(|(_, done)| *done)
-                .collect::<Vec<_>>(),
-            [Done::AlreadyThere(2), Done::AlreadyThere(1)]
-        );
-        assert_eq!(fs::read_to_string(&list).unwrap(), text);
+        let name = list.display().to_string();
+        // What is done with the text that the step before left: what is said, and the new text.
+        for (edited, says, text) in [
+            (
+                add(
+                    &list,
+                    &["Spam@Bad.example", "@worse.example", "spam@bad.example"],
+                    "",
+                ),
+                "Spam@Bad.example: added to L\n@worse.example: added to L\nspam@bad.example: added to L",
+                "Spam@Bad.example # added 2024-10-04\n@worse.example # added 2024-10-04\n",
+            ),
+            (
+                add(&list, &["worse.example", "<SPAM@bad.EXAMPLE>"], ""),
+                "worse.example: already in L, line 2\n<SPAM@bad.EXAMPLE>: already in L, line 1",
+                "Spam@Bad.example # added 2024-10-04\n@worse.example # added 2024-10-04\n",
+            ),
+        ] {
+            assert_eq!(edited.unwrap().to_string().replace(&name, "L"), says);
+            assert_eq!(fs::read_to_string(&list).unwrap(), text);
+        }
         let mode = fs::metadata(&list).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
-    }
-
-    #[test]
-    fn other_lines_keep_their_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("own.txt");
-        let text =
-            b"# mine\r\n\r\nspam@bad.example # why\na@b.example, c@d.example\nlast@e.example";
-        fs::write(&list, text).unwrap();
-        let removed = remove_from_list(
-            &plan(),
+        let others = "# mine\r\n\r\na@b.example, c@d.example\n";
+        fs::write(
             &list,
-            &entries(&["SPAM@bad.example", "no@x.example"]),
+            format!("{others}spam@bad.example # why\nlast@e.example"),
         )
         .unwrap();
-        assert_eq!(
-            removed
-                .to_string()
-                .replace(&list.display().to_string(), "own.txt"),
-            "SPAM@bad.example: removed from own.txt, line 3\nno@x.example: not in own.txt"
-        );
-        assert_eq!(
-            fs::read(&list).unwrap(),
-            b"# mine\r\n\r\na@b.example, c@d.example\nlast@e.example"
-        );
-        add_to_list(&plan(), &list, &entries(&["new@f.example"]), "by hand").unwrap();
-        assert_eq!(
-            fs::read(&list).unwrap(),
-            b"# mine\r\n\r\na@b.example, c@d.example\nlast@e.example\nnew@f.example # added 2024-10-04 by hand\n"
-        );
+        let removed = remove(&list, &["SPAM@bad.example", "no@x.example"], "").unwrap();
+        let says = "SPAM@bad.example: removed from L, line 4\nno@x.example: not in L";
+        assert_eq!(removed.to_string().replace(&name, "L"), says);
+        add(&list, &["new@f.example"], "by hand").unwrap();
+        let new = "new@f.example # added 2024-10-04 by hand\n";
+        let text = fs::read_to_string(&list).unwrap();
+        assert_eq!(text, format!("{others}last@e.example\n{new}"));
     }
 
     #[test]
@@ -412,17 +366,10 @@ mod tests {
             b"spam@bad.example\rspam2@bad.example\r".to_vec(),
         ] {
             fs::write(&list, &bytes).unwrap();
-            let wanted = entries(&["spam@bad.example"]);
-            for refused in [
-                add_to_list(&plan(), &list, &wanted, ""),
-                remove_from_list(&plan(), &list, &wanted),
-            ] {
-                let why = refused.unwrap_err().to_string();
-                let says_what_to_do = std::error::Error::source(
-                    &add_to_list(&plan(), &list, &wanted, "").unwrap_err(),
-                )
-                .is_some_and(|source| source.to_string().contains("first"));
-                assert!(says_what_to_do || why.contains("first"), "{why}");
+            let wanted = ["spam@bad.example"];
+            for refused in [add(&list, &wanted, ""), remove(&list, &wanted, "")] {
+                let why = said(refused);
+                assert!(why.contains("first"), "{why}");
             }
             assert_eq!(fs::read(&list).unwrap(), bytes);
         }
@@ -434,18 +381,15 @@ mod tests {
         let list = folder.path().join("own.txt");
         let text = "a@b.example # x\na@b.example # by hand\nA@b.example # x\nc@d.example\n";
         fs::write(&list, text).unwrap();
-        let wanted = entries(&["a@b.example", "c@d.example", "e@f.example"]);
-        let may_remove = |line: &[u8]| line.ends_with(b"# x\n");
-        let edited = remove_lines(&plan(), &list, &wanted, may_remove).unwrap();
+        let wanted = ["a@b.example", "c@d.example", "e@f.example"];
+        let edited = remove(&list, &wanted, "# x\n").unwrap();
         let done: Vec<Done> = edited.entries.iter().map(|&(_, done)| done).collect();
         let removed = Done::Removed { line: 1, lines: 2 };
         assert_eq!(done, [removed, Done::NotFound, Done::NotFound]);
         let kept = [("a@b.example".to_owned(), 2), ("c@d.example".to_owned(), 4)];
         assert_eq!(edited.kept, kept);
-        assert_eq!(
-            fs::read_to_string(&list).unwrap(),
-            "a@b.example # by hand\nc@d.example\n"
-        );
+        let left = "a@b.example # by hand\nc@d.example\n";
+        assert_eq!(fs::read_to_string(&list).unwrap(), left);
     }
 
     #[test]
@@ -463,33 +407,18 @@ mod tests {
             ("friend@x.example OK", "words beside the entry"),
             ("a@x.example # expires 2020-01-01", "words beside the entry"),
         ] {
-            let given = entries(&["good@x.example", written]);
-            let error = add_to_list(&plan(), &list, &given, "")
-                .unwrap_err()
-                .to_string();
+            let error = said(add(&list, &["good@x.example", written], ""));
             assert!(error.contains(why), "{written}: {error}");
             assert!(!list.exists());
         }
-        // A whitelist may name a whole provider.
-        let whitelist = folder.path().join("whitelist.txt");
-        add_to_list(&plan(), &whitelist, &entries(&["@gmail.com"]), "").unwrap();
         // An entry of a whitelist is found however the whitelist writes it.
-        fs::write(
-            &whitelist,
-            "# Whitelist\nA <a@b.example> # a friend\nc@d.example OK\n",
-        )
-        .unwrap();
-        let known = entries(&["a@b.example", "c@d.example"]);
-        let again = add_to_list(&plan(), &whitelist, &known, "").unwrap();
-        assert!(!again.changed(), "{again}");
-        let removed = remove_from_list(&plan(), &whitelist, &known).unwrap();
-        assert!(!removed.misses_some(), "{removed}");
-        assert_eq!(fs::read(&whitelist).unwrap(), b"# Whitelist\n");
-        let table = folder.path().join("access.csv");
-        fs::write(&table, "email,action\na@b.example,reject\n").unwrap();
-        let error = add_to_list(&plan(), &table, &entries(&["c@d.example"]), "").unwrap_err();
-        let why = std::error::Error::source(&error).map(ToString::to_string);
-        assert!(why.unwrap().contains("a table"), "{error}");
+        let list = folder.path().join("whitelist.txt");
+        let text = "# Whitelist\nA <a@b.example> # a friend\nc@d.example OK\n";
+        fs::write(&list, text).unwrap();
+        let known = ["a@b.example", "c@d.example"];
+        assert!(!add(&list, &known, "").unwrap().changed());
+        assert!(!remove(&list, &known, "").unwrap().misses_some());
+        assert_eq!(fs::read(&list).unwrap(), b"# Whitelist\n");
     }
 
     /// Text that people write beside an entry, or generate.
@@ -534,8 +463,8 @@ mod tests {
             let list = folder.path().join("own.txt");
             let mut plan = plan();
             (plan.allow_world, plan.expires) = (true, ends.then_some(Day(30_000)));
-            let given = entries(&[&entry]);
-            if add_to_list(&plan, &list, &given, &note).is_ok() {
+            let given = [(entry.as_str(), note.as_str())];
+            if add_or_renew(&plan, &list, &given, |_| false).is_ok() {
                 let text = fs::read(&list).unwrap();
                 let declared = list::Declared::default();
                 let reading = list::reading(&text, true, &declared).unwrap();
@@ -550,7 +479,8 @@ mod tests {
                 let found = Entry::parse(text, plan.rules).unwrap();
                 prop_assert_eq!(wanted.as_bytes(), found.as_bytes());
                 prop_assert_eq!(*expires, plan.expires);
-                prop_assert!(remove_from_list(&plan, &list, &given).unwrap().changed());
+                let removed = remove_lines(&plan, &list, &[entry], |_| true);
+                prop_assert!(removed.unwrap().changed());
             }
         }
     }

@@ -2,14 +2,14 @@
 //!
 //! It is replaced like a filter: the new text is written beside the old file, synced, and renamed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Error;
+use super::error::Error;
 use super::read::is_whitelist;
 use crate::address::{Entry, Rules, escaped};
 use crate::base::access::open_regular;
@@ -33,21 +33,20 @@ pub(super) struct EditedList {
     lines: Vec<Range<usize>>,
     /// In the order of their lines.
     entries: Vec<ListedEntry>,
+    /// Indexes of the entries in the order of their canonical forms, then of their lines.
+    by_form: Vec<usize>,
 }
 
 /// An entry on a line.
-struct ListedEntry {
-    line: u64,
-    expires: Option<Day>,
+pub(super) struct ListedEntry {
+    pub(super) line: u64,
+    pub(super) expires: Option<Day>,
     /// Its canonical form.
     bytes: Vec<u8>,
 }
 
 impl EditedList {
     /// Claims and reads a list; a list that does not exist is empty.
-    ///
-    /// # Errors
-    /// When another program edits the list, or it cannot be read, is not a plain list or is too large.
     pub(super) fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
         let replacement = Replacement::claim(path)?;
@@ -67,32 +66,7 @@ impl EditedList {
             ));
         }
         check_written_as_read(&text).map_err(|why| refused(&why))?;
-        // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
-        let reading = match is_whitelist(path) {
-            true => Reading::given(Format::Whitelist),
-            false => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let declared = ListToml::beside(path)?.declared(&[&name]);
-                let declared = declared
-                    .ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
-                let reading =
-                    list::reading(&text, true, &declared).map_err(|refusal| match refusal {
-                        Refusal::Table(_) => refused("a table; only plain lists can be edited"),
-                        other => refused(&other.to_string()),
-                    })?;
-                // What is edited are lines, each with what is written there.
-                Reading {
-                    subdomains: false,
-                    ..reading
-                }
-            }
-        };
-        if !matches!(reading.format, Format::Plain | Format::Whitelist) {
-            return Err(refused(&format!(
-                "a list of format {}; only plain lists can be edited",
-                reading.format
-            )));
-        }
+        let reading = reading(path, &text, refused)?;
         let mut lines = Vec::new();
         let mut entries = Vec::new();
         let mut start = 0;
@@ -111,12 +85,15 @@ impl EditedList {
                 }
             });
         }
+        let mut by_form: Vec<usize> = (0..entries.len()).collect();
+        by_form.sort_by(|&a, &b| entries[a].bytes.cmp(&entries[b].bytes));
         Ok(Self {
             replacement,
             path: path.to_owned(),
             text,
             lines,
             entries,
+            by_form,
         })
     }
 
@@ -143,28 +120,14 @@ impl EditedList {
         text
     }
 
-    /// Returns the lines of each entry.
-    pub(super) fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
-        self.lines_where(|_| true)
-    }
-
-    /// Returns the lines of each entry that list it at least until this day; without a day, for
-    /// ever.
-    pub(super) fn lines_until(&self, day: Option<Day>) -> HashMap<Vec<u8>, Vec<u64>> {
-        self.lines_where(|entry| match (entry.expires, day) {
-            (None, _) => true,
-            (Some(end), Some(day)) => end >= day,
-            (Some(_), None) => false,
-        })
-    }
-
-    fn lines_where(&self, counts: impl Fn(&ListedEntry) -> bool) -> HashMap<Vec<u8>, Vec<u64>> {
-        let mut lines: HashMap<Vec<u8>, Vec<u64>> = HashMap::new();
-        for entry in self.entries.iter().filter(|&entry| counts(entry)) {
-            let of_entry = lines.entry(entry.bytes.clone()).or_default();
-            of_entry.push(entry.line);
-        }
-        lines
+    /// Returns where the list has an entry, given in canonical form, in the order of the lines.
+    pub(super) fn of<'a>(&'a self, entry: &'a [u8]) -> impl Iterator<Item = &'a ListedEntry> {
+        let form = |index: &usize| self.entries[*index].bytes.as_slice();
+        let from = self.by_form.partition_point(|index| form(index) < entry);
+        let all = self.by_form[from..]
+            .iter()
+            .map(|index| &self.entries[*index]);
+        all.take_while(move |there| there.bytes == entry)
     }
 
     /// Returns the entries of one line.
@@ -191,6 +154,32 @@ impl EditedList {
             .map_err(Error::io(&self.path, "write"))?;
         Ok(self.replacement.commit()?)
     }
+}
+
+/// Returns how a list is read: as a build does, or for a whitelist as the daemon does, to which
+/// `friend@good.example OK` is an entry.
+fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<Reading, Error> {
+    if is_whitelist(path) {
+        return Ok(Reading::given(Format::Whitelist));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let declared = ListToml::beside(path)?.declared(&[&name]);
+    let declared =
+        declared.ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
+    let reading = list::reading(text, true, &declared).map_err(|refusal| match refusal {
+        Refusal::Table(_) => refused("a table; only plain lists can be edited"),
+        other => refused(&other.to_string()),
+    })?;
+    if !matches!(reading.format, Format::Plain | Format::Whitelist) {
+        let format = reading.format;
+        let why = format!("a list of format {format}; only plain lists can be edited");
+        return Err(refused(&why));
+    }
+    // What is edited are lines, each with what is written there.
+    Ok(Reading {
+        subdomains: false,
+        ..reading
+    })
 }
 
 /// Checks that a build reads the bytes of a list unchanged, so that a line can be added to them.

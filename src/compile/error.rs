@@ -37,23 +37,15 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists, but is not a valid filter file, so it is not replaced.
-    #[error("{}: exists but is not a valid filter file; move it away, or replace it with --overwrite", path.display())]
-    NotAFilter {
+    /// The output exists, but is not of the kind that is written, so it is not replaced.
+    #[error("{}: exists but is not {wanted}; move it away, or {instead}", path.display())]
+    NotReplaced {
         /// The output.
         path: PathBuf,
-    },
-    /// The output exists, but is not a part of a list.
-    #[error("{}: exists but is not a part of a list; move it away, or replace it with --overwrite", path.display())]
-    NotAPart {
-        /// The output.
-        path: PathBuf,
-    },
-    /// The output exists, but is not a delta.
-    #[error("{}: exists but is not a delta; move it away, or name another file", path.display())]
-    NotADelta {
-        /// The output.
-        path: PathBuf,
+        /// What may be replaced.
+        wanted: &'static str,
+        /// What can be done besides.
+        instead: &'static str,
     },
     /// No entry was read, although there were some before or all lines were rejected.
     #[error("no entry in {0}; use --allow-empty to build it anyway")]

@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
-use super::Error;
+use super::error::Error;
 use super::lineage::Before;
 use super::partition::{InOrder, Sealed, StagedKey, sort_all};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::report::{FilterReport, PartReport, Report};
-use super::wording::kind_counts;
-use super::write::{EntryCounts, assemble};
+use super::report::{FilterReport, PartReport, Report, kind_counts};
+use super::write::{EntryCounts, Sorted, assemble};
 use crate::base::replacement::Replacement;
 use crate::filter::{BuildReport, Dates, Spec, Writer, sizing};
 
@@ -29,9 +28,6 @@ pub(crate) struct Finish<'a> {
 impl Finish<'_> {
     /// Sorts, counts and writes. Finds the `kinds` of `spec`. The inputs of `report` are the
     /// sources, in the order of their numbers.
-    ///
-    /// # Errors
-    /// When the disk fails, and on an interrupt.
     pub(crate) fn run<I: StagedKey>(
         &self,
         replacement: Replacement,
@@ -64,14 +60,29 @@ impl Finish<'_> {
             kinds: counts.kind_bits(),
             ..spec
         };
+        self.write(
+            replacement,
+            spec,
+            entries,
+            InOrder::new(keys, self.dates),
+            report,
+        )
+    }
+
+    /// Writes sorted records, which are `entries`.
+    pub(crate) fn write(
+        &self,
+        replacement: Replacement,
+        spec: Spec,
+        entries: u64,
+        records: impl Sorted,
+        mut report: Report,
+    ) -> Result<Report, Error> {
+        let Self { plan, progress, .. } = *self;
         progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
-        let writer = match self.digest {
-            Some(digest) => Writer::begin_part(replacement, spec, entries, shape, digest)?,
-            None => Writer::begin(replacement, spec, entries, shape)?,
-        };
-        let in_order = InOrder::new(keys, self.dates);
-        let header = assemble(writer, in_order, plan.workers(), progress)?;
+        let writer = Writer::begin_part(replacement, spec, entries, shape, self.digest)?;
+        let header = assemble(writer, records, plan.workers(), progress)?;
         match header.part {
             Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
             None => report.filter = Some(FilterReport::new(&header, &plan.output)),

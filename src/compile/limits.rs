@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Error;
+use super::error::Error;
 use super::lineage::Before;
 use super::plan::Plan;
 use super::report::{RefusedFile, Report};
@@ -58,8 +58,8 @@ impl Report {
             .iter()
             .map(|source| (source.file.as_str(), source.entries))
             .collect();
-        for (input, file) in self.inputs.iter_mut().zip(&self.files) {
-            input.before = gone.remove(file.as_str());
+        for (input, source) in self.inputs.iter_mut().zip(&self.sources) {
+            input.before = gone.remove(source.file.as_str());
         }
         let gone = gone.into_iter().filter(|(_, entries)| *entries > 0);
         self.no_longer_read = gone
@@ -79,7 +79,7 @@ impl Report {
         }
         // A page that says "not found" in place of the list must not empty a filter.
         let has_limit = plan.max_shrink.is_some();
-        let notable = self.skipped.iter().any(|skip| skip.notable) || !self.broad.is_empty();
+        let notable = self.has_notable_skips() || !self.broad.is_empty();
         // A folder kept by hand, with nothing but comments or no file at all, names nobody on purpose.
         // A limit refuses what was large, and its message names the one option that allows it.
         let is_kept = plan.meant.is_empty()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Error;
+use super::error::Error;
 use super::plan::Seed;
 use crate::base::file_state::is_same_file;
 use crate::base::replacement::is_missing;
@@ -18,57 +18,49 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// Reads the filter at the output.
+    /// Reads the filter at the output. A part of a list replaces an older part, whatever it holds.
     ///
     /// # Errors
-    /// When the output exists and is not a filter (unless it may be overwritten), and when there is no
-    /// seed.
-    pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
-        let old = match Filter::open(output, Load::Disk) {
-            Ok(old) => Some(old),
+    /// When the output exists and is of another kind (unless it may be overwritten), and when there is
+    /// no seed.
+    pub(crate) fn of(
+        output: &Path,
+        seed: &Seed,
+        overwrite: bool,
+        is_part: bool,
+    ) -> Result<Self, Error> {
+        let found = match is_part {
+            false => Filter::open(output, Load::Disk).map(Some).map_err(Some),
+            true => match RecordFile::is_part(output) {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(None),
+                Err(error) => Err(Some(error)),
+            },
+        };
+        let old = match found {
+            Ok(old) => old,
             Err(_) if overwrite || is_missing(output) => None,
-            Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
+            Err(Some(error @ filter::Error::Io { .. })) => return Err(error.into()),
             Err(_) => {
-                return Err(Error::NotAFilter {
+                return Err(Error::NotReplaced {
                     path: output.to_path_buf(),
+                    wanted: match is_part {
+                        true => "a part of a list",
+                        false => "a valid filter file",
+                    },
+                    instead: "replace it with --overwrite",
                 });
             }
         };
+        let spec = old.as_ref().map(Filter::spec);
         Ok(Self {
-            seed: value_of(seed, old.as_ref().map(|old| old.spec().seed))?,
-            generation: old
-                .as_ref()
-                .map_or(1, |old| old.spec().generation.saturating_add(1)),
-            before: old.map_or_else(Before::default, |old| Before {
+            seed: value_of(seed, spec.map(|spec| spec.seed))?,
+            generation: spec.map_or(1, |spec| spec.generation.saturating_add(1)),
+            before: old.as_ref().map_or_else(Before::default, |old| Before {
                 exists: true,
                 entries: old.entries(),
                 sources: old.spec().sources.clone(),
             }),
-        })
-    }
-
-    /// Does the same for a part of a list: an older part of this name is replaced, whatever it
-    /// holds.
-    ///
-    /// # Errors
-    /// When the output exists and is not a part (unless it may be overwritten), and when there is no
-    /// seed.
-    pub(crate) fn of_part(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
-        match RecordFile::is_part(output) {
-            Ok(true) => {}
-            Err(_) if is_missing(output) => {}
-            Ok(false) | Err(_) if overwrite => {}
-            Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
-            Ok(false) | Err(_) => {
-                return Err(Error::NotAPart {
-                    path: output.to_path_buf(),
-                });
-            }
-        }
-        Ok(Self {
-            seed: value_of(seed, None)?,
-            generation: 1,
-            before: Before::default(),
         })
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The same lists, seed and date give the same bytes, regardless of the threads, the order of the
-//! inputs and the memory: sources are numbered by name, duplicates are joined by rules that do not
+//! inputs and the memory: sources are numbered by name, duplicates are merged by rules that do not
 //! depend on order, and pages are filled from sorted keys. No output is ever half-written: it is
 //! claimed before the work begins, and replaced after the new file was read back and checked.
 //!
@@ -19,7 +19,7 @@
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
-//! | `wording`, `report`, `text`, `outcome` | the result, as JSON, as text, and beside the filter |
+//! | `report`, `outcome` | the result, as data, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
 //! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
@@ -46,20 +46,17 @@ mod plan;
 mod progress;
 mod read;
 mod report;
-mod text;
 mod update;
-mod wording;
 mod write;
 
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
 pub use changes::Changed;
-pub use delta::{Applied, Deltas, Made, Pair, apply, make as make_delta};
-pub use edit::{
-    Done, Edited, add_noted, add_or_renew, add_to_list, may_list, remove_from_list, remove_lines,
-};
+pub use delta::{Applied, Deltas, Made, apply, make as make_delta};
+pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
 pub use edited_list::line_of;
 pub use error::Error;
+pub(crate) use limits::SMALL;
 pub use merge::{Expected, is_part, merge};
 pub use outcome::note;
 pub use plan::{
@@ -70,10 +67,7 @@ pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub(crate) use read::{Begun, Found, begin as begin_input, folder_of, in_its_folder};
 pub use read::{Block, Input, Line, build_settings, inputs, is_fetched};
-pub use report::{FilterReport, InputReport, PartReport, RefusedFile, Reject, Report, Skipped};
+pub use report::{FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped};
+pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts};
 pub use update::{Changes, changeable, update};
-pub use wording::KindCount;
-pub(crate) use wording::{
-    bits_per_entry, bits_shown, digest_shown, kind_counts, kinds_shown, rate_in_people,
-};
 pub(crate) use write::{EntryCounts, FileRecords, Held, STEPS, Walk};

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::Error;
-use super::report::{Reject, Report};
+use super::error::Error;
+use super::report::Report;
 use crate::base::clock::now_s;
 use crate::base::replacement;
 use crate::filter::{BuildReport, Reason};
@@ -23,8 +23,7 @@ pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
         Err(
             Error::Interrupted
             | Error::OutputIsInput { .. }
-            | Error::NotAFilter { .. }
-            | Error::NotAPart { .. }
+            | Error::NotReplaced { .. }
             | Error::Replacement(
                 replacement::Error::Busy { .. } | replacement::Error::NotAFile { .. },
             ),
@@ -40,20 +39,9 @@ pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
 
 impl Report {
     pub(super) fn summary(&self) -> BuildReport {
-        let reasons = |rejects: &[Reject]| -> Vec<Reason> {
-            let kept = rejects.iter().take(KEPT).map(|reject| Reason {
-                reason: reject.reason.clone(),
-                count: reject.count,
-                first: reject.first.clone(),
-            });
-            kept.collect()
-        };
+        let kept = |reasons: &[Reason]| reasons.iter().take(KEPT).cloned().collect();
         let skipped = self.skipped.iter().filter(|skipped| skipped.notable);
-        let skipped = skipped.take(KEPT).map(|skipped| Reason {
-            reason: skipped.reason.clone(),
-            count: skipped.count,
-            first: skipped.first.clone(),
-        });
+        let skipped = skipped.take(KEPT).map(|skipped| skipped.why.clone());
         let refused = self.refused_files.iter().take(KEPT);
         BuildReport {
             time_s: now_s(),
@@ -64,9 +52,9 @@ impl Report {
             approved_shrink: self.approved_shrink,
             expired: self.expired,
             rejected: self.rejected,
-            rejects: reasons(&self.rejects),
+            rejects: kept(&self.rejects),
             skipped: skipped.collect(),
-            broad: reasons(&self.broad),
+            broad: kept(&self.broad),
             refused_files: refused.map(ToString::to_string).collect(),
         }
     }

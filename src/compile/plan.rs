@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Error;
+use super::error::Error;
 use super::guard::Guard;
 use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};
@@ -243,9 +243,6 @@ impl Plan {
     }
 
     /// Creates the file of rejects, if there is to be one.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub(crate) fn rejects_file(&self) -> Result<Option<Arc<RejectsFile>>, Error> {
         let file = self.rejects.as_deref().map(RejectsFile::create);
         Ok(file.transpose()?.map(Arc::new))
@@ -291,33 +288,32 @@ impl Plan {
     /// # Errors
     /// [`Error::Plan`] for settings that cannot be met.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.inputs.is_empty() && self.meant.is_empty() {
-            return Err(Error::Plan(
-                "no input: give a list, a folder, or - for standard input".to_owned(),
-            ));
-        }
-        if self.part.is_some() && self.seed == Seed::Keep {
-            return Err(Error::Plan(
-                "--part: give the seed that all parts of the list share, by --seed-from or --seed"
-                    .to_owned(),
-            ));
-        }
-        if self.part.is_some() && !self.records {
-            return Err(Error::Plan(
-                "--part: a part consists of records; build it without --no-records".to_owned(),
-            ));
-        }
-        if self.expires.is_some() && !self.records {
-            return Err(Error::Plan(
-                "--expires: a filter without records cannot store dates; build it without --no-records"
-                    .to_owned(),
-            ));
+        let is_part = self.part.is_some();
+        let wrong = [
+            (
+                self.inputs.is_empty() && self.meant.is_empty(),
+                "no input: give a list, a folder, or - for standard input",
+            ),
+            (
+                is_part && self.seed == Seed::Keep,
+                "--part: give the seed that all parts of the list share, by --seed-from or --seed",
+            ),
+            (
+                is_part && !self.records,
+                "--part: a part consists of records; build it without --no-records",
+            ),
+            (
+                self.expires.is_some() && !self.records,
+                "--expires: a filter without records cannot store dates; build it without --no-records",
+            ),
+        ];
+        if let Some((_, why)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            return Err(Error::Plan(why.to_owned()));
         }
         self.check_settings()
     }
 
     /// Returns the target false-positive rate of the pages.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         self.fpr.unwrap_or(match self.records {
             true => DEFAULT_FPR,

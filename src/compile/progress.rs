@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use super::Error;
+use super::error::Error;
 
 /// What a compile is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,32 +25,25 @@ pub enum Phase {
     Checking,
 }
 
-/// Every phase, at the index by which it is stored.
-const PHASES: [Phase; 6] = [
-    Phase::Waiting,
-    Phase::Reading,
-    Phase::Sorting,
-    Phase::Counting,
-    Phase::Writing,
-    Phase::Checking,
+/// Every phase with its name, at the index by which it is stored.
+const PHASES: [(Phase, &str); 6] = [
+    (Phase::Waiting, "waiting"),
+    (Phase::Reading, "reading"),
+    (Phase::Sorting, "sorting"),
+    (Phase::Counting, "counting"),
+    (Phase::Writing, "writing"),
+    (Phase::Checking, "checking"),
 ];
 
 impl Phase {
     /// Returns the name that is shown.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Reading => "reading",
-            Self::Sorting => "sorting",
-            Self::Counting => "counting",
-            Self::Writing => "writing",
-            Self::Checking => "checking",
-        }
+        PHASES[self as usize].1
     }
 
     /// Returns whether [`State::done`] counts bytes rather than entries.
     pub fn in_bytes(self) -> bool {
-        matches!(self, Self::Reading)
+        self == Self::Reading
     }
 }
 
@@ -91,11 +84,8 @@ impl Progress {
 
     /// Returns the current state.
     pub fn state(&self) -> State {
-        let phase = PHASES
-            .get(usize::from(self.phase.load(Ordering::Relaxed)))
-            .copied();
         State {
-            phase: phase.unwrap_or(Phase::Waiting),
+            phase: PHASES[usize::from(self.phase.load(Ordering::Relaxed))].0,
             done: self.done.load(Ordering::Relaxed),
             total: self.total.load(Ordering::Relaxed),
             entries: self.entries.load(Ordering::Relaxed),
@@ -134,10 +124,9 @@ impl Progress {
     /// # Errors
     /// [`Error::Interrupted`] once the stop flag is set.
     pub(crate) fn go_on(&self) -> Result<(), Error> {
-        if self.stopped() {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
+        match self.stopped() {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The result of a compilation. JSON shows it directly; `text` shows it as text.
+//! The result of a compilation, as data: JSON shows it directly, `cli` puts it into words.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::changes::Changed;
 use super::plan::Plan;
 use super::read::{Counts, Example, Input, Opened, Refused, name_of, text};
-use super::wording::{KindCount, bits_per_entry, digest_shown};
-use super::write::Sources;
+use super::write::{EntryCounts, Sources};
+use crate::address::Kind;
 use crate::base::numbers::counted;
-use crate::filter::{Header, Source, sizing};
+use crate::filter::{Header, Reason, Source, sizing};
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The filter file.
     pub output: PathBuf,
@@ -34,7 +34,7 @@ pub struct Report {
     /// Distinct entries by kind.
     pub kinds: Vec<KindCount>,
     /// Rejected lines by reason.
-    pub rejects: Vec<Reject>,
+    pub rejects: Vec<Reason>,
     /// Number of rejected lines.
     pub rejected: u64,
     /// Files and folders that might be meant as lists, and were not read, with the reason.
@@ -42,7 +42,7 @@ pub struct Report {
     /// Rows that list nobody, as intended, by reason.
     pub skipped: Vec<Skipped>,
     /// Entries that were left out because they are too broad, or protected, by reason.
-    pub broad: Vec<Reject>,
+    pub broad: Vec<Reason>,
     /// The files of which nothing was read; then nothing was written.
     pub refused_files: Vec<RefusedFile>,
     /// Entries that were left out because they have expired.
@@ -53,9 +53,9 @@ pub struct Report {
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
     pub no_longer_read: Vec<String>,
-    /// The inputs, as the filter names them.
+    /// The inputs, as the filter names and counts them.
     #[serde(skip)]
-    pub(crate) files: Vec<String>,
+    pub(crate) sources: Vec<Source>,
     /// What an update changed; if it changed nothing, nothing was written.
     pub changed: Option<Changed>,
     /// The filter; `None` if it was refused.
@@ -69,7 +69,7 @@ pub struct Report {
 }
 
 /// One input.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct InputReport {
     /// The file.
     pub file: String,
@@ -102,60 +102,48 @@ impl InputReport {
         Self {
             lines: self.lines + other.lines,
             entries: self.entries + other.entries,
-            own: self.own + other.own,
             expired: self.expired + other.expired,
-            before: None,
             ends_within_line: self.ends_within_line || other.ends_within_line,
             rejected: self.rejected + other.rejected,
             broad: self.broad + other.broad,
             ..self
         }
     }
-
-    /// Returns the report for a list of which only the source in a filter is known.
-    pub(crate) fn of_source(source: &Source, format: &str, expired: u64) -> Self {
-        Self {
-            file: source.file.clone(),
-            format: format.to_owned(),
-            lines: source.lines,
-            entries: source.entries,
-            own: 0,
-            expired,
-            before: None,
-            ends_within_line: false,
-            rejected: source.rejected,
-            broad: 0,
-            first_reject: String::new(),
-        }
-    }
-}
-
-/// Lines rejected for one reason.
-#[derive(Clone, Debug, Serialize)]
-pub struct Reject {
-    /// Why.
-    pub reason: String,
-    /// How many.
-    pub count: u64,
-    /// The first of them, as file:line: text.
-    pub first: Vec<String>,
 }
 
 /// Rows that list nobody for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// Why: "allows a sender", "comment", ...
-    pub reason: String,
-    /// How many.
-    pub count: u64,
+    #[serde(flatten)]
+    pub why: Reason,
     /// Whether the text shows it; it does not show blank lines and comments.
     pub notable: bool,
-    /// The first of them, as file:line: text.
-    pub first: Vec<String>,
+}
+
+/// Entries of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindCount {
+    /// "mailbox", "local-part", "domain" or "subtree".
+    pub kind: &'static str,
+    /// Number of entries.
+    pub entries: u64,
+}
+
+/// Returns the counts of the kinds that occur.
+pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
+    let counts = Kind::ALL.into_iter().zip(entries.kinds());
+    counts
+        .filter(|(_, entries)| *entries > 0)
+        .map(|(kind, entries)| KindCount {
+            kind: kind.name(),
+            entries,
+        })
+        .collect()
 }
 
 /// The format of a file of which no line was read.
-pub(super) const REFUSED: &str = "refused";
+pub(crate) const REFUSED: &str = "refused";
 
 /// A file of which nothing is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -171,7 +159,7 @@ pub struct RefusedFile {
 }
 
 impl RefusedFile {
-    fn new(file: &str, refused: &Refused) -> Self {
+    fn new(file: &str, refused: Refused) -> Self {
         let reason = refused.refusal.to_string();
         let reason = match refused.refusal.is_for_preview() {
             true => with_preview(&reason, file),
@@ -180,7 +168,7 @@ impl RefusedFile {
         Self {
             file: file.to_owned(),
             line: refused.line,
-            text: refused.text.clone(),
+            text: refused.text,
             reason,
         }
     }
@@ -298,22 +286,114 @@ impl PartReport {
     }
 }
 
-/// The result of reading, for the sources in the filter and for the report.
-#[derive(Debug, Default)]
-pub(crate) struct ReadReport {
-    pub(crate) sources: Vec<Source>,
-    pub(crate) inputs: Vec<InputReport>,
-    pub(crate) files: Vec<String>,
-    pub(crate) rejects: Vec<Reject>,
-    pub(crate) rows: u64,
-    pub(crate) rejected: u64,
-    pub(crate) expired: u64,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) broad: Vec<Reject>,
-    pub(crate) refused_files: Vec<RefusedFile>,
+/// Returns the bits of the pages per entry; 0 for an empty list.
+#[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
+    match entries {
+        0 => 0.0,
+        _ => page_bytes as f64 * 8.0 / entries as f64,
+    }
 }
 
-impl ReadReport {
+/// Shows the digest of a text as 32 hexadecimal digits.
+pub(crate) fn digest_shown(digest: u128) -> String {
+    format!("{digest:032x}")
+}
+
+impl Report {
+    /// Returns the report of a plan of which nothing was done yet.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            output: plan.output.clone(),
+            name: plan.name.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns what was read: the counts of all workers, and what is known about the inputs.
+    pub(crate) fn of_lists(
+        plan: &Plan,
+        inputs: &[Input],
+        mut opened: Vec<Opened>,
+        mut counts: Counts,
+    ) -> Self {
+        opened.sort_by_key(|opened| opened.input);
+        let mut all = Self::new(plan);
+        for opened in opened {
+            let file = inputs
+                .get(opened.input as usize)
+                .map_or_else(String::new, Input::shown);
+            all.take_list(file, opened, &mut counts);
+        }
+        all.rejects
+            .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+        all
+    }
+
+    fn take_list(&mut self, file: String, opened: Opened, counts: &mut Counts) {
+        let counts = counts.counts(opened.input);
+        self.rows += counts.entries;
+        self.rejected += counts.rejected;
+        self.expired += counts.expired;
+        let first = |examples: Vec<Example>| -> Vec<String> {
+            let shown = |example: &Example| format!("{file}:{}: {}", example.line, example.text);
+            examples.iter().map(shown).collect()
+        };
+        let refused = opened.reading.as_ref().err().map(|refusal| Refused {
+            refusal: refusal.clone(),
+            line: 0,
+            text: String::new(),
+        });
+        let refused = refused.or_else(|| counts.refused());
+        self.refused_files
+            .extend(refused.map(|refused| RefusedFile::new(&file, refused)));
+        for (skip, word, count, examples) in counts.skips() {
+            let reason = match word {
+                "" => skip.to_string(),
+                word => format!("{skip}: {word}"),
+            };
+            let mut known = self.skipped.iter_mut();
+            match known.find(|other| other.why.reason == reason) {
+                Some(other) => other.why.count += count,
+                None => self.skipped.push(Skipped {
+                    why: Reason {
+                        reason,
+                        count,
+                        first: first(examples),
+                    },
+                    notable: skip.is_notable(),
+                }),
+            }
+        }
+        for (reason, count, examples) in counts.rejects() {
+            add(&mut self.rejects, reason, count, || first(examples));
+        }
+        for (reason, count, examples) in counts.broads() {
+            add(&mut self.broad, reason, count, || first(examples));
+        }
+        self.sources.push(Source {
+            lines: counts.lines(),
+            entries: counts.entries,
+            rejected: counts.rejected,
+            ..opened.source
+        });
+        self.inputs.push(InputReport {
+            file,
+            format: match opened.reading {
+                Ok(reading) => reading.format.to_string(),
+                Err(_) => REFUSED.to_owned(),
+            },
+            lines: counts.lines(),
+            entries: counts.entries,
+            expired: counts.expired,
+            ends_within_line: opened.ends_within_line,
+            rejected: counts.rejected,
+            broad: counts.broad,
+            first_reject: counts.first_reject(),
+            ..InputReport::default()
+        });
+    }
+
     /// Makes one source and one input of all of them: they are pieces of this file.
     pub(crate) fn count_as(&mut self, file: &str) {
         let path = Path::new(file);
@@ -324,142 +404,16 @@ impl ReadReport {
         let mut sources = Sources::default();
         sources.add_counts(&self.sources);
         self.sources = sources.into_list();
-        let inputs = std::mem::take(&mut self.inputs);
-        self.inputs = inputs
-            .into_iter()
-            .reduce(|all, input| all.with(&input))
+        let inputs = std::mem::take(&mut self.inputs).into_iter();
+        let all = inputs.reduce(|all, input| all.with(&input));
+        self.inputs = all
+            .map(|all| InputReport { file, ..all })
             .into_iter()
             .collect();
-        for input in &mut self.inputs {
-            input.file.clone_from(&file);
-        }
-        self.files = vec![file; self.inputs.len()];
-    }
-
-    /// Joins the counts of all workers with what is known about the inputs.
-    pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut counts: Counts) -> Self {
-        opened.sort_by_key(|opened| opened.input);
-        let mut all = Self::default();
-        for Opened {
-            input,
-            reading,
-            mut source,
-            ends_within_line,
-            ..
-        } in opened
-        {
-            let file = inputs
-                .get(input as usize)
-                .map_or_else(String::new, Input::shown);
-            let counts = counts.counts(input);
-            source.lines = counts.lines();
-            source.entries = counts.entries;
-            source.rejected = counts.rejected;
-            all.rows += counts.entries;
-            all.rejected += counts.rejected;
-            all.expired += counts.expired;
-            let shown = |examples: Vec<Example>| -> Vec<String> {
-                examples
-                    .iter()
-                    .map(|example| format!("{file}:{}: {}", example.line, example.text))
-                    .collect()
-            };
-            let refused = reading.as_ref().err().map(|refusal| Refused {
-                refusal: refusal.clone(),
-                line: 0,
-                text: String::new(),
-            });
-            let refused = refused.or_else(|| counts.refused());
-            all.refused_files
-                .extend(refused.map(|refused| RefusedFile::new(&file, &refused)));
-            for (skip, word, count, examples) in counts.skips() {
-                let reason = match word {
-                    "" => skip.to_string(),
-                    word => format!("{skip}: {word}"),
-                };
-                match all.skipped.iter_mut().find(|other| other.reason == reason) {
-                    Some(other) => other.count += count,
-                    None => all.skipped.push(Skipped {
-                        reason,
-                        count,
-                        notable: skip.is_notable(),
-                        first: shown(examples),
-                    }),
-                }
-            }
-            for (reason, count, examples) in counts.rejects() {
-                add(&mut all.rejects, reason, count, shown(examples));
-            }
-            for (reason, count, examples) in counts.broads() {
-                add(&mut all.broad, reason, count, shown(examples));
-            }
-            all.inputs.push(InputReport {
-                file,
-                format: reading
-                    .map_or_else(|_| REFUSED.to_owned(), |reading| reading.format.to_string()),
-                lines: counts.lines(),
-                entries: counts.entries,
-                own: 0,
-                expired: counts.expired,
-                before: None,
-                ends_within_line,
-                rejected: counts.rejected,
-                broad: counts.broad,
-                first_reject: counts.first_reject(),
-            });
-            all.files.push(source.file.clone());
-            all.sources.push(source);
-        }
-        all.rejects
-            .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-        all
-    }
-}
-
-/// Adds lines to those with the same reason.
-fn add(rejects: &mut Vec<Reject>, reason: &str, count: u64, first: Vec<String>) {
-    match rejects.iter_mut().find(|reject| reject.reason == reason) {
-        Some(reject) => reject.count += count,
-        None => rejects.push(Reject {
-            reason: reason.to_owned(),
-            count,
-            first,
-        }),
-    }
-}
-
-impl Report {
-    /// Returns what is known when everything is read.
-    pub(crate) fn after_reading(plan: &Plan, read: ReadReport, spilled_bytes: u64) -> Self {
-        Self {
-            output: plan.output.clone(),
-            name: plan.name.clone(),
-            refused: None,
-            files: read.files,
-            inputs: read.inputs,
-            rows: read.rows,
-            duplicates: 0,
-            kinds: Vec::new(),
-            rejects: read.rejects,
-            rejected: read.rejected,
-            passed_over: Vec::new(),
-            skipped: read.skipped,
-            broad: read.broad,
-            refused_files: read.refused_files,
-            expired: read.expired,
-            approved_shrink: None,
-            entries_before: None,
-            no_longer_read: Vec::new(),
-            changed: None,
-            filter: None,
-            part: None,
-            seconds: 0.0,
-            spilled_bytes,
-        }
     }
 
     /// Adds the rejected, skipped and repaired lines of the lists of removals.
-    pub(crate) fn add_rejects(&mut self, removals: ReadReport) {
+    pub(crate) fn add_removals(&mut self, removals: Self) {
         self.rejected += removals.rejected;
         self.rejects.extend(removals.rejects);
         self.skipped.extend(removals.skipped);
@@ -467,6 +421,11 @@ impl Report {
         self.refused_files.extend(removals.refused_files);
         self.inputs.extend(removals.inputs);
         self.rows += removals.rows;
+    }
+
+    /// Returns whether rows were skipped that people want to hear of.
+    pub(crate) fn has_notable_skips(&self) -> bool {
+        self.skipped.iter().any(|skip| skip.notable)
     }
 
     /// Returns whether a line of this input was rejected or left out.
@@ -491,7 +450,7 @@ impl Report {
                 reject.reason
             );
         }
-        let nothing = match (self.expired, self.skipped.iter().any(|skip| skip.notable)) {
+        let nothing = match (self.expired, self.has_notable_skips()) {
             (0, false) => "it lists nothing",
             (0, true) => "all of its rows allow senders or are about something else",
             _ => "all of its entries have expired",
@@ -526,5 +485,17 @@ impl Report {
             ));
         }
         self.refused.is_some()
+    }
+}
+
+/// Adds lines to those with the same reason.
+fn add(all: &mut Vec<Reason>, reason: &str, count: u64, first: impl FnOnce() -> Vec<String>) {
+    match all.iter_mut().find(|other| other.reason == reason) {
+        Some(other) => other.count += count,
+        None => all.push(Reason {
+            reason: reason.to_owned(),
+            count,
+            first: first(),
+        }),
     }
 }

@@ -9,16 +9,19 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::changes::Updated;
+use super::error::Error;
+use super::finish::Finish;
+use super::lineage::Before;
 use super::partition::{Arena, InOrder, Narrow, Sealed, StagedKey, Store, Wide, sort_all};
+use super::plan::Plan;
+use super::progress::{Phase, Progress};
 use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, read, total_bytes};
-use super::report::{FilterReport, ReadReport, Report};
-use super::wording::kind_counts;
-use super::write::{FileRecords, Sources, assemble, count_entries};
-use super::{Error, Phase, Plan, Progress};
+use super::report::{FilterReport, Report, kind_counts};
+use super::write::{FileRecords, Sources, count_entries};
 use crate::address::Rules;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::filter::{Load, Spec, Writer, sizing};
+use crate::filter::{Filter, Key, Load, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
@@ -81,29 +84,16 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let replacement = Replacement::claim(&plan.output)?;
     let lookup = open(&plan.output)?;
     let old = lookup.filter();
-    let options = ReadOptions {
-        rules: lookup.rules(),
-        seed: old.spec().seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources: Vec::new(),
-        keeps_dates: true,
-        refuses_ends: false,
-        rejects: plan.rejects_file()?,
-    };
-    let (to_add, to_remove) = (
-        find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?,
-        find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?,
-    );
+    let to_add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
+    let to_remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
     let (adding, removing) = (to_add.lists, to_remove.lists);
     if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
         return Err(Error::Plan(
             "standard input can be used only once: for --add or for --remove".to_owned(),
         ));
     }
-    let (add_bytes, remove_bytes) = (total_bytes(&adding), total_bytes(&removing));
-    progress.begin(Phase::Reading, add_bytes + remove_bytes);
+    let text_bytes = total_bytes(&adding) + total_bytes(&removing);
+    progress.begin(Phase::Reading, text_bytes);
 
     let mut sources = Sources::default();
     sources.add(&old.spec().sources);
@@ -111,20 +101,21 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
     let options = ReadOptions {
+        rules: lookup.rules(),
+        seed: old.spec().seed,
+        today: plan.today(),
+        expires: plan.expires,
+        guard: plan.guard()?,
         sources: sources.numbers(&named),
-        ..options
+        keeps_dates: true,
+        refuses_ends: false,
+        rejects: plan.rejects_file()?,
     };
-    let text_bytes = add_bytes + remove_bytes;
     let arena = || Arena::new(plan.stage_bytes(text_bytes) / 2, plan.workers());
     let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
     let store = Store::new(replacement.target(), &mut adding_arena);
-    let added: Read<'_, Wide> = keys(
-        plan,
-        Feed::new(&adding, progress),
-        &options,
-        store,
-        progress,
-    )?;
+    let feed = Feed::new(&adding, progress);
+    let added: Read<'_, Wide> = keys(plan, feed, &options, store, progress)?;
     // The dates of a removal do not matter, it never expires, and it is never refused. The list
     // that it came from does not matter either, so narrow staged keys are enough for any number of
     // lists.
@@ -136,23 +127,18 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         ..options
     };
     let store = Store::new(replacement.target(), &mut removing_arena);
-    let removed: Read<'_, Narrow> = keys(
-        plan,
-        Feed::new(&removing, progress).of_removals(),
-        &options,
-        store,
-        progress,
-    )?;
+    let feed = Feed::new(&removing, progress).of_removals();
+    let removed: Read<'_, Narrow> = keys(plan, feed, &options, store, progress)?;
 
-    let added_lists = ReadReport::new(&adding, added.opened, added.counts);
-    let removed_lists = ReadReport::new(&removing, removed.opened, removed.counts);
-    sources.add(&added_lists.sources);
-    let mut report = Report::after_reading(
+    let mut report = Report::of_lists(plan, &adding, added.opened, added.counts);
+    sources.add(&report.sources);
+    report.add_removals(Report::of_lists(
         plan,
-        added_lists,
-        added.keys.spilled_bytes() + removed.keys.spilled_bytes(),
-    );
-    report.add_rejects(removed_lists);
+        &removing,
+        removed.opened,
+        removed.counts,
+    ));
+    report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
     // A person who types an entry wants exactly that one.
     let typed = [&adding, &removing].into_iter().flatten();
@@ -165,47 +151,62 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     }
 
     progress.begin(Phase::Sorting, report.rows);
-    let dates = options.dates();
+    let finish = Finish {
+        plan,
+        progress,
+        started,
+        dates: options.dates(),
+        before: &Before::default(),
+        digest: None,
+    };
     sort_all(&added.keys, sorters(plan, &added.keys), progress)?;
     sort_all(&removed.keys, sorters(plan, &removed.keys), progress)?;
     let stream = || -> Result<_, Error> {
         Ok(Updated::new(
-            FileRecords::new(old, numbers.clone())?,
-            InOrder::new(&added.keys, dates),
-            InOrder::new(&removed.keys, dates),
+            FileRecords::new(old, Key::default(), numbers.clone())?,
+            InOrder::new(&added.keys, finish.dates),
+            InOrder::new(&removed.keys, finish.dates),
             plan.today().0,
         ))
     };
-    progress.begin(Phase::Counting, old.entries());
-    let mut counted = stream()?;
-    let counts = count_entries(&mut counted, progress)?;
-    let changed = counted.changed();
-    report.changed = Some(changed);
-    report.entries_before = Some(old.entries());
-    report.kinds = kind_counts(&counts);
     let fpr = changes.fpr.unwrap_or_else(|| old.spec().fpr);
-    #[allow(clippy::float_cmp, reason = "the rate itself, or another one")]
-    if changed.is_nothing() && fpr == old.spec().fpr {
-        // An unchanged filter is not written, so that nobody has to load it again.
-        report.filter = Some(FilterReport::new(old.header(), &plan.output));
-        report.seconds = started.elapsed().as_secs_f64();
-        return Ok(report);
-    }
     let spec = Spec {
         generation: old.spec().generation.saturating_add(1),
         built: plan.built,
-        kinds: counts.kind_bits(),
         fpr,
         sources: sources.into_list(),
         ..old.spec().clone()
     };
-    progress.begin(Phase::Writing, counts.entries());
-    let shape = sizing::shape(counts.entries(), spec.fpr);
-    let writer = Writer::begin(replacement, spec, counts.entries(), shape)?;
-    let header = assemble(writer, stream()?, plan.workers(), progress)?;
-    report.filter = Some(FilterReport::new(&header, &plan.output));
-    report.seconds = started.elapsed().as_secs_f64();
-    Ok(report)
+    write(replacement, old, spec, stream, &finish, report)
+}
+
+/// Writes the records that `stream` gives, which are read twice: to count, and to write.
+fn write<'a>(
+    replacement: Replacement,
+    old: &Filter,
+    spec: Spec,
+    stream: impl Fn() -> Result<Updated<'a>, Error>,
+    finish: &Finish<'_>,
+    mut report: Report,
+) -> Result<Report, Error> {
+    finish.progress.begin(Phase::Counting, old.entries());
+    let mut counted = stream()?;
+    let counts = count_entries(&mut counted, finish.progress)?;
+    let changed = counted.changed();
+    report.changed = Some(changed);
+    report.entries_before = Some(old.entries());
+    report.kinds = kind_counts(&counts);
+    if changed.is_nothing() && spec.fpr.to_bits() == old.spec().fpr.to_bits() {
+        // An unchanged filter is not written, so that nobody has to load it again.
+        report.filter = Some(FilterReport::new(old.header(), &finish.plan.output));
+        report.seconds = finish.started.elapsed().as_secs_f64();
+        return Ok(report);
+    }
+    let spec = Spec {
+        kinds: counts.kind_bits(),
+        ..spec
+    };
+    finish.write(replacement, spec, counts.entries(), stream()?, report)
 }
 
 fn sorters<I: StagedKey>(plan: &Plan, keys: &Sealed<'_, I>) -> usize {

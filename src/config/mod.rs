@@ -1,26 +1,24 @@
 //! The configuration: TOML, checked completely before it is used.
 //!
 //! [`base::settings`](crate::base::settings) reads the text and collects all errors with line and
-//! column; `sections.rs` defines the settings and their defaults, `values.rs` the allowed values,
-//! `settings.rs` the checked result, `names.rs` the names of all settings; `print.rs` prints the
-//! effective settings. `contrib/blocklist-milter.toml` explains them to administrators; a test checks that it
-//! agrees with the code.
+//! column; `settings.rs` is the checked result with its defaults, `rows.rs` has a row for each setting,
+//! which reads and prints it, `values.rs` the allowed values. `contrib/blocklist-milter.toml` explains
+//! the settings to administrators; a test checks that it agrees with the code.
 //!
 //! Relative paths are relative to the folder of the configuration file, so that it can be moved
 //! together with the files that it names.
 
-mod names;
-mod print;
-mod sections;
+mod rows;
 mod settings;
 mod values;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use names::SETTINGS;
+use rows::{Rows, Table};
 pub use settings::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
+    Place, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
 };
 pub use values::age_text;
 
@@ -60,17 +58,38 @@ impl Config {
     }
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
-        let reader = Reader::new(text, &SETTINGS);
+        let known = settings();
+        let reader = Reader::new(text, &known);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-        let config = Self::read(&reader, folder);
+        let document = reader.document();
+        let top = reader.section("", document.get_ref(), 0..0);
+        let mut config = Self::default();
+        let mut rows = Rows::Read(top, folder);
+        config.walk(&mut rows);
+        rows.finish();
+        // A sender who is told to write to the contact must not be refused there. It was just parsed.
+        let contact = config.contact.as_bytes();
+        if !contact.is_empty() {
+            let _ = config.exempt.recipients.entries.add(contact);
+        }
         let problems = reader.into_problems();
         let error = (!problems.is_empty()).then(|| Error::Faulty {
             path: path.to_owned(),
             problems,
         });
         (config, error)
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let mut rows = Rows::Print(Vec::new());
+        rows.begin("");
+        self.clone().walk(&mut rows);
+        match rows {
+            Rows::Print(tables) => tables,
+            Rows::Read(..) => Vec::new(),
+        }
     }
 
     /// Returns the enabled lists.
@@ -98,26 +117,20 @@ impl Config {
             old.filter(move |file| !of(&self.whitelist).contains(file))
                 .map(|file| file.display().to_string())
         };
-        let entries = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
+        let fewer = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
             let removed = now.entries.lacks(&old.entries) as u64;
             (removed > 0).then(|| counted(removed, one, many))
         };
+        let (now, before) = (&self.whitelist.entries, &old.whitelist.entries);
+        let entries = fewer(now, before, "whitelist entry", "whitelist entries");
+        let (now, before) = (&self.exempt.recipients, &old.exempt.recipients);
+        let recipients = fewer(now, before, "exempt recipient", "exempt recipients");
         let removed: Vec<String> = lists
             .map(|name| format!("the list {name}"))
             .chain(files(|whitelist| &whitelist.files))
             .chain(files(|whitelist| &whitelist.correspondents))
-            .chain(entries(
-                &self.whitelist.entries,
-                &old.whitelist.entries,
-                "whitelist entry",
-                "whitelist entries",
-            ))
-            .chain(entries(
-                &self.exempt.recipients,
-                &old.exempt.recipients,
-                "exempt recipient",
-                "exempt recipients",
-            ))
+            .chain(entries)
+            .chain(recipients)
             .collect();
         (!removed.is_empty()).then(|| removed.join(", "))
     }
@@ -125,35 +138,61 @@ impl Config {
     /// Returns the settings that differ from those of `running` and take effect only after a
     /// restart.
     pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
-        let mut names = Vec::new();
-        let mut differs = |name, differs: bool| {
-            if differs {
-                names.push(name);
-            }
-        };
-        differs("listen", self.listen != running.listen);
-        differs("socket_mode", self.socket_mode != running.socket_mode);
-        differs("socket_group", self.socket_group != running.socket_group);
-        differs("workers", self.workers != running.workers);
-        differs("sandbox", self.sandbox != running.sandbox);
+        let (status, old_status) = (&self.status, &running.status);
+        let (log, old_log) = (&self.log, &running.log);
+        let (limits, old_limits) = (&self.limits, &running.limits);
         // The sandbox can write only to the folder of the first status file.
-        differs(
-            "status_file",
-            self.sandbox && self.status_file.parent() != running.status_file.parent(),
-        );
-        differs("state", self.sandbox && self.state != running.state);
-        differs("log.level", self.log.level != running.log.level);
-        differs("log.format", self.log.format != running.log.format);
-        differs("status.listen", self.status.listen != running.status.listen);
-        differs("status.group", self.status.group != running.status.group);
-        differs(
-            "limits.connections",
-            self.limits.connections != running.limits.connections,
-        );
-        differs(
-            "limits.drain_s",
-            self.limits.drain_s != running.limits.drain_s,
-        );
-        names
+        let is_moved = self.status_file.parent() != running.status_file.parent();
+        let all = [
+            ("listen", self.listen != running.listen),
+            ("socket_mode", self.socket_mode != running.socket_mode),
+            ("socket_group", self.socket_group != running.socket_group),
+            ("workers", self.workers != running.workers),
+            ("sandbox", self.sandbox != running.sandbox),
+            ("status_file", self.sandbox && is_moved),
+            ("state", self.sandbox && self.state != running.state),
+            ("log.level", log.level != old_log.level),
+            ("log.format", log.format != old_log.format),
+            ("status.listen", status.listen != old_status.listen),
+            ("status.group", status.group != old_status.group),
+            (
+                "limits.connections",
+                limits.connections != old_limits.connections,
+            ),
+            ("limits.drain_s", limits.drain_s != old_limits.drain_s),
+        ];
+        let differing = all.into_iter().filter(|(_, differs)| *differs);
+        differing.map(|(name, _)| name).collect()
     }
+}
+
+/// Prints every setting with its value, as TOML: a configuration with the same meaning.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (section, rows) in self.tables() {
+            match section {
+                "" => {}
+                "list" => writeln!(f, "\n[[list]]")?,
+                section => writeln!(f, "\n[{section}]")?,
+            }
+            for (name, value) in rows {
+                if let Some(value) = value {
+                    writeln!(f, "{name} = {value}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns every setting, with its section; `""` is the top of the file.
+pub fn settings() -> Vec<(&'static str, &'static str)> {
+    let all = Config {
+        lists: vec![ListSettings::unknown("")],
+        ..Config::default()
+    };
+    let tables = all.tables().into_iter();
+    let names =
+        tables.flat_map(|(section, rows)| rows.into_iter().map(move |row| (section, row.0)));
+    names.collect()
 }

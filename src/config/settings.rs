@@ -3,19 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Percent;
+use crate::base::settings::Percent;
 use crate::endpoint::Endpoint;
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
 use crate::sender::Identity;
-
-/// The senders that a list looks up by default.
-pub(super) const DEFAULT_CHECK: [Identity; 4] = [
-    Identity::MailFrom,
-    Identity::From,
-    Identity::Sender,
-    Identity::ReplyTo,
-];
 
 /// What happens to a message if a filter cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +21,6 @@ pub enum OnError {
 impl OnError {
     pub(super) const NAMES: [(&'static str, Self); 2] =
         [("tempfail", Self::Tempfail), ("accept", Self::Accept)];
-
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tempfail => "tempfail",
-            Self::Accept => "accept",
-        }
-    }
 }
 
 /// A checked configuration. Two are equal if they have the same meaning; positions in the file do
@@ -80,15 +64,63 @@ pub struct Config {
     pub log: LogSettings,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        let exempt = ["postmaster@", "abuse@"].map(str::to_owned);
+        Self {
+            listen: vec![Endpoint::Unix("/run/blocklist-milter/milter.sock".into())],
+            socket_mode: 0o660,
+            socket_group: String::new(),
+            workers: 0,
+            contact: String::new(),
+            status_file: "/run/blocklist-milter-daemon/status".into(),
+            state: "/var/lib/blocklist-milter-daemon".into(),
+            sandbox: true,
+            on_error: OnError::Tempfail,
+            mixed_recipients: MixedRecipients::Defer,
+            lists: Vec::new(),
+            whitelist: WhitelistSettings::default(),
+            exempt: ExemptSettings {
+                authenticated: true,
+                local: true,
+                networks: Vec::new(),
+                recipients: WrittenEntries::of(exempt.into()),
+            },
+            safety: SafetySettings {
+                max_reject_share: Percent::ALL,
+                max_shrink: Percent(50),
+                max_growth: Percent(1000),
+                must_miss: Vec::new(),
+                last_good_mib: 2048,
+            },
+            limits: LimitSettings {
+                connections: 10_000,
+                drain_s: 5,
+                read_ms: 2_000,
+            },
+            status: StatusSettings {
+                listen: Some(Endpoint::Unix("/run/blocklist-milter/status.sock".into())),
+                group: String::new(),
+                show_addresses: false,
+            },
+            log: LogSettings {
+                level: Level::Info,
+                format: LogFormat::Text,
+                accepted: true,
+            },
+        }
+    }
+}
+
 /// `[[list]]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ListSettings {
     /// Its policy; shared with the snapshot.
     pub terms: Arc<Terms>,
     /// The compiled filter file.
     pub filter: PathBuf,
-    /// Line and column of that setting, for errors about the file.
-    pub place: (usize, usize),
+    /// Where it is named, for errors about the file.
+    pub place: Place,
     /// Whether its pages are kept in memory or on disk.
     pub load: Load,
     /// Seconds since the filter was built after which there is a warning.
@@ -100,35 +132,19 @@ pub struct ListSettings {
     pub must_hit: Vec<String>,
     /// Whether the list is used.
     pub enabled: bool,
-    /// The recipients in `terms`, as written.
-    pub(super) recipients: Vec<String>,
-    /// The exceptions in `terms`, as written.
-    pub(super) except_recipients: Vec<String>,
+    /// The recipients in `terms`.
+    pub(super) recipients: WrittenEntries,
+    /// The exceptions in `terms`.
+    pub(super) except_recipients: WrittenEntries,
 }
 
-impl PartialEq for ListSettings {
-    fn eq(&self, other: &Self) -> bool {
-        let Self {
-            terms,
-            filter,
-            place: _,
-            load,
-            max_age_s,
-            max_unchanged_s,
-            must_hit,
-            enabled,
-            recipients,
-            except_recipients,
-        } = self;
-        *terms == other.terms
-            && *filter == other.filter
-            && *load == other.load
-            && *max_age_s == other.max_age_s
-            && *max_unchanged_s == other.max_unchanged_s
-            && *must_hit == other.must_hit
-            && *enabled == other.enabled
-            && *recipients == other.recipients
-            && *except_recipients == other.except_recipients
+/// Line and column of a setting. Two configurations do not differ because of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(pub usize, pub usize);
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 
@@ -141,12 +157,28 @@ pub struct WrittenEntries {
     pub(super) written: Vec<String>,
 }
 
+impl WrittenEntries {
+    pub(super) fn of(written: Vec<String>) -> Self {
+        let mut entries = Entries::default();
+        for entry in &written {
+            // Each one was parsed before.
+            let _ = entries.add(entry.as_bytes());
+        }
+        Self { entries, written }
+    }
+}
+
 impl ListSettings {
-    /// Returns a substitute for lists about which nothing is known. It checks the default senders.
+    /// Returns a list about which nothing is known: every setting has its default.
     pub(crate) fn unknown(name: &str) -> Self {
         let terms = Terms {
             name: name.to_owned(),
-            check: DEFAULT_CHECK.to_vec(),
+            check: vec![
+                Identity::MailFrom,
+                Identity::From,
+                Identity::Sender,
+                Identity::ReplyTo,
+            ],
             action: Action::Reject,
             mailing_list: None,
             weak: Weak::Full,
@@ -158,14 +190,14 @@ impl ListSettings {
         Self {
             terms: Arc::new(terms),
             filter: PathBuf::new(),
-            place: (1, 1),
+            place: Place(1, 1),
             load: Load::Memory,
             max_age_s: None,
             max_unchanged_s: None,
             must_hit: Vec::new(),
             enabled: true,
-            recipients: Vec::new(),
-            except_recipients: Vec::new(),
+            recipients: WrittenEntries::default(),
+            except_recipients: WrittenEntries::default(),
         }
     }
 }
@@ -272,14 +304,6 @@ impl Level {
         ("debug", Self::Debug),
         ("trace", Self::Trace),
     ];
-
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|row| row.1 == self)
-            .map_or("info", |row| row.0)
-    }
 }
 
 /// The format of log lines.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::address::Kind;
+use crate::address::{Canonical, Kind, escaped};
 use crate::base::settings::Fault;
 use crate::policy::{Action, Entries, Template};
 
@@ -39,10 +39,8 @@ pub(super) fn age(written: &str) -> Result<Option<u64>, Fault> {
 /// Formats an age as in the settings, such as `36h`.
 pub fn age_text(seconds: u64) -> String {
     let unit = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
-    unit.map_or_else(
-        || format!("{}m", seconds / 60),
-        |(name, unit)| format!("{}{name}", seconds / unit),
-    )
+    let (name, unit) = unit.unwrap_or(&('m', 60));
+    format!("{}{name}", seconds / unit)
 }
 
 pub(super) fn list_name(written: &str) -> Result<String, Fault> {
@@ -81,11 +79,11 @@ pub(super) fn mode(written: &str) -> Result<u32, Fault> {
 }
 
 /// Reads a mailbox that a reply can name: an address in ASCII, without angle brackets.
-pub(super) fn contact(written: &str) -> Result<&str, Fault> {
+pub(super) fn contact(written: &str) -> Result<String, Fault> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>(),;:\"\\".contains(&byte);
     let kind = Entries::default().add(written.as_bytes());
     if written.is_empty() || (written.bytes().all(plain) && kind == Ok(Kind::Mailbox)) {
-        Ok(written)
+        Ok(written.to_owned())
     } else {
         Err("must be a mail address in ASCII, such as \"postmaster@our.example\"".into())
     }
@@ -101,14 +99,28 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
     let Some(class) = action.reply_class() else {
         return Ok(template);
     };
-    if template.code() / 100 != class {
-        return Err(format!(
-            "action \"{action}\" needs a reply with code {class}xx, found {}",
-            template.code()
-        )
-        .into());
+    match template.code() {
+        code if code / 100 == class => Ok(template),
+        code => Err(
+            format!("action \"{action}\" needs a reply with code {class}xx, found {code}").into(),
+        ),
     }
-    Ok(template)
+}
+
+/// Reads an address, and keeps it as written.
+pub(super) fn address(written: &str) -> Result<String, Fault> {
+    match Canonical::parse(written.as_bytes(), Entries::rules()) {
+        Ok(_) => Ok(written.to_owned()),
+        Err(error) => Err(format!("{written:?}: {error}").into()),
+    }
+}
+
+/// Reads an entry of any kind, and keeps it as written.
+pub(super) fn entry(written: &str) -> Result<String, Fault> {
+    match Entries::default().add(written.as_bytes()) {
+        Ok(_) => Ok(written.to_owned()),
+        Err(error) => Err(format!("\"{}\": {error}", escaped(written.as_bytes())).into()),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,7 @@ use crate::address::escaped;
 use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::replacement::Replacement;
+use crate::base::whole_file;
 
 const HEAD: &str =
     "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";
@@ -62,15 +63,10 @@ impl Book {
     /// # Errors
     /// It cannot be read, or is not a file of correspondents.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(Error::of(path)(error)),
-            Ok(meta) if meta.len() > FILE_BYTES_MAX => {
-                return Err(Error::of(path)("too large for a file of correspondents"));
-            }
-            Ok(_) => {}
-        }
-        let text = fs::read(path).map_err(Error::of(path))?;
+        let text = whole_file::read(path, FILE_BYTES_MAX, "a file of correspondents")?;
+        let Some(text) = text else {
+            return Ok(Self::default());
+        };
         let text = String::from_utf8(text)
             .map_err(|_| Error::of(path)("not a file of correspondents: not text"))?;
         let mut addresses = BTreeMap::new();

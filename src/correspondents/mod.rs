@@ -20,8 +20,6 @@ mod mta;
 mod sent;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
 
 pub use book::{Book, Change};
 pub use mta::read_log;
@@ -29,26 +27,9 @@ pub use sent::read_mailbox;
 
 use crate::address::{Entry, Kind};
 use crate::base::day::Day;
+pub use crate::base::whole_file::FileError as Error;
 use crate::list;
 use crate::policy::{Entries, Network};
-
-/// Why correspondents cannot be read or stored.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
-pub struct Error {
-    path: PathBuf,
-    source: io::Error,
-}
-
-impl Error {
-    fn of<E: Into<Box<dyn std::error::Error + Send + Sync>>>(path: &Path) -> impl Fn(E) -> Self {
-        let path = path.to_owned();
-        move |source| Self {
-            path: path.clone(),
-            source: io::Error::other(source),
-        }
-    }
-}
 
 /// Which mail counts.
 #[derive(Clone, Debug, Default)]

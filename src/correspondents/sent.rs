@@ -10,7 +10,7 @@ use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
 use crate::base::day::Day;
 use crate::explain::{Headers, each_message};
 use crate::journal;
-use crate::sender::{Identity, Senders, Strength};
+use crate::sender::Strength;
 
 /// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
 ///
@@ -49,36 +49,24 @@ fn message(name: &str, headers: &Headers, rules: &Rules, written: &mut Written) 
 
 /// Returns whether a program sent or forwarded it (RFC 3834 section 5, RFC 2919).
 fn is_automatic(headers: &Headers) -> bool {
+    let has = |name: &&str| headers.get(name).is_some();
     let says = |name: &str, words: &[&str]| {
-        headers.get(name).is_some_and(|value| {
-            let value = value.trim_ascii();
-            words
-                .iter()
-                .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
-        })
+        let value = headers.get(name).map(<[u8]>::trim_ascii);
+        let is =
+            |word: &&str| value.is_some_and(|value| value.eq_ignore_ascii_case(word.as_bytes()));
+        words.iter().any(is)
     };
-    let is_submitted = headers.get("Auto-Submitted").is_some() && !says("Auto-Submitted", &["no"]);
-    is_submitted
+    let fields = ["List-Id", "X-Autoreply", "X-Autorespond", "Resent-From"];
+    has(&"Auto-Submitted") && !says("Auto-Submitted", &["no"])
         || says("Precedence", &["bulk", "junk", "list", "auto_reply"])
         || says("Return-Path", &["<>"])
-        || ["List-Id", "X-Autoreply", "X-Autorespond", "Resent-From"]
-            .iter()
-            .any(|name| headers.get(name).is_some())
+        || fields.iter().any(has)
 }
 
 /// Returns the addresses in these fields, as the daemon reads them; weak and doubtful ones do not
 /// count.
 fn named(headers: &Headers, names: &[&str]) -> Vec<String> {
-    let mut found = Senders::default();
-    for field in &headers.fields {
-        let is_asked = names
-            .iter()
-            .any(|name| field.name.eq_ignore_ascii_case(name.as_bytes()));
-        if is_asked {
-            // The grammar of these fields is that of From.
-            found.add_header(Identity::From, &field.value);
-        }
-    }
+    let found = headers.addresses(names);
     let strong = found.iter().filter(|one| one.strength == Strength::Strong);
     strong
         .filter_map(|one| correspondent(&String::from_utf8_lossy(one.address)))

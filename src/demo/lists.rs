@@ -32,31 +32,20 @@ pub(super) fn compile_lists(
     let here = Path::new("blocklists");
     let mut senders = here.join("example-senders.txt");
     if !senders.is_file() {
+        let copy = "the demo uses its built-in copy";
         writeln!(
             out,
-            "no blocklists/example-senders.txt in this folder; the demo uses its built-in copy"
+            "no blocklists/example-senders.txt in this folder; {copy}"
         )?;
         senders = folder.join("example-senders.txt");
         fs::write(&senders, SENDERS)?;
     }
-    let mut compiled = vec![compile_list(
-        "spammers",
-        Action::Reject,
-        &senders,
-        folder,
-        out,
-        paint,
-    )?];
+    let mut compile =
+        |name, action, list: &Path| compile_list(name, action, list, folder, out, paint);
+    let mut compiled = vec![compile("spammers", Action::Reject, &senders)?];
     let disposable = here.join("disposable-domains.txt");
     if disposable.is_file() {
-        compiled.push(compile_list(
-            "disposable",
-            Action::Tag,
-            &disposable,
-            folder,
-            out,
-            paint,
-        )?);
+        compiled.push(compile("disposable", Action::Tag, &disposable)?);
     }
     fs::write(folder.join("whitelist.txt"), WHITELIST)?;
     Ok(compiled)
@@ -97,17 +86,12 @@ fn compile_list(
 }
 
 pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, Error> {
-    let mut text = format!(
-        "listen = [\"unix:{}\"]\nworkers = 1\n",
-        folder.join("milter.sock").display()
-    );
+    let socket = folder.join("milter.sock");
+    let mut text = format!("listen = \"unix:{}\"\nworkers = 1\n", socket.display());
     for list in lists {
-        text += &format!(
-            "[[list]]\nname = \"{}\"\nfilter = \"{}\"\naction = \"{}\"\n",
-            list.name,
-            list.filter.display(),
-            list.action
-        );
+        let (name, filter, action) = (list.name, list.filter.display(), list.action);
+        text += "[[list]]\n";
+        text += &format!("name = \"{name}\"\nfilter = \"{filter}\"\naction = \"{action}\"\n");
     }
     text += "[whitelist]\nfiles = [\"whitelist.txt\"]\n[status]\nlisten = \"\"\n";
     Config::parse(&text, &folder.join("demo.toml")).map_err(|error| Error::Snapshot(error.into()))

@@ -19,7 +19,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use error::Error;
 use lists::{Compiled, compile_lists, write_config};
@@ -63,20 +63,14 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let snapshot = Snapshot::build(config)?;
     let options = serve::options(&snapshot.config);
     let live = Arc::new(Live::new(snapshot, None));
-    let last = Arc::new(Mutex::new(LastDecision::default()));
-    let daemon = Daemon::start(
-        &options,
-        &Arc::new(ObservedService {
-            live,
-            last: Arc::clone(&last),
-        }),
-    )?;
-    writeln!(
-        out,
-        "{} on a private socket; messages are sent as Postfix sends them",
-        paint.bold("serving")
-    )?;
-    writeln!(out)?;
+    let last = LastDecision::default();
+    let observed = ObservedService {
+        live,
+        last: last.clone(),
+    };
+    let daemon = Daemon::start(&options, &Arc::new(observed))?;
+    let how = "on a private socket; messages are sent as Postfix sends them";
+    writeln!(out, "{} {how}\n", paint.bold("serving"))?;
     let good = play(&folder.0.join("milter.sock"), &lists, &last, out, paint)?;
     daemon.stop()?;
     Ok(good)
@@ -86,31 +80,26 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
 fn play(
     socket: &Path,
     lists: &[Compiled],
-    last: &Mutex<LastDecision>,
+    last: &LastDecision,
     out: &mut dyn io::Write,
     paint: Paint,
 ) -> Result<bool, Error> {
     let mut peer = Peer::unix(socket)?;
     peer.stranger()?;
     // The first message of a process is slower, because memory is used for the first time.
-    peer.deliver(&TestMail::new(
-        "<warm@up.example>",
-        &["<bob@our.example>"],
-        &["From: warm@up.example"],
-    ))?;
-    writeln!(
-        out,
-        "{}",
-        paint.bold(&format!(
-            "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
-            "message", "verdict", "identity", "list", "daemon", "total"
-        ))
-    )?;
+    let from = &["From: warm@up.example"];
+    let first = TestMail::new("<warm@up.example>", &["<bob@our.example>"], from);
+    peer.deliver(&first)?;
+    let heading = format!(
+        "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
+        "message", "verdict", "identity", "list", "daemon", "total"
+    );
+    writeln!(out, "{}", paint.bold(&heading))?;
     let scenes = scenes(lists);
     let mut wrong = 0;
     for scene in &scenes {
         let outcome = peer.deliver(&scene.mail)?;
-        let decision = std::mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner));
+        let decision = last.take();
         let row = Row {
             scene,
             outcome: &outcome,
@@ -121,21 +110,14 @@ fn play(
         wrong += usize::from(!row.is_expected());
     }
     peer.quit()?;
-    writeln!(
-        out,
-        "\n{}",
-        paint.dim(
-            "times in microseconds: daemon = the decision; total = what the mail server waits"
-        )
-    )?;
+    let times = "times in microseconds: daemon = the decision; total = what the mail server waits";
+    writeln!(out, "\n{}", paint.dim(times))?;
+    let all = scenes.len();
     if wrong == 0 {
-        writeln!(out, "{} messages, all verdicts as expected", scenes.len())?;
+        writeln!(out, "{all} messages, all verdicts as expected")?;
     } else {
-        writeln!(
-            out,
-            "{wrong} of {} messages got a verdict they should not get: please report it",
-            scenes.len()
-        )?;
+        let what = "messages got a verdict they should not get: please report it";
+        writeln!(out, "{wrong} of {all} {what}")?;
     }
     Ok(wrong == 0)
 }

@@ -4,15 +4,14 @@ use std::fmt::{self, Display, Formatter};
 
 use super::peer::{Answer, Change, Delivery};
 use super::scenes::Scene;
-use super::window::LastDecision;
-use crate::explain::Paint;
+use crate::explain::{Paint, RecordedDecision};
 use crate::screen::TAG_HEADER;
 
 /// A line of the table, and the reply below it.
 pub(super) struct Row<'a> {
     pub(super) scene: &'a Scene,
     pub(super) outcome: &'a Delivery,
-    pub(super) decision: &'a LastDecision,
+    pub(super) decision: &'a RecordedDecision,
     pub(super) paint: Paint,
 }
 
@@ -57,26 +56,23 @@ impl Display for Row<'_> {
             decision,
             paint,
         } = *self;
-        let dash = |text: &str| {
-            if text.is_empty() {
-                "-".to_owned()
-            } else {
-                text.to_owned()
-            }
+        let identity = match decision.identity {
+            "" => "-",
+            identity => identity,
         };
         writeln!(
             f,
             "{:<37} {} {:<10} {:<11} {:>6} {:>6}",
             scene.title,
             paint.verdict(self.verdict(), 9),
-            dash(decision.identity),
-            dash(&decision.list),
+            identity,
+            decision.list.as_deref().unwrap_or("-"),
             decision.spent.as_micros(),
             outcome.time.as_micros()
         )?;
         let below = match self.answer() {
             Answer::Text(text) => text.clone(),
-            _ => match (self.tag(), decision.reason) {
+            _ => match (self.tag(), &*decision.reason) {
                 (Some(tag), _) => format!("{TAG_HEADER}: {tag}"),
                 (None, "unlisted") => String::new(),
                 (None, reason) => reason.to_owned(),

@@ -142,7 +142,7 @@ fn clearing_entry(address: &str) -> Option<String> {
     }
     let canonical = Canonical::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(canonical.as_bytes()).ok()?;
-    Some(escaped(text.as_bytes()).to_string()).filter(|shown| shown == text)
+    Some(show(text)).filter(|shown| shown == text)
 }
 
 /// Returns the end of a sentence that says what was done.
@@ -161,10 +161,8 @@ fn deed(action: &str) -> &'static str {
 /// Returns the meaning of a reason.
 fn meaning(reason: &str) -> Option<&'static str> {
     let of_reason = Reason::ALL.into_iter().find(|known| known.name() == reason);
-    let of_exemption = Exemption::ALL
-        .into_iter()
-        .find(|known| known.name() == reason);
-    if let Some(exemption) = of_exemption {
+    let mut exemptions = Exemption::ALL.into_iter();
+    if let Some(exemption) = exemptions.find(|known| known.name() == reason) {
         return Some(match exemption {
             Exemption::Authenticated => "the client was authenticated",
             Exemption::Local => "it was submitted on this machine",
@@ -191,7 +189,6 @@ fn meaning(reason: &str) -> Option<&'static str> {
 
 impl Display for Case {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let show = |text: &str| escaped(text.as_bytes()).to_string();
         write!(f, "Case {}", show(&self.case))?;
         if let Some(time) = &self.time {
             write!(f, ", {time}")?;
@@ -208,25 +205,7 @@ impl Display for Case {
             writeln!(f, "  Recipient: {}", show(recipient))?;
         }
         if !self.list.is_empty() {
-            writeln!(
-                f,
-                "  Sender:    {} in {}",
-                show(&self.address),
-                match &*self.identity {
-                    "mail-from" => "the envelope (MAIL FROM)".to_owned(),
-                    field => format!("the header {}", header_name(&show(field))),
-                }
-            )?;
-            write!(
-                f,
-                "  Listed:    as {} on {}",
-                show(&self.entry),
-                show(&self.list)
-            )?;
-            if !self.source.is_empty() {
-                write!(f, ", from {}", show(&self.source))?;
-            }
-            writeln!(f)?;
+            self.listing(f)?;
         }
         if let Some(meaning) = meaning(&self.reason) {
             writeln!(f, "  Reason:    {}: {meaning}", self.reason)?;
@@ -242,10 +221,8 @@ impl Display for Case {
             }
         }
         if !self.proved {
-            writeln!(
-                f,
-                "  The filter has no records: this may be a false positive of its Bloom pages."
-            )?;
+            let why = "this may be a false positive of its Bloom pages";
+            writeln!(f, "  The filter has no records: {why}.")?;
         }
         if self.list.is_empty() || self.reason == Reason::Whitelisted.name() {
             return Ok(());
@@ -254,12 +231,29 @@ impl Display for Case {
     }
 }
 
+fn show(text: &str) -> String {
+    escaped(text.as_bytes()).to_string()
+}
+
 impl Case {
+    fn listing(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let place = match &*self.identity {
+            "mail-from" => "the envelope (MAIL FROM)".to_owned(),
+            field => format!("the header {}", header_name(&show(field))),
+        };
+        writeln!(f, "  Sender:    {} in {place}", show(&self.address))?;
+        let (entry, list) = (show(&self.entry), show(&self.list));
+        write!(f, "  Listed:    as {entry} on {list}")?;
+        if !self.source.is_empty() {
+            write!(f, ", from {}", show(&self.source))?;
+        }
+        writeln!(f)
+    }
+
     fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let file = self.whitelist_file.as_ref().map_or_else(
-            || "WHITELIST".to_owned(),
-            |file| quoted(&file.display().to_string()),
-        );
+        let file = self.whitelist_file.as_ref();
+        let file = file.map(|file| quoted(&file.display().to_string()));
+        let file = file.unwrap_or_else(|| "WHITELIST".to_owned());
         writeln!(f, "\nTo accept mail from this sender from now on:")?;
         match &self.clears {
             Some(entry) => writeln!(f, "  blocklist-compile add {file} {}", quoted(entry))?,
@@ -274,10 +268,8 @@ impl Case {
                 "where WHITELIST is a file of [whitelist] in the configuration, which has none now."
             )?;
         }
-        writeln!(
-            f,
-            "A whitelisted sender in one field does not clear a listed one in another."
-        )
+        let limit = "does not clear a listed one in another";
+        writeln!(f, "A whitelisted sender in one field {limit}.")
     }
 }
 

@@ -43,13 +43,9 @@ impl Options {
     /// Adds the lists of a configuration, with their sources from the filters that can be read.
     pub fn know(&mut self, config: &Config) {
         for list in config.enabled_lists() {
-            let sources = Filter::open(&list.filter, Load::Disk).map_or_else(
-                |_| Vec::new(),
-                |filter| {
-                    let sources = filter.spec().sources.iter();
-                    sources.map(|source| source.name.clone()).collect()
-                },
-            );
+            let filter = Filter::open(&list.filter, Load::Disk);
+            let sources = filter.iter().flat_map(|filter| &filter.spec().sources);
+            let sources = sources.map(|source| source.name.clone()).collect();
             self.lists.push((list.terms.name.clone(), sources));
         }
     }
@@ -131,24 +127,10 @@ pub struct Idle {
 /// # Errors
 /// When one of them cannot be read, or none has a line of the daemon.
 pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Result<Digest, Error> {
-    let today = journal::day(options.now).unwrap_or(Day(0));
     let mut sums = Sums {
-        options,
-        today,
-        has_history: history.since.is_some(),
-        history,
-        days: None,
-        digest: Digest::default(),
-        actions: Counts::default(),
-        refused: Counts::default(),
-        exempt: Counts::default(),
-        let_through: Counts::default(),
-        tagged: Counts::default(),
-        hits: Counts::default(),
-        also: Counts::default(),
-        refused_on: Counts::default(),
-        entries: HashMap::new(),
-        problems: VecDeque::new(),
+        since: options.since,
+        today: journal::day(options.now).unwrap_or_default(),
+        ..Sums::default()
     };
     each_line(logs, 0, |line| {
         let is_ours = parse(line, options.now, |line| sums.add(&line));
@@ -157,14 +139,13 @@ pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Res
         }
         is_ours
     })?;
-    Ok(sums.finish())
+    Ok(sums.finish(options, history))
 }
 
-struct Sums<'a> {
-    options: &'a Options,
+#[derive(Default)]
+struct Sums {
+    since: Option<Day>,
     today: Day,
-    has_history: bool,
-    history: &'a mut History,
     days: Option<(Day, Day)>,
     digest: Digest,
     actions: Counts<1>,
@@ -181,13 +162,13 @@ struct Sums<'a> {
     problems: VecDeque<String>,
 }
 
-impl Sums<'_> {
+impl Sums {
     fn add(&mut self, line: &LogLine<'_>) {
         let written = line.at.and_then(journal::day);
         let day = written.unwrap_or(self.today);
         // A wrong clock must not make the history begin in the future.
         let day = day.min(self.today);
-        let counts = self.options.since.is_none_or(|since| day >= since);
+        let counts = self.since.is_none_or(|since| day >= since);
         if counts && written.is_some() {
             let (from, until) = self.days.get_or_insert((day, day));
             *from = day.min(*from);
@@ -279,36 +260,36 @@ impl Sums<'_> {
         }
     }
 
-    fn finish(self) -> Digest {
-        let lists = self.options.lists.iter().map(|(list, _)| list.clone());
+    fn finish(self, options: &Options, history: &mut History) -> Digest {
+        let has_history = history.since.is_some();
+        let lists = options.lists.iter().map(|(list, _)| list.clone());
         let mut lists: HashSet<String> = lists.collect();
         for ([list, source], sum) in self.hits.sorted() {
             lists.insert(list.clone());
-            self.history.hit(&list, "", sum.first, sum.last);
+            history.hit(&list, "", sum.first, sum.last);
             if !source.is_empty() {
-                self.history.hit(&list, &source, sum.first, sum.last);
+                history.hit(&list, &source, sum.first, sum.last);
             }
         }
         // Earlier versions allowed a sender to write text there that looks like the name of a list.
         for ([list], sum) in self.also.sorted() {
             if lists.contains(&list) {
-                self.history.hit(&list, "", sum.first, sum.last);
+                history.hit(&list, "", sum.first, sum.last);
             }
         }
         for ([entry], sum) in self.refused_on.sorted() {
-            self.history.refused(&entry, sum.first, sum.last);
+            history.refused(&entry, sum.first, sum.last);
         }
         let first_day = self.days.map_or(self.today, |(from, _)| from);
-        let begins = self.options.since.unwrap_or(first_day);
+        let begins = options.since.unwrap_or(first_day);
         // Log lines before the report begins are a history, too.
-        let known_before =
-            self.has_history || self.history.entries.values().any(|days| days.0 < begins.0);
+        let known_before = has_history || history.entries.values().any(|days| days.0 < begins.0);
         let mut refused: Vec<Refused> = self.entries.into_values().collect();
         refused.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.entry.cmp(&b.entry)));
         let mut digest = self.digest;
         if known_before {
             let is_new = |refused: &&Refused| {
-                let first = self.history.first_refused(&refused.entry);
+                let first = history.first_refused(&refused.entry);
                 first.is_some_and(|first| first >= begins)
             };
             let mut new: Vec<Refused> = refused.iter().filter(is_new).cloned().collect();
@@ -321,38 +302,18 @@ impl Sums<'_> {
         digest.has_history = known_before;
         digest.from = self.days.map(|(from, _)| from.to_string());
         digest.until = self.days.map(|(_, until)| until.to_string());
-        digest.actions = self
-            .actions
-            .sorted()
-            .map(|([a], sum)| (a, sum.count))
-            .collect();
-        digest.refused = self
-            .refused
-            .sorted()
-            .map(|([a, b, c], sum)| (a, b, c, sum.count))
-            .collect();
-        digest.exempt = self
-            .exempt
-            .sorted()
-            .map(|([a], sum)| (a, sum.count))
-            .collect();
-        digest.let_through = self
-            .let_through
-            .sorted()
-            .map(|([a, b, c], sum)| (a, b, c, sum.count))
-            .collect();
-        digest.tagged = self
-            .tagged
-            .sorted()
-            .map(|([a, b], sum)| (a, b, sum.count))
-            .collect();
+        digest.actions = self.actions.rows(|[action], count| (action, count));
+        digest.refused = self.refused.rows(|[a, b, c], count| (a, b, c, count));
+        digest.exempt = self.exempt.rows(|[reason], count| (reason, count));
+        digest.let_through = self.let_through.rows(|[a, b, c], count| (a, b, c, count));
+        digest.tagged = self.tagged.rows(|[a, b], count| (a, b, count));
         digest.problems = self.problems.into();
-        let known = *self.history.since.get_or_insert(first_day.0);
+        let known = *history.since.get_or_insert(first_day.0);
         let known = known.min(first_day.0);
-        self.history.since = Some(known);
+        history.since = Some(known);
         digest.hits_known_since = Some(Day(known).to_string());
-        digest.idle = idle(self.history, &self.options.lists, self.today, Day(known));
-        self.history.forget(self.today, &self.options.lists);
+        digest.idle = idle(history, &options.lists, self.today, Day(known));
+        history.forget(self.today, &options.lists);
         digest
     }
 }
@@ -438,6 +399,11 @@ impl<const N: usize> Counts<N> {
             };
             self.sums.insert(self.key.clone(), sum);
         }
+    }
+
+    fn rows<R>(self, row: impl Fn([String; N], u64) -> R) -> Vec<R> {
+        let sums = self.sorted();
+        sums.map(|(words, sum)| row(words, sum.count)).collect()
     }
 
     /// Returns the groups, the largest first.

@@ -5,8 +5,7 @@
 //! domain, but only the maintainer of the list makes entries.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
+use crate::base::whole_file;
 
 /// Number of days after which a refusal of an entry is again its first.
 const DAYS_KEPT: u16 = 400;
@@ -53,16 +53,10 @@ impl History {
     /// # Errors
     /// When it cannot be read, or is something else.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(Error::of(path)(error)),
-            Ok(meta) if meta.len() > FILE_BYTES_MAX => {
-                return Err(Error::of(path)("too large for the history of a report"));
-            }
-            Ok(_) => {}
+        match whole_file::read(path, FILE_BYTES_MAX, "the history of a report")? {
+            Some(text) => serde_json::from_slice(&text).map_err(Error::of(path)),
+            None => Ok(Self::default()),
         }
-        let text = fs::read(path).map_err(Error::of(path))?;
-        serde_json::from_slice(&text).map_err(Error::of(path))
     }
 
     /// Replaces the file.
@@ -176,25 +170,9 @@ fn written_bytes(name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    #[test]
-    fn a_history_is_read_as_it_was_written_and_nothing_else_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("state");
-        assert_eq!(History::read(&path).unwrap(), History::default());
-        let mut history = History::default();
-        history.refused("a@b.example", Day(20_010), Day(20_010));
-        history.refused("a@b.example", Day(20_000), Day(20_001));
-        history.hit("spam", "feed", Day(20_000), Day(20_000));
-        history.write(&path).unwrap();
-        assert_eq!(History::read(&path).unwrap(), history);
-        assert_eq!(history.first_refused("a@b.example"), Some(Day(20_000)));
-        for wrong in ["", "{", "[]", "{\"other\":1}"] {
-            fs::write(&path, wrong).unwrap();
-            assert!(History::read(&path).is_err(), "{wrong}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn what_is_old_is_forgotten() {
@@ -257,7 +235,12 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
+        assert_eq!(History::read(&path).unwrap(), History::default());
         history.write(&path).unwrap();
         assert_eq!(History::read(&path).unwrap(), history);
+        for wrong in ["", "{", "[]", "{\"other\":1}"] {
+            fs::write(&path, wrong).unwrap();
+            assert!(History::read(&path).is_err(), "{wrong}");
+        }
     }
 }

@@ -15,7 +15,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::journal;
 use crate::screen::{DECISION, Field};
@@ -256,16 +257,15 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
         let mut object = Object::default();
-        while let Some(Scalar(key)) = map.next_key()? {
+        while let Some((key, value)) = map.next_entry::<Value<'_>, Value<'_>>()? {
+            let (key, value) = (key.text(), value.text());
             if let Some(field) = Field::from_name(&key) {
-                let value = map.next_value::<Scalar<'_>>()?.0;
                 if object.text != DECISION {
                     add_other(&mut object.others, &key, &value);
                 }
                 object.decision.set(field, value);
                 continue;
             }
-            let value = map.next_value::<Scalar<'_>>()?.0;
             match &*key {
                 "timestamp" => object.at = journal::read_iso(&value),
                 "level" => object.level = Level::from_name(&value),
@@ -286,60 +286,26 @@ fn add_other(out: &mut String, key: &str, value: &str) {
     }
 }
 
-/// A scalar value as text; empty for an array or an object.
-struct Scalar<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Scalar<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor)
-    }
+/// A value.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Bool(bool),
+    Number(serde_json::Number),
+    /// Null, an array or an object.
+    Other(IgnoredAny),
 }
 
-struct ScalarVisitor;
-
-impl<'de> Visitor<'de> for ScalarVisitor {
-    type Value = Scalar<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(text.into()))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(text.to_owned().into()))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(if value { "true" } else { "false" }.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(value.to_string().into()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(value.to_string().into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(value.to_string().into()))
-    }
-
-    fn visit_unit<E>(self) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(Cow::default()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar<'de>, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Scalar(Cow::default()))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar<'de>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Scalar(Cow::default()))
+impl<'a> Value<'a> {
+    /// Returns it as text; empty for an array or an object.
+    fn text(self) -> Cow<'a, str> {
+        match self {
+            Self::Text(text) => text,
+            Self::Bool(value) => value.to_string().into(),
+            Self::Number(number) => number.to_string().into(),
+            Self::Other(_) => Cow::default(),
+        }
     }
 }
 

@@ -16,13 +16,13 @@ mod history;
 mod line;
 mod text;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 pub use case::{Case, find_case, shown_time};
 pub use count::{Digest, Idle, Options, digest};
 pub use history::History;
 
+pub use crate::base::whole_file::FileError as Error;
 use crate::journal;
 
 /// The unit whose lines in the journal are read if no log is named.
@@ -58,24 +58,4 @@ fn each_line(
         ));
     }
     Ok(())
-}
-
-/// Why a log cannot be read, or the history cannot be stored.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
-pub struct Error {
-    path: PathBuf,
-    source: io::Error,
-}
-
-impl Error {
-    pub(crate) fn of<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
-        path: &Path,
-    ) -> impl Fn(E) -> Self {
-        let path = path.to_owned();
-        move |source| Self {
-            path: path.clone(),
-            source: io::Error::other(source),
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::count::{Digest, IDLE_DAYS, Refused};
 use crate::address::escaped;
-use crate::base::numbers::counted;
+use crate::base::numbers::{counted, percent};
 
 const COLUMNS: usize = 78;
 /// Number of columns before a label: two spaces, the number, two spaces.
@@ -165,9 +165,4 @@ fn fit(text: &str, before: usize) -> String {
     let head: String = text.chars().take(half).collect();
     let tail: String = text.chars().skip(length - half).collect();
     format!("{head}...{tail}")
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
-    format!("{:>5}.{} %", tenths / 10, tenths % 10)
 }

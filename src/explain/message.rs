@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::list;
 use crate::milter::HEADER_BYTES_MAX;
+use crate::sender::{Identity, Senders};
 
 /// Most bytes of a header block that are read; Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;
@@ -122,6 +123,18 @@ impl Headers {
             .iter()
             .find(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))?;
         Some(&field.value)
+    }
+
+    /// Returns the addresses in the fields with these names, as the daemon reads those of From.
+    pub fn addresses(&self, names: &[&str]) -> Senders {
+        let mut found = Senders::default();
+        for field in &self.fields {
+            let mut names = names.iter();
+            if names.any(|name| field.name.eq_ignore_ascii_case(name.as_bytes())) {
+                found.add_header(Identity::From, &field.value);
+            }
+        }
+        found
     }
 
     /// Returns the envelope sender as the delivering mail server recorded it: in `Return-Path`, or
@@ -244,36 +257,24 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn fields(text: &[u8]) -> Vec<(String, String)> {
-        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let headers = Headers::read(text).unwrap();
-        headers
-            .fields
-            .iter()
-            .map(|field| (text_of(&field.name), text_of(&field.value)))
-            .collect()
-    }
-
     #[test]
     fn headers_come_as_a_mail_server_sends_them() {
-        let text = b"From: a@b\r\nTo:\tx\r\n\ty\r\nSubject : s\r\nEmpty:\r\n\r\nFrom: c@d\r\n";
-        let expected = [
-            ("From", "a@b"),
-            ("To", "\tx\n\ty"),
-            ("Subject", "s"),
-            ("Empty", ""),
-        ];
-        assert_eq!(
-            fields(text),
-            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
-        );
-    }
-
-    #[test]
-    fn the_body_begins_at_the_first_line_that_is_not_a_header() {
-        assert_eq!(fields(b"Subject: x\nno header\nFrom: a@b\n").len(), 1);
-        assert_eq!(fields(b" folded first\nFrom: a@b\n").len(), 0);
-        assert_eq!(fields(b"").len(), 0);
+        let all = "From=a@b;To=\tx\n\ty;Subject=s;Empty=";
+        for (text, expected) in [
+            (
+                "From: a@b\r\nTo:\tx\r\n\ty\r\nSubject : s\r\nEmpty:\r\n\r\nFrom: c@d\r\n",
+                all,
+            ),
+            ("Subject: x\nno header\nFrom: a@b\n", "Subject=x"),
+            (" folded first\nFrom: a@b\n", ""),
+            ("", ""),
+        ] {
+            let headers = Headers::read(text.as_bytes()).unwrap();
+            let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let fields = headers.fields.iter();
+            let fields = fields.map(|field| shown(&field.name) + "=" + &shown(&field.value));
+            assert_eq!(fields.collect::<Vec<_>>().join(";"), expected, "{text}");
+        }
     }
 
     #[test]

@@ -20,12 +20,14 @@ use std::sync::Arc;
 
 pub use explanation::{Explanation, Lookup, Named, Recipient};
 pub use message::{EachMessage, Field, Headers, each_message};
+pub use recorder::RecordedDecision;
 use recorder::{Recorder, text_of};
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{Paint, Report};
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
+use crate::base::whole_file::FileError;
 use crate::config::{self, Config, Percent};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
@@ -41,13 +43,8 @@ pub enum Error {
     #[error(transparent)]
     Snapshot(#[from] snapshot::Error),
     /// The message or mailbox.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 impl From<config::Error> for Error {
@@ -82,17 +79,13 @@ impl Mail {
     /// # Errors
     /// It cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let unreadable = |source| Error::Unreadable {
-            path: path.to_owned(),
-            source,
-        };
         let headers = if path == Path::new("-") {
             Headers::read(io::stdin().lock())
         } else {
             File::open(path).and_then(|file| Headers::read(BufReader::new(file)))
         };
         Ok(Self {
-            headers: headers.map_err(unreadable)?,
+            headers: headers.map_err(FileError::of(path))?,
             ..Self::default()
         })
     }

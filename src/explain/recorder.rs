@@ -1,5 +1,7 @@
 //! Records the look-ups and the last decision of the daemon's own code.
 
+use std::time::Duration;
+
 use super::explanation::{Explanation, Lookup, Named};
 use crate::lookup::Outcome;
 use crate::milter::Reply;
@@ -16,15 +18,47 @@ pub(super) struct Recorder {
 
 /// A decision, without references to the message.
 #[derive(Default)]
-pub(super) struct RecordedDecision {
+pub struct RecordedDecision {
     pub(super) verdict: String,
     reply: Option<String>,
-    reason: String,
-    list: Option<String>,
+    /// Its reason.
+    pub reason: String,
+    /// The deciding list.
+    pub list: Option<String>,
+    /// The field with the listed sender; empty if there is none.
+    pub identity: &'static str,
     unsoftened: Option<String>,
+    /// The time that it took.
+    pub spent: Duration,
 }
 
 impl RecordedDecision {
+    /// Keeps what is shown of a decision.
+    pub fn of(decision: &Decision<'_>) -> Self {
+        let verdict = decision.verdict;
+        let hit = verdict.hit.and_then(|index| decision.hits.get(index));
+        let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
+        let reason = match decision.exemption {
+            Some(exemption) => exemption.name(),
+            None if verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed => {
+                "log-only"
+            }
+            None => verdict.reason.name(),
+        };
+        let action = verdict.action.filter(|&action| action != Action::Log);
+        let unsoftened = verdict.unsoftened;
+        let unsoftened = unsoftened.filter(|&own| Some(own) != verdict.action);
+        Self {
+            verdict: action.map_or("accept", Action::name).to_owned(),
+            reply: text_of(decision.reply),
+            reason: reason.to_owned(),
+            list: list.map(|list| list.name().to_owned()),
+            identity: hit.map_or("", |hit| hit.identity.name()),
+            unsoftened: unsoftened.map(|own| own.name().to_owned()),
+            spent: decision.spent,
+        }
+    }
+
     /// Returns whether this only defers a recipient, which needs a transaction of its own.
     pub(super) fn is_deferred(&self) -> bool {
         self.reason == Reason::MixedRecipients.name() && self.list.is_none()
@@ -89,30 +123,7 @@ impl Observer for Recorder {
     }
 
     fn decided(&mut self, decision: &Decision<'_>) {
-        let verdict = decision.verdict;
-        let hit = verdict.hit.and_then(|index| decision.hits.get(index));
-        let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
-        let reason = match decision.exemption {
-            Some(exemption) => exemption.name(),
-            None if verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed => {
-                "log-only"
-            }
-            None => verdict.reason.name(),
-        };
-        self.decision = Some(RecordedDecision {
-            verdict: verdict
-                .action
-                .filter(|&action| action != Action::Log)
-                .map_or("accept", Action::name)
-                .to_owned(),
-            reply: text_of(decision.reply),
-            reason: reason.to_owned(),
-            list: list.map(|list| list.name().to_owned()),
-            unsoftened: verdict
-                .unsoftened
-                .filter(|&own| Some(own) != verdict.action)
-                .map(|own| own.name().to_owned()),
-        });
+        self.decision = Some(RecordedDecision::of(decision));
     }
 }
 

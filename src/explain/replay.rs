@@ -10,7 +10,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
+use crate::base::numbers::{counted, percent};
 use crate::base::parallel::{on_threads, processors};
+use crate::base::whole_file::FileError;
 
 /// Most rows of each table.
 const ROWS_MAX: usize = 20;
@@ -89,7 +91,7 @@ pub fn replay(
     let mut bytes = 0;
     let read = each_message(mailbox, &mut |name, headers| {
         let Some(headers) = headers else {
-            sums.not_messages += 1;
+            sums.replay.not_messages += 1;
             return;
         };
         bytes += headers.len_bytes();
@@ -100,16 +102,13 @@ pub fn replay(
         }
     });
     sums.add_all(&mut judges, batch);
-    let found = read.and_then(|()| match sums.messages {
+    let found = read.and_then(|()| match sums.replay.messages {
         0 => Err(io::Error::other(
             "no message found; give a maildir, a folder of messages, or an mbox file",
         )),
         _ => Ok(()),
     });
-    found.map_err(|source| Error::Unreadable {
-        path: mailbox.to_owned(),
-        source,
-    })?;
+    found.map_err(FileError::of(mailbox))?;
     Ok(sums.into_replay(other.is_some()))
 }
 
@@ -140,18 +139,15 @@ impl Judge {
     }
 }
 
-/// The counts so far.
+/// The results so far, and the counts that are not sorted yet.
 #[derive(Default)]
 struct Sums {
-    messages: u64,
+    replay: Replay,
     verdicts: HashMap<String, u64>,
     lists: HashMap<String, u64>,
     senders: HashMap<String, u64>,
     sources: HashMap<String, u64>,
-    decided: Vec<Decided>,
-    not_messages: u64,
     changes: HashMap<(String, String), u64>,
-    examples: Vec<(String, String, String)>,
 }
 
 impl Sums {
@@ -174,24 +170,22 @@ impl Sums {
     }
 
     fn add(&mut self, name: String, explanation: Explanation, other: Option<String>) {
-        self.messages += 1;
+        self.replay.messages += 1;
         let before = explanation.verdict.clone();
         *self.verdicts.entry(before.clone()).or_insert(0) += 1;
         if before != "accept" {
             let decided = Decided::new(name.clone(), &explanation);
-            let counts = [
-                (&mut self.senders, &decided.sender),
-                (&mut self.sources, &decided.source),
-            ];
-            for (counts, name) in counts {
+            for (counts, name) in [
+                (&mut self.senders, decided.sender.clone()),
+                (&mut self.sources, decided.source.clone()),
+                (&mut self.lists, Some(explanation.list.unwrap_or_default())),
+            ] {
                 if let Some(name) = name {
-                    *counts.entry(name.clone()).or_insert(0) += 1;
+                    *counts.entry(name).or_insert(0) += 1;
                 }
             }
-            let list = explanation.list.unwrap_or_default();
-            *self.lists.entry(list).or_insert(0) += 1;
-            if self.decided.len() < MAX_DECIDED {
-                self.decided.push(decided);
+            if self.replay.decided.len() < MAX_DECIDED {
+                self.replay.decided.push(decided);
             }
         }
         let Some(after) = other.filter(|after| *after != before) else {
@@ -199,31 +193,24 @@ impl Sums {
         };
         let change = (before.clone(), after.clone());
         *self.changes.entry(change).or_insert(0) += 1;
-        if self.examples.len() < ROWS_MAX {
-            self.examples.push((name, before, after));
+        if self.replay.examples.len() < ROWS_MAX {
+            self.replay.examples.push((name, before, after));
         }
     }
 
     fn into_replay(self, compared: bool) -> Replay {
         let mut senders = sorted(self.senders);
         senders.truncate(ROWS_MAX);
-        let mut changes: Vec<_> = self
-            .changes
-            .into_iter()
-            .map(|((before, after), count)| (before, after, count))
-            .collect();
-        changes.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.cmp(b)));
+        let changes = sorted(self.changes).into_iter();
+        let changes = changes.map(|((before, after), count)| (before, after, count));
         Replay {
-            messages: self.messages,
             verdicts: sorted(self.verdicts),
             lists: sorted(self.lists),
             senders,
             sources: sorted(self.sources),
-            decided: self.decided,
-            not_messages: self.not_messages,
-            changed: compared.then(|| changes.iter().map(|change| change.2).sum()),
-            changes,
-            examples: self.examples,
+            changed: compared.then(|| changes.clone().map(|change| change.2).sum()),
+            changes: changes.collect(),
+            ..self.replay
         }
     }
 }
@@ -272,7 +259,8 @@ impl Display for Decided {
     }
 }
 
-fn sorted(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
+/// Returns the most frequent first.
+fn sorted<K: Ord>(counts: HashMap<K, u64>) -> Vec<(K, u64)> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     counts
@@ -296,17 +284,14 @@ struct Report<'a> {
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { replay, paint } = self;
-        writeln!(f, "{}", paint.bold(&counted(replay.messages, "message")))?;
+        let messages = counted(replay.messages, "message", "messages");
+        writeln!(f, "{}", paint.bold(&messages))?;
         for (verdict, count) in &replay.verdicts {
-            writeln!(
-                f,
-                "  {}  {count:>8}  {}",
-                paint.verdict(verdict, 10),
-                percent(*count, replay.messages)
-            )?;
+            let (verdict, share) = (paint.verdict(verdict, 10), percent(*count, replay.messages));
+            writeln!(f, "  {verdict}  {count:>8}  {share}")?;
         }
         if replay.not_messages > 0 {
-            let files = counted(replay.not_messages, "file");
+            let files = counted(replay.not_messages, "file", "files");
             writeln!(f, "  {files} left out: not a message")?;
         }
         if !replay.decided.is_empty() {
@@ -332,14 +317,9 @@ impl Display for Report<'_> {
             }
         }
         if let Some(changed) = replay.changed {
-            writeln!(
-                f,
-                "\n{}",
-                paint.bold(&format!(
-                    "{} would get a different verdict with the other configuration",
-                    counted(changed, "message")
-                ))
-            )?;
+            let changed = counted(changed, "message", "messages");
+            let text = "would get a different verdict with the other configuration";
+            writeln!(f, "\n{}", paint.bold(&format!("{changed} {text}")))?;
             for (before, after, count) in &replay.changes {
                 writeln!(f, "  {count:>8}  {before} -> {after}")?;
             }
@@ -349,19 +329,4 @@ impl Display for Report<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns "1 message", "2 messages".
-fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "messages of a mailbox are far below 2^53"
-    )]
-    let share = part as f64 * 100.0 / whole.max(1) as f64;
-    format!("{share:>5.1} %")
 }

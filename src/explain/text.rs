@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal;
 
-use super::{Explanation, Lookup, Mail, Named};
+use super::{Explanation, Lookup, Mail, Named, Recipient};
 use crate::address::{escaped, shortened};
 
 /// Whether output has colours: on a terminal, unless `NO_COLOR` is set.
@@ -63,12 +63,8 @@ impl Display for Report<'_> {
             explanation: of,
             paint,
         } = *self;
-        writeln!(
-            f,
-            "{}  {}",
-            paint.bold("verdict"),
-            paint.verdict(&of.verdict, 0)
-        )?;
+        let verdict = paint.verdict(&of.verdict, 0);
+        writeln!(f, "{}  {verdict}", paint.bold("verdict"))?;
         writeln!(f, "{}   {}", paint.bold("reason"), reason(of))?;
         for line in of.reply.iter().flat_map(|reply| reply.lines()) {
             writeln!(f, "{}    {line}", paint.bold("reply"))?;
@@ -76,27 +72,8 @@ impl Display for Report<'_> {
         for change in &of.changes {
             writeln!(f, "{}   {}", paint.bold("change"), brief(change))?;
         }
-        for recipient in &of.recipients {
-            let why = if recipient.deferred {
-                " (other lists apply to it than to the recipients before it: mixed_recipients)"
-            } else if recipient.exempt {
-                " (no list applies to this recipient)"
-            } else {
-                ""
-            };
-            writeln!(
-                f,
-                "{}     {}: {}{why}",
-                paint.bold("rcpt"),
-                brief(&recipient.recipient),
-                recipient.verdict
-            )?;
-            // The reply for all recipients was already shown above.
-            if recipient.reply != of.reply {
-                for line in recipient.reply.iter().flat_map(|reply| reply.lines()) {
-                    writeln!(f, "         {}", paint.dim(line))?;
-                }
-            }
+        for one in &of.recipients {
+            recipient(f, one, of, paint)?;
         }
         for named in &of.identities {
             writeln!(f)?;
@@ -117,52 +94,61 @@ impl Display for Report<'_> {
                 }
                 _ => String::new(),
             };
-            writeln!(
-                f,
-                "\n{}",
-                paint.dim(&format!("explained without an envelope sender{hint}"))
-            )?;
+            let text = format!("explained without an envelope sender{hint}");
+            writeln!(f, "\n{}", paint.dim(&text))?;
         }
         Ok(())
     }
+}
+
+fn recipient(
+    f: &mut Formatter<'_>,
+    one: &Recipient,
+    of: &Explanation,
+    paint: Paint,
+) -> fmt::Result {
+    let why = if one.deferred {
+        " (other lists apply to it than to the recipients before it: mixed_recipients)"
+    } else if one.exempt {
+        " (no list applies to this recipient)"
+    } else {
+        ""
+    };
+    let (rcpt, written) = (paint.bold("rcpt"), brief(&one.recipient));
+    writeln!(f, "{rcpt}     {written}: {}{why}", one.verdict)?;
+    // The reply for all recipients was already shown above.
+    let reply = one.reply.iter().filter(|_| one.reply != of.reply);
+    for line in reply.flat_map(|reply| reply.lines()) {
+        writeln!(f, "         {}", paint.dim(line))?;
+    }
+    Ok(())
 }
 
 /// Returns the reason in words.
 fn reason(of: &Explanation) -> String {
     let list = of.list.as_deref().unwrap_or("?");
     let wanted = of.unsoftened.as_deref().unwrap_or("reject");
+    let listed = format!("a sender is on the list {list}");
     match of.reason.as_str() {
-        "listed" => format!("a sender is on the list {list}"),
+        "listed" => listed,
         "unlisted" => "no sender is on a list".to_owned(),
-        "whitelisted" => format!("a sender is on the list {list}, but it is whitelisted"),
+        "whitelisted" => format!("{listed}, but it is whitelisted"),
         "exempt-recipient" => {
-            format!(
-                "a sender is on the list {list}, but the list applies to none of the recipients"
-            )
+            format!("{listed}, but the list applies to none of the recipients")
         }
-        "mixed-recipients" => {
-            format!(
-                "a sender is on the list {list} ({wanted}), but some recipients are exempt, and all recipients get the same answer"
-            )
-        }
+        "mixed-recipients" => format!(
+            "{listed} ({wanted}), but some recipients are exempt, and all recipients get the same answer"
+        ),
         "mailing-list" => {
-            format!(
-                "a sender is on the list {list} ({wanted}); milder action for a mailing list (mailing_list)"
-            )
+            format!("{listed} ({wanted}); milder action for a mailing list (mailing_list)")
         }
-        "weak-address" => {
-            format!(
-                "a sender on the list {list} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
-            )
-        }
-        "dry-run" => {
-            format!("a sender is on the list {list} ({wanted}), which is in dry_run")
-        }
-        "log-only" => format!("a sender is on the list {list}, which only logs"),
+        "weak-address" => format!(
+            "a sender on the list {list} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
+        ),
+        "dry-run" => format!("{listed} ({wanted}), which is in dry_run"),
+        "log-only" => format!("{listed}, which only logs"),
         "max-reject-share" => {
-            format!(
-                "a sender is on the list {list} ({wanted}); tagged instead because max_reject_share is exceeded"
-            )
+            format!("{listed} ({wanted}); tagged instead because max_reject_share is exceeded")
         }
         "undecided" if of.list.is_none() => {
             "the message names more senders than the milter looks up (on_error applies)".to_owned()
@@ -183,12 +169,8 @@ fn brief(text: &str) -> String {
 }
 
 fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
-    write!(
-        f,
-        "{}  {}",
-        paint.bold(&named.identity),
-        brief(&named.address)
-    )?;
+    let (identity, address) = (paint.bold(&named.identity), brief(&named.address));
+    write!(f, "{identity}  {address}")?;
     match (&named.canonical, &named.fault) {
         (Some(canonical), _) if *canonical != named.address => {
             write!(f, "  = {}", brief(canonical))?;
@@ -196,57 +178,35 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
         (None, Some(fault)) => write!(f, "  {}", paint.dim(fault))?,
         _ => {}
     }
-    writeln!(
-        f,
-        "{}",
-        if named.doubtful {
-            "  (weak: some mail programs show it, others the address next to it)"
-        } else if named.weak {
-            "  (weak: only in a name, comment or encoded word)"
-        } else {
-            ""
-        }
-    )?;
-    let width = named
-        .lookups
-        .iter()
-        .map(|lookup| lookup.entry.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(50);
-    let list_width = named
-        .lookups
-        .iter()
-        .map(|lookup| lookup.list.len())
-        .max()
-        .unwrap_or(0);
+    let weak = if named.doubtful {
+        "  (weak: some mail programs show it, others the address next to it)"
+    } else if named.weak {
+        "  (weak: only in a name, comment or encoded word)"
+    } else {
+        ""
+    };
+    writeln!(f, "{weak}")?;
+    let widest = |width: fn(&Lookup) -> usize| named.lookups.iter().map(width).max();
+    let width = widest(|lookup| lookup.entry.chars().count());
+    let width = width.unwrap_or(0).min(50);
+    let list_width = widest(|lookup| lookup.list.len()).unwrap_or(0);
     for lookup in &named.lookups {
-        writeln!(
-            f,
-            "  {:<list_width$}  {:<10}  {:<width$}  {}",
-            lookup.list,
-            lookup.kind,
-            brief(&lookup.entry),
-            outcome(lookup, paint)
-        )?;
+        let (list, kind, entry) = (&lookup.list, &lookup.kind, brief(&lookup.entry));
+        write!(f, "  {list:<list_width$}  {kind:<10}  {entry:<width$}  ")?;
+        writeln!(f, "{}", outcome(lookup, paint))?;
     }
     if named.lookups.is_empty() && named.canonical.is_some() {
         writeln!(f, "  {}", paint.dim("no list checks this"))?;
     }
     match &named.whitelist_entry {
         Some(entry) if named.unaligned => {
-            let entry = brief(entry);
-            writeln!(
-                f,
-                "  whitelist has {entry}, but no trusted DKIM result confirms the address: not exempt"
-            )
+            let why = "but no trusted DKIM result confirms the address: not exempt";
+            writeln!(f, "  whitelist has {}, {why}", brief(entry))
         }
-        Some(entry) => writeln!(
-            f,
-            "  {} by {}: this address is exempt",
-            paint.verdict("whitelisted", 0),
-            brief(entry)
-        ),
+        Some(entry) => {
+            let (whitelisted, entry) = (paint.verdict("whitelisted", 0), brief(entry));
+            writeln!(f, "  {whitelisted} by {entry}: this address is exempt")
+        }
         None => Ok(()),
     }
 }
@@ -258,16 +218,14 @@ fn outcome(lookup: &Lookup, paint: Paint) -> String {
             return "matches the Bloom filter, but has no record: not listed".to_owned();
         }
         "unproved" => {
+            let listed = paint.with("1;31", "LISTED");
             return format!(
-                "{} matches the Bloom filter; there are no records to confirm it",
-                paint.with("1;31", "LISTED")
+                "{listed} matches the Bloom filter; there are no records to confirm it"
             );
         }
         "failed" => {
-            return format!(
-                "cannot be read: {}",
-                lookup.failure.as_deref().unwrap_or("")
-            );
+            let failure = lookup.failure.as_deref().unwrap_or("");
+            return format!("cannot be read: {failure}");
         }
         "expired" => "expired".to_owned(),
         _ => paint.with("1;31", "LISTED"),

@@ -62,7 +62,6 @@ pub struct Reason {
 
 impl BuildReport {
     /// Returns the path of the report of a filter.
-    #[must_use]
     pub fn path(filter: &Path) -> PathBuf {
         let mut path = filter.as_os_str().to_owned();
         path.push(".report");
@@ -70,7 +69,6 @@ impl BuildReport {
     }
 
     /// Reads the report of a filter, if there is one.
-    #[must_use]
     pub fn of(filter: &Path) -> Option<Self> {
         let path = Self::path(filter);
         // Opening a FIFO would block.
@@ -93,13 +91,11 @@ impl BuildReport {
     }
 
     /// Returns whether an administrator has approved that this filter is so much smaller.
-    #[must_use]
     pub fn approves_shrink(&self, generation: u64, entries: u64) -> bool {
         self.approved_shrink == Some(generation) && self.entries == entries
     }
 
     /// Returns why the list could not be compiled, unless the filter is newer.
-    #[must_use]
     pub fn failure_after(&self, filter: Option<&Spec>) -> Option<String> {
         let failure = self.failure.as_ref()?;
         let is_last = filter.is_none_or(|spec| spec.built <= self.time_s);
@@ -110,14 +106,12 @@ impl BuildReport {
     }
 
     /// Returns whether it is about the build of this filter.
-    #[must_use]
     pub fn is_about(&self, filter: &Spec) -> bool {
         (self.generation, self.built_s) == (Some(filter.generation), filter.built)
     }
 
     /// Returns which lines of the list in effect were rejected: of this build, or of a later change to
     /// the filter alone.
-    #[must_use]
     pub fn rejects_in(&self, filter: &Spec) -> Option<String> {
         let is_in_effect = self.generation? <= filter.generation && self.built_s <= filter.built;
         let reject = self.rejects.first().filter(|_| is_in_effect)?;

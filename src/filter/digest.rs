@@ -16,7 +16,6 @@ pub struct Digest(pub [u8; DIGEST_BYTES]);
 
 impl Digest {
     /// Returns the digest of bytes in memory.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }

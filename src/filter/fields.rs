@@ -1,18 +1,26 @@
 //! Numbers and texts, one after the other: little-endian numbers; each text after its length in
-//! 16 bits.
+//! 16 bits, without control characters.
+
+use std::io::Read;
 
 use super::error::Fault;
 
 /// Reads little-endian fields from the front.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(super) struct Fields<R> {
+    from: R,
+    /// What is said of a field that is cut off or malformed.
+    fault: Fault,
+}
 
-impl Fields<'_> {
+impl<R: Read> Fields<R> {
+    pub(super) fn new(from: R, fault: Fault) -> Self {
+        Self { from, fault }
+    }
+
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        let (field, rest) = self.0.split_first_chunk().ok_or(Fault::Malformed {
-            part: "header fields",
-        })?;
-        self.0 = rest;
-        Ok(*field)
+        let mut bytes = [0; N];
+        let read = self.from.read_exact(&mut bytes);
+        read.map(|()| bytes).map_err(|_| self.fault.clone())
     }
 
     pub(super) fn u16(&mut self) -> Result<u16, Fault> {
@@ -27,14 +35,31 @@ impl Fields<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(super) fn text(&mut self, longest: usize) -> Option<String> {
-        let length = usize::from(self.u16().ok()?);
-        if length > longest {
-            return None;
+    /// Reads bytes; memory grows as they come.
+    pub(super) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        match self.from.by_ref().take(length).read_to_end(&mut bytes) {
+            Ok(count) if count as u64 == length => Ok(bytes),
+            Ok(_) | Err(_) => Err(self.fault.clone()),
         }
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        String::from_utf8(text.to_vec()).ok()
+    }
+
+    pub(super) fn text(&mut self, longest: usize) -> Result<String, Fault> {
+        let length = self.u16()?;
+        let text = match usize::from(length) <= longest {
+            true => String::from_utf8(self.bytes(length.into())?).ok(),
+            false => None,
+        };
+        let text = text.filter(|text| is_plain(text));
+        text.ok_or_else(|| self.fault.clone())
+    }
+
+    /// Checks that nothing is left.
+    pub(super) fn end(mut self) -> Result<(), Fault> {
+        match self.from.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) | Err(_) => Err(self.fault),
+        }
     }
 }
 

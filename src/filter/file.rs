@@ -102,15 +102,14 @@ impl Reader {
         let invalid = |fault| Error::invalid(path, fault);
         let (file, mut header, sources) = Self::open_header(path)?;
         let section = |part: &'static str, section: Section| {
-            let length = usize::try_from(section.length).map_err(|_| Error::Memory {
+            let no_memory = || Error::Memory {
                 path: path.to_owned(),
                 bytes: section.length,
-            })?;
+            };
+            let length = usize::try_from(section.length).map_err(|_| no_memory())?;
             let mut bytes = Vec::new();
-            bytes.try_reserve_exact(length).map_err(|_| Error::Memory {
-                path: path.to_owned(),
-                bytes: section.length,
-            })?;
+            let room = bytes.try_reserve_exact(length);
+            room.map_err(|_| no_memory())?;
             bytes.resize(length, 0);
             file.read_exact_at(&mut bytes, section.offset)
                 .map_err(failed("read"))?;

@@ -100,13 +100,11 @@ pub struct Header {
 
 impl Header {
     /// Returns the size of the whole file in bytes.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.sections.records.end()
     }
 
     /// Returns whether both were built from the same entries with the same seed.
-    #[must_use]
     pub fn has_entries_of(&self, other: &Self) -> bool {
         // The checksum over the sums of the pages.
         let entries = |header: &Self| (header.spec.seed, header.entries, header.sections.sums.sum);
@@ -115,7 +113,6 @@ impl Header {
 
     /// Returns whether two parts of a list, or two filters of one shape, have equal records and
     /// sources.
-    #[must_use]
     pub fn has_records_of(&self, other: &Self) -> bool {
         // The checksum over the sums of the records, and that of the sources.
         let records = |header: &Self| {
@@ -129,19 +126,16 @@ impl Header {
 
     /// Returns the SHA-256 of the header page. The header contains the checksums of all sections,
     /// so this distinguishes files without reading all of them.
-    #[must_use]
     pub fn identity(&self) -> Digest {
         Digest::of(&encode_header(self))
     }
 
     /// Returns the size of the Bloom pages in bytes.
-    #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.sections.pages.length
     }
 
     /// Returns the size of the records and their directory in bytes.
-    #[must_use]
     pub fn record_bytes(&self) -> u64 {
         self.sections.directory.length + self.sections.records.length
     }
@@ -261,7 +255,8 @@ pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
 ) -> Result<(Header, u32), Fault> {
-    let mut fields = Fields(bytes);
+    let part = "header fields";
+    let mut fields = Fields::new(bytes.as_slice(), Fault::Malformed { part });
     match fields.array()? {
         MAGIC => {}
         magic => return Err(not_ours(magic)),
@@ -333,13 +328,10 @@ pub(super) fn decode_header(
     let blocks = if records { pages } else { 0 };
     let bit_pages = if part.is_some() { 0 } else { pages };
     check_sections(&sections, bit_pages, blocks, file_bytes)?;
-    let name = fields
-        .text(MAX_NAME)
-        .filter(|name| is_plain(name))
-        .ok_or(Fault::Field {
-            field: "name",
-            value: 0,
-        })?;
+    let name = fields.text(MAX_NAME).map_err(|_| Fault::Field {
+        field: "name",
+        value: 0,
+    })?;
     let header = Header {
         spec: Spec {
             name,

@@ -9,7 +9,6 @@ pub struct Key(pub u64);
 
 impl Key {
     /// Returns the key of an entry: XXH3-64 of its canonical text with the seed of the filter.
-    #[must_use]
     #[inline]
     pub fn of(entry: &[u8], seed: u64) -> Self {
         Self(XxHash3_64::oneshot_with_seed(seed, entry))

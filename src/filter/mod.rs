@@ -121,7 +121,6 @@ impl Filter {
     /// sources, and with [`Load::Memory`] every page.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] when the file fails its checks, [`Error::Io`] when it
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
@@ -140,7 +139,6 @@ impl Filter {
     /// each look-up reads its page; look-ups continue meanwhile.
     ///
     /// # Errors
-    ///
     /// As [`open`](Self::open). Look-ups then still read pages.
     pub fn load_pages(&self) -> Result<(), Error> {
         if self.memory.get().is_none() {
@@ -154,19 +152,16 @@ impl Filter {
     }
 
     /// Returns whether the pages are in memory.
-    #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.memory.get().is_some()
     }
 
     /// Returns the bytes that it has in memory once it is loaded.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.page_bytes() + self.reader.small_records_bytes()
     }
 
     /// Returns the size of the pages in bytes.
-    #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.header().sections.pages.length
     }
@@ -175,7 +170,6 @@ impl Filter {
     /// the bits of every record.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] with the first fault, [`Error::Io`].
     pub fn check(&self, threads: usize) -> Result<(), Error> {
         self.reader.check(true, threads).map(drop)
@@ -184,7 +178,6 @@ impl Filter {
     /// Does the same without decoding the records: checks every sum.
     ///
     /// # Errors
-    ///
     /// As [`check`](Self::check).
     pub fn check_sums(&self, threads: usize) -> Result<(), Error> {
         self.reader.check(false, threads).map(drop)
@@ -194,7 +187,6 @@ impl Filter {
     /// `false`.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`] when it cannot be read.
     pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
         self.reader.digest(go_on)
@@ -204,7 +196,6 @@ impl Filter {
     /// bits of every record.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] with the first fault, [`Error::Io`].
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let reader = Reader::open(path)?;
@@ -219,44 +210,37 @@ impl Filter {
     /// renamed.
     ///
     /// # Errors
-    ///
     /// When there are no more descriptors.
     pub fn file(&self) -> io::Result<File> {
         self.reader.file()
     }
 
     /// Returns the path with which it was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.reader.path()
     }
 
     /// Returns the whole header.
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.reader.header
     }
 
     /// Returns what the filter was made for.
-    #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.header().spec
     }
 
     /// Returns the number of pages and probes.
-    #[must_use]
     pub fn shape(&self) -> Shape {
         self.header().shape
     }
 
     /// Returns the number of distinct entries.
-    #[must_use]
     pub fn entries(&self) -> u64 {
         self.header().entries
     }
 
     /// Returns the source that a record refers to.
-    #[must_use]
     pub fn source(&self, number: u32) -> Option<&Source> {
         self.spec().sources.get(number as usize)
     }
@@ -264,7 +248,6 @@ impl Filter {
     /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads nothing.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] when the page or the records that were read are damaged, [`Error::Io`]
     /// when they cannot be read. An error is not an answer: the sender may be listed or not.
     #[inline]
@@ -281,7 +264,6 @@ impl Filter {
     /// Returns the answer that memory alone gives for a key, without reading; `None` if the file
     /// must be read.
     #[inline]
-    #[must_use]
     pub fn look_up_in_memory(&self, key: Key) -> Option<Answer> {
         let memory = self.memory.get()?;
         if !self.page_holds(&memory.pages, key) {
@@ -298,7 +280,6 @@ impl Filter {
     /// Tests the pages alone: `false` is certain.
     ///
     /// # Errors
-    ///
     /// As [`look_up`](Self::look_up), with [`Load::Disk`] only.
     #[inline]
     pub fn may_hold(&self, key: Key) -> Result<bool, Error> {
@@ -343,7 +324,6 @@ impl Filter {
     /// Returns a copy of a page, for unions and comparisons of filters without records.
     ///
     /// # Errors
-    ///
     /// As [`look_up`](Self::look_up).
     ///
     /// # Panics
@@ -360,7 +340,6 @@ impl Filter {
     /// Returns all records in the order of their keys. They are read page by page.
     ///
     /// # Errors
-    ///
     /// [`Error::NoRecords`].
     pub fn records(&self) -> Result<Records<'_>, Error> {
         self.records_from(Key::default())
@@ -369,7 +348,6 @@ impl Filter {
     /// Returns the records of the page of `key` and of all later pages.
     ///
     /// # Errors
-    ///
     /// [`Error::NoRecords`].
     pub fn records_from(&self, key: Key) -> Result<Records<'_>, Error> {
         if !self.spec().records {
@@ -400,7 +378,6 @@ impl Records<'_> {
     /// Appends all records before `end` that were not taken yet; without `end`, all that are left.
     ///
     /// # Errors
-    ///
     /// As [`Filter::look_up`].
     pub fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let pages = self.filter.shape().pages;

@@ -34,7 +34,6 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 const DRAW: u64 = PAGE_BITS as u64 - 1;
 
 /// Returns the page of a key in a filter with this many pages.
-#[must_use]
 #[inline]
 pub fn page_of(key: Key, pages: u64) -> u64 {
     // The product is below pages * 2^64, so the shifted result fits into 64 bits.
@@ -42,7 +41,6 @@ pub fn page_of(key: Key, pages: u64) -> u64 {
 }
 
 /// Returns the smallest key that belongs to a page, in a filter with this many pages.
-#[must_use]
 pub fn first_key(page: u64, pages: u64) -> Key {
     debug_assert!(page < pages);
     let start = (u128::from(page) << 64).div_ceil(u128::from(pages));
@@ -72,7 +70,6 @@ impl SplitMix {
 
 /// Returns whether all bits of this key are set. Stops at the first clear bit, which is
 /// the second draw on average if the key is not in the page.
-#[must_use]
 #[inline]
 pub fn contains(page: &Page, key: Key, probes: u32) -> bool {
     let mut stream = SplitMix(key.0);
@@ -142,7 +139,6 @@ impl Filling {
 }
 
 /// Returns the number of bits set in a page.
-#[must_use]
 pub fn count_set(page: &Page) -> u32 {
     let (words, _) = page.as_chunks::<8>();
     words
@@ -153,14 +149,13 @@ pub fn count_set(page: &Page) -> u32 {
 
 /// Sets in `page` every bit that is set in `other`. Gives the union of two sets if both
 /// pages have the same number in filters of the same shape and seed.
-pub fn unite(page: &mut Page, other: &Page) {
+pub fn merge(page: &mut Page, other: &Page) {
     for (byte, other) in page.iter_mut().zip(other) {
         *byte |= other;
     }
 }
 
 /// Returns the checksum of a page: its XXH3-64.
-#[must_use]
 pub fn sum(page: &Page) -> u64 {
     twox_hash::XxHash3_64::oneshot(page)
 }

@@ -73,10 +73,10 @@ impl Class {
         }
     }
 
-    /// Joins the data of two records of one key, by rules that do not depend on their order, so that
+    /// Merges the data of two records of one key, by rules that do not depend on their order, so that
     /// the same lists give the same bytes in any order: the lowest source, the earliest day added,
     /// the latest expiry. No expiry counts as the latest of all.
-    pub(crate) fn join(self, other: Self) -> Self {
+    pub(crate) fn merge(self, other: Self) -> Self {
         let origin = |class: Self| (class.source, class.kind);
         let (source, kind) = origin(self).min(origin(other));
         let (a, b) = (self.dates, other.dates);
@@ -146,15 +146,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_join_alike_in_both_orders() {
+    fn classes_merge_alike_in_both_orders() {
         let class = |source, added, expires| Class {
             kind: 0,
             source,
             dates: Dates { added, expires },
         };
         let (early, late) = (class(7, 10, Some(50)), class(3, 20, None));
-        assert_eq!(early.join(late), class(3, 10, None));
-        assert_eq!(late.join(early), class(3, 10, None));
-        assert_eq!(early.join(class(9, 30, Some(60))), class(7, 10, Some(60)));
+        assert_eq!(early.merge(late), class(3, 10, None));
+        assert_eq!(late.merge(early), class(3, 10, None));
+        assert_eq!(early.merge(class(9, 30, Some(60))), class(7, 10, Some(60)));
     }
 }

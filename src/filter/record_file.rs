@@ -24,7 +24,6 @@ impl RecordFile {
     /// directory and sources.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] when the file fails its checks, [`Error::NoRecords`] when it is a filter
     /// without records, [`Error::Io`] when it cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
@@ -34,7 +33,6 @@ impl RecordFile {
     /// Does the same for a part of a list only.
     ///
     /// # Errors
-    ///
     /// As [`open`](Self::open), and [`Error::Invalid`] when it is not a part.
     pub fn open_part(path: &Path) -> Result<Self, Error> {
         let file = Self::open(path)?;
@@ -60,14 +58,12 @@ impl RecordFile {
     /// Returns whether the file is a part of a list.
     ///
     /// # Errors
-    ///
     /// As [`open`](Self::open), when it is neither a filter nor a part.
     pub fn is_part(path: &Path) -> Result<bool, Error> {
         Ok(Reader::open_header(path)?.1.part.is_some())
     }
 
     /// Returns the whole header.
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.0.header
     }
@@ -76,7 +72,6 @@ impl RecordFile {
     /// their keys.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] when a block is damaged, [`Error::Io`] when it cannot be read, and the
     /// errors of `visit`.
     pub(crate) fn each_run<E: From<Error>>(
@@ -95,7 +90,6 @@ impl RecordFile {
     /// Checks that this many records were read.
     ///
     /// # Errors
-    ///
     /// [`Error::Invalid`] when the header declares another number.
     pub(crate) fn check_count(&self, counted: u64) -> Result<(), Error> {
         self.0.check_count(counted)

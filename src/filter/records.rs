@@ -27,6 +27,7 @@
 use std::convert::Infallible;
 
 use super::error::Fault;
+use super::fields::Fields;
 use super::key::Key;
 use super::packed::{length, mask, pack, put_words, unpack, unpacked};
 use super::page;
@@ -294,35 +295,18 @@ impl<'a> RecordBlock<'a> {
             [] => (&empty, block),
             _ => block.split_first_chunk::<HEAD_BYTES>().ok_or_else(short)?,
         };
-        let [
-            n0,
-            n1,
-            n2,
-            n3,
-            c0,
-            c1,
-            c2,
-            c3,
-            low_bits,
-            class_bits,
-            0,
-            0,
-            h0,
-            h1,
-            h2,
-            h3,
-        ] = *head
-        else {
-            return Err(fault("the block's head is malformed"));
-        };
-        let number = |bytes| u32::from_le_bytes(bytes) as usize;
-        let count = number([n0, n1, n2, n3]);
-        let class_count = number([c0, c1, c2, c3]);
-        let high_count = number([h0, h1, h2, h3]);
+        let mut head = Fields::new(head.as_slice(), short());
+        let (count, class_count) = (head.u32()? as usize, head.u32()? as usize);
+        let [low_bits, class_bits, zeros @ ..] = head.array::<4>()?;
+        let high_count = head.u32()? as usize;
         if (count == 0) != block.is_empty() {
             return Err(fault("a block without records"));
         }
-        if low_bits > WHOLE || class_count > count || class_bits != self::class_bits(class_count) {
+        if zeros != [0, 0]
+            || low_bits > WHOLE
+            || class_count > count
+            || class_bits != self::class_bits(class_count)
+        {
             return Err(fault("the block's head is malformed"));
         }
         // These are products of 32-bit numbers, which cannot overflow 64 bits.
@@ -660,10 +644,8 @@ mod tests {
     /// Whatever a damaged block says, its keys rise and are in its page.
     #[test]
     fn keys_out_of_order_or_outside_their_page_are_faults() {
-        let shape = Shape {
-            pages: 2,
-            probes: 20,
-        };
+        let (pages, probes) = (2, 20);
+        let shape = Shape { pages, probes };
         let mut sound = Vec::new();
         let keys = [Key(5), Key(1 << 40)];
         let class = Class::of(&Record::default());
@@ -693,17 +675,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of order")]
     fn duplicates_are_refused() {
-        let record = Record {
-            key: Key(1),
-            ..Record::default()
-        };
         let shape = super::super::sizing::shape(1, 1e-6);
-        let twice = PageRecords::Any(&[record, record]);
-        encode(
-            layout(shape),
-            twice,
-            &mut Scratch::default(),
-            &mut Vec::new(),
-        );
+        let twice = PageRecords::Any(&[Record::default(); 2]);
+        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+        encode(layout(shape), twice, &mut scratch, &mut out);
     }
 }

@@ -46,7 +46,6 @@ const M: f64 = PAGE_BITS as f64;
 ///
 /// Of the shapes with the same number of pages, it has the fewest probes: a small list
 /// fits into one page long before its bits are used up.
-#[must_use]
 pub fn shape(entries: u64, fpr: f64) -> Shape {
     let fpr = fpr.clamp(*RATES.start(), *RATES.end());
     let ideal = probes_for_rate(fpr);
@@ -103,7 +102,6 @@ fn fewest_pages(entries: u64, fpr: f64, probes: u32) -> u64 {
 
 /// Returns the expected false-positive rate of a filter of this shape with this many
 /// entries: the mean over the binomial loads of its pages.
-#[must_use]
 pub fn rate(entries: u64, shape: Shape) -> f64 {
     /// Loads are left out if they are this much rarer than the most frequent one. The
     /// rate of a page is at most 1, so their sum stays far below the lowest rate.
@@ -158,7 +156,6 @@ fn page_rate(load: f64, probes: u32) -> f64 {
 }
 
 /// Returns the exact rate of a page with `set` bits set: (X/m)^k.
-#[must_use]
 pub fn rate_of_fill(set: u32, probes: u32) -> f64 {
     (f64::from(set) / M).powf(f64::from(probes))
 }
@@ -167,7 +164,6 @@ pub fn rate_of_fill(set: u32, probes: u32) -> f64 {
 ///
 /// Add up the estimates of the pages: because of the uneven loads, an estimate from the total
 /// fill would be too low. A full page only says "many"; it counts as if half a bit were clear.
-#[must_use]
 pub fn entries_of_fill(set: u32, probes: u32) -> f64 {
     let clear = (M - f64::from(set)).max(0.5);
     -(M / f64::from(probes)) * (clear / M).ln()
@@ -176,7 +172,6 @@ pub fn entries_of_fill(set: u32, probes: u32) -> f64 {
 /// Returns the standard deviation of an estimate by [`entries_of_fill`] over all pages of
 /// a filter with about this many entries: sqrt(P m (e^t - t - 1)) / k, t = kn/(Pm)
 /// (linear counting, Whang 1990).
-#[must_use]
 pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
     let bits = shape.pages as f64 * M;
     let k = f64::from(shape.probes);
@@ -185,7 +180,6 @@ pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
 }
 
 /// Returns the textbook's best number of probes for a rate: log2(1/p), rounded.
-#[must_use]
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -221,20 +215,9 @@ mod tests {
 
     #[test]
     fn small_lists_fit_one_page() {
-        assert_eq!(
-            shape(0, 1e-6),
-            Shape {
-                pages: 1,
-                probes: 1
-            }
-        );
-        assert_eq!(
-            shape(1, 1e-2),
-            Shape {
-                pages: 1,
-                probes: 1
-            }
-        );
+        let (pages, probes) = (1, 1);
+        assert_eq!(shape(0, 1e-6), Shape { pages, probes });
+        assert_eq!(shape(1, 1e-2), Shape { pages, probes });
         assert_eq!(shape(1, 1e-6).pages, 1);
         assert_eq!(shape(1_000, 1e-6).pages, 1);
         for entries in [0, 1, 2, 10, 500, 1_000, 1_300, 2_500, 20_000] {
@@ -246,17 +229,9 @@ mod tests {
 
     #[test]
     fn any_number_of_entries_is_answered_at_once() {
+        let (pages, probes) = (2, 20);
         for entries in [1 << 40, 1 << 56, u64::MAX] {
-            assert_eq!(
-                rate(
-                    entries,
-                    Shape {
-                        pages: 2,
-                        probes: 20
-                    }
-                ),
-                1.0
-            );
+            assert_eq!(rate(entries, Shape { pages, probes }), 1.0);
         }
     }
 

@@ -5,6 +5,8 @@
 //!                 lines, entries, rejected   u64 each
 //! ```
 
+use serde::Serialize;
+
 use super::error::Fault;
 use super::fields::{Fields, is_plain, put_text};
 
@@ -18,7 +20,7 @@ pub const MAX_SOURCES_BYTES: u64 = 64 << 20;
 pub const MAX_TEXT: usize = 4096;
 
 /// An input list that a filter was made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Source {
     /// Short name, shown in logs.
     pub name: String,
@@ -64,27 +66,18 @@ pub(super) fn encode(sources: &[Source]) -> Vec<u8> {
 }
 
 pub(super) fn decode(bytes: &[u8], count: u32) -> Result<Vec<Source>, Fault> {
-    let malformed = || Fault::Malformed { part: "sources" };
-    let mut fields = Fields(bytes);
+    let mut fields = Fields::new(bytes, Fault::Malformed { part: "sources" });
     let mut sources = Vec::new();
     for _ in 0..count {
-        let mut text = || {
-            let text = fields.text(MAX_TEXT)?;
-            is_plain(&text).then_some(text)
-        };
-        let (name, file, licence) = (text(), text(), text());
         sources.push(Source {
-            name: name.ok_or_else(malformed)?,
-            file: file.ok_or_else(malformed)?,
-            licence: licence.ok_or_else(malformed)?,
-            lines: fields.u64().map_err(|_| malformed())?,
-            entries: fields.u64().map_err(|_| malformed())?,
-            rejected: fields.u64().map_err(|_| malformed())?,
+            name: fields.text(MAX_TEXT)?,
+            file: fields.text(MAX_TEXT)?,
+            licence: fields.text(MAX_TEXT)?,
+            lines: fields.u64()?,
+            entries: fields.u64()?,
+            rejected: fields.u64()?,
         });
     }
-    if fields.0.is_empty() {
-        Ok(sources)
-    } else {
-        Err(malformed())
-    }
+    fields.end()?;
+    Ok(sources)
 }

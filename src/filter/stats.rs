@@ -32,7 +32,6 @@ impl Filter {
     /// Reads the pages, if they are not in memory, and computes the figures.
     ///
     /// # Errors
-    ///
     /// As [`look_up`](Filter::look_up), with [`Load::Disk`](super::Load::Disk) only.
     pub fn stats(&self) -> Result<Stats, Error> {
         let shape = self.shape();
@@ -77,7 +76,6 @@ impl Filter {
     /// fraction of `probes` keys that the pages match. Uses the same keys each time.
     ///
     /// # Errors
-    ///
     /// As [`look_up`](Filter::look_up), with [`Load::Disk`](super::Load::Disk) only.
     pub fn measured_rate(&self, probes: u64) -> Result<f64, Error> {
         let mut random = SplitMix(!self.spec().seed);

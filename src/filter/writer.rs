@@ -59,7 +59,6 @@ impl Default for EncodedPage {
 
 impl EncodedPage {
     /// Returns an empty page.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -164,7 +163,6 @@ impl Writer {
     /// Begins a filter of exactly this many entries, with a given shape, in a claimed output.
     ///
     /// # Errors
-    ///
     /// [`Error::Unwritable`] when the spec exceeds a limit.
     pub fn begin(
         replacement: Replacement,
@@ -172,26 +170,15 @@ impl Writer {
         entries: u64,
         shape: Shape,
     ) -> Result<Self, Error> {
-        Self::start(replacement, spec, entries, shape, None)
+        Self::begin_part(replacement, spec, entries, shape, None)
     }
 
     /// Does the same for a part of a list, made from a text with this XXH3-128: its pages are not
-    /// written, only their records.
+    /// written, only their records. Without a digest, it is a filter.
     ///
     /// # Errors
-    ///
     /// As [`begin`](Self::begin), and when the spec has no records.
     pub fn begin_part(
-        replacement: Replacement,
-        spec: Spec,
-        entries: u64,
-        shape: Shape,
-        digest: u128,
-    ) -> Result<Self, Error> {
-        Self::start(replacement, spec, entries, shape, Some(digest))
-    }
-
-    fn start(
         replacement: Replacement,
         spec: Spec,
         entries: u64,
@@ -236,7 +223,6 @@ impl Writer {
     }
 
     /// Returns the shape for which the pages must be encoded.
-    #[must_use]
     pub fn shape(&self) -> Shape {
         self.header.shape
     }
@@ -262,7 +248,6 @@ impl Writer {
     /// Appends the next pages.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`] when the disk is full or fails; [`Error::Unwritable`] when a page
     /// is not the next one.
     pub fn append(&mut self, pages: &[EncodedPage]) -> Result<(), Error> {
@@ -299,7 +284,6 @@ impl Writer {
     /// Writes the rest, checks the whole file, and replaces the old one with it.
     ///
     /// # Errors
-    ///
     /// As [`complete`](Self::complete). The old file then stays.
     pub fn finish(self) -> Result<Header, Error> {
         self.complete()?.commit()
@@ -308,7 +292,6 @@ impl Writer {
     /// Writes the rest and checks the whole file. The caller then replaces the old file with it.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or entries
     /// are missing, [`Error::Invalid`] when what is read back differs from what was written.
     pub fn complete(mut self) -> Result<Complete, Error> {
@@ -375,7 +358,6 @@ pub struct Complete {
 
 impl Complete {
     /// Returns its header.
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -384,7 +366,6 @@ impl Complete {
     /// returns `false`.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`] when it cannot be read.
     pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
         Digest::of_file(self.replacement.file(), go_on)
@@ -394,7 +375,6 @@ impl Complete {
     /// Replaces the old file with it.
     ///
     /// # Errors
-    ///
     /// As [`Replacement::commit`].
     pub fn commit(self) -> Result<Header, Error> {
         self.replacement.commit()?;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::shared::{Shared, estimate};
+use super::overlap::overlap;
 use crate::base::numbers::{counted, grouped};
-use crate::compile::{Error, open_alike};
+use crate::compile::Error;
 
 /// The numbers of entries of two filters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,30 +31,14 @@ pub struct Comparison {
 /// # Errors
 /// When their keys cannot be compared, or a file cannot be read.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
-    let filters = open_alike(&[a.to_owned(), b.to_owned()])?;
-    let filters = filters.as_array().expect("two were opened");
-    if filters.iter().all(|filter| filter.spec().records) {
-        let counts = Shared::of(filters)?;
-        let both = counts.shared(0, 1);
-        // Not the numbers in the headers, which a damaged filter may have wrong.
-        let [a, b] = [0, 1].map(|filter| counts.alone[filter] + both);
-        return Ok(Comparison {
-            a,
-            b,
-            both,
-            either: a + b - both,
-            exact: true,
-            error: 0,
-        });
-    }
-    let found = estimate(filters)?;
-    let [a, b] = found.entries;
+    let found = overlap(&[a.to_owned(), b.to_owned()])?;
+    let (a, b, both) = (found.entries[0], found.entries[1], found.shared[0][1]);
     Ok(Comparison {
         a,
         b,
-        both: found.both(),
-        either: found.either,
-        exact: false,
+        both,
+        either: a.saturating_add(b) - both,
+        exact: found.exact,
         error: found.error,
     })
 }

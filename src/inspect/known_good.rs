@@ -38,7 +38,6 @@ pub struct KnownGood {
 
 impl KnownGood {
     /// Returns whether none of them is listed or hits the pages.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.listed.is_empty() && self.hit.is_empty()
     }
@@ -55,25 +54,20 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
     let mut seen = HashSet::new();
     let mut canonical = Canonical::new();
     for input in inputs(known)? {
-        let content =
-            open_input(&input, &Progress::new()).map_err(Error::io(&input.path, "read"))?;
+        let failed = || Error::io(&input.path, "read");
+        let content = open_input(&input, &Progress::new()).map_err(failed())?;
         let mut lines = BufReader::new(content);
         let mut line = Vec::new();
-        if lines
-            .fill_buf()
-            .map_err(Error::io(&input.path, "read"))?
-            .starts_with(&MAGIC)
-        {
+        let start = lines.fill_buf().map_err(failed())?;
+        if start.starts_with(&MAGIC) {
             let why = "a filter file, which contains no addresses; use lists or logs";
-            return Err(Error::io(&input.path, "read")(io::Error::other(why)));
+            return Err(failed()(io::Error::other(why)));
         }
-        while lines
-            .by_ref()
-            .take(LINE_BYTES)
-            .read_until(b'\n', &mut line)
-            .map_err(Error::io(&input.path, "read"))?
-            > 0
-        {
+        loop {
+            let mut rest = lines.by_ref().take(LINE_BYTES);
+            if rest.read_until(b'\n', &mut line).map_err(failed())? == 0 {
+                break;
+            }
             for written in addresses(&line) {
                 // A log names most senders many times.
                 if canonical.read(written, rules).is_err() || seen.contains(canonical.as_bytes()) {

@@ -3,7 +3,7 @@
 //! | file | about |
 //! |---|---|
 //! | `query` | who is listed, by which entry, from which list, since when |
-//! | `info`, `part` | overviews: of a filter; of a part of a list |
+//! | `info` | an overview of a filter, or of a part of a list |
 //! | `shared` | the number of entries that several filters share, counted or estimated |
 //! | `compare`, `overlap`, `picture` | two filters; several filters in pairs; the same as a picture |
 //! | `preview` | what a list is read as, and what would come of it |
@@ -13,15 +13,13 @@ mod compare;
 mod info;
 mod known_good;
 mod overlap;
-mod part;
 mod picture;
 pub mod preview;
 mod query;
 mod shared;
 
 pub use compare::{Comparison, compare};
-pub use info::{Info, SourceInfo, info};
+pub use info::{Info, Made, PartInfo, SourceInfo, info, part_info};
 pub use known_good::{KnownGood, false_positives};
 pub use overlap::{Overlap, overlap};
-pub use part::{PartInfo, part_info};
 pub use query::{Finding, Match, Query};

@@ -3,11 +3,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::shared::{Shared, estimate};
+use super::shared::Shared;
 use crate::address::escaped;
 use crate::base::numbers::grouped;
 use crate::compile::{Error, open_alike};
@@ -25,6 +24,9 @@ pub struct Overlap {
     pub alone: Option<Vec<u64>>,
     /// Whether all numbers are exact.
     pub exact: bool,
+    /// Two standard deviations of the number that the last two filters share; 0 when exact.
+    #[serde(skip)]
+    pub(super) error: u64,
 }
 
 /// Compares each filter with each other one.
@@ -33,30 +35,26 @@ pub struct Overlap {
 /// When their keys cannot be compared, or a file cannot be read.
 pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     let filters = open_alike(files)?;
-    let mut overlap = Overlap {
-        names: filters
-            .iter()
-            .map(|filter| escaped(filter.spec().name.as_bytes()).to_string())
-            .collect(),
-        entries: filters.iter().map(|filter| filter.entries()).collect(),
-        shared: vec![vec![0; files.len()]; files.len()],
-        alone: None,
-        exact: filters.iter().all(|filter| filter.spec().records),
+    let names = filters.iter().map(|filter| &filter.spec().name);
+    let exact = filters.iter().all(|filter| filter.spec().records);
+    let counts = Shared::of(&filters, exact)?;
+    let shared_with = |i: usize| -> Vec<u64> {
+        let shared = |j| match i == j {
+            true => counts.entries[i],
+            false => counts.shared(i, j),
+        };
+        (0..files.len()).map(shared).collect()
     };
-    let counts = overlap.exact.then(|| Shared::of(&filters)).transpose()?;
-    for i in 0..files.len() {
-        overlap.shared[i][i] = overlap.entries[i];
-        for j in i + 1..files.len() {
-            let both = match &counts {
-                Some(counts) => counts.shared(i, j),
-                None => estimate(&[&filters[i], &filters[j]].map(Arc::clone))?.both(),
-            };
-            overlap.shared[i][j] = both;
-            overlap.shared[j][i] = both;
-        }
-    }
-    overlap.alone = counts.map(|counts| counts.alone);
-    Ok(overlap)
+    Ok(Overlap {
+        names: names
+            .map(|name| escaped(name.as_bytes()).to_string())
+            .collect(),
+        shared: (0..files.len()).map(shared_with).collect(),
+        alone: exact.then_some(counts.alone),
+        exact,
+        error: counts.error,
+        entries: counts.entries,
+    })
 }
 
 impl Overlap {

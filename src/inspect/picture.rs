@@ -46,7 +46,6 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
 
 impl Overlap {
     /// Returns the matrix as a picture.
-    #[must_use]
     pub fn svg(&self) -> String {
         let names: Vec<_> = self
             .names
@@ -229,6 +228,7 @@ mod tests {
             shared: vec![vec![10, 3], vec![3, 0]],
             alone: Some(vec![7, 0]),
             exact: true,
+            error: 0,
         }
     }
 

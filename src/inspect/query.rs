@@ -146,7 +146,6 @@ impl Finding {
     }
 
     /// Returns the result for a line that is too long to be looked up: it is not a sender.
-    #[must_use]
     pub fn too_long(written: &[u8]) -> Self {
         let shown = written.get(..SHOWN_BYTES).unwrap_or(written);
         Self {

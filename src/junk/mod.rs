@@ -22,12 +22,13 @@ use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::base::file_state::is_same_file;
 use crate::base::numbers::counted;
+use crate::base::whole_file::FileError;
 use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
 use crate::list;
 use crate::policy::{Entries, dkim_domains, dmarc, is_aligned};
-use crate::sender::{Identity, Senders, Strength};
+use crate::sender::Strength;
 use crate::snapshot;
 
 /// The text that marks the comments of reported entries; only such entries are removed by `--undo`.
@@ -59,13 +60,8 @@ pub enum Error {
     )]
     NothingTrusted,
     /// A message or mailbox.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// The options for reports.
@@ -127,28 +123,15 @@ pub fn report(
         list: options.list.clone(),
         ..ListChange::default()
     };
-    let mut reports: BTreeMap<String, String> = BTreeMap::new();
-    for mailbox in mailboxes {
-        each(mailbox, &mut change, |name, headers, change| {
-            let sender = sender(headers).and_then(|sender| {
-                check(&sender, headers, &[&whitelist, &correspondents], config)?;
-                compile::may_list(&plan, &sender).map_err(|error| error.to_string())?;
-                Ok(sender)
-            });
-            match sender {
-                Ok(sender) if reports.len() < REPORTS_MAX => {
-                    let note = || {
-                        let id = message_id(headers);
-                        let note = format!("{}{} {id}", &REPORTED[1..], options.by);
-                        note.trim_end().to_owned()
-                    };
-                    reports.entry(sender).or_insert_with(note);
-                }
-                Ok(_) => change.leave_out(name, "too many reports at once"),
-                Err(why) => change.leave_out(name, &why),
-            }
-        })?;
-    }
+    let may_list = |sender: &str, headers: &Headers| {
+        check(sender, headers, &[&whitelist, &correspondents], config)?;
+        compile::may_list(&plan, sender).map_err(|error| error.to_string())
+    };
+    let note = |_: &str, headers: &Headers| {
+        let note = format!("{}{} {}", &REPORTED[1..], options.by, message_id(headers));
+        note.trim_end().to_owned()
+    };
+    let reports = reports(mailboxes, &mut change, may_list, note)?;
     let entries: Vec<(&str, &str)> = reports
         .iter()
         .map(|(sender, note)| (sender.as_str(), note.as_str()))
@@ -178,19 +161,8 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    // Each sender with the first message that names it.
-    let mut reports: BTreeMap<String, String> = BTreeMap::new();
-    for mailbox in mailboxes {
-        each(mailbox, &mut change, |name, headers, change| {
-            match sender(headers) {
-                Ok(sender) if reports.len() < REPORTS_MAX => {
-                    reports.entry(sender).or_insert_with(|| name.to_owned());
-                }
-                Ok(_) => change.leave_out(name, "too many reports at once"),
-                Err(why) => change.leave_out(name, &why),
-            }
-        })?;
-    }
+    let note = |name: &str, _: &Headers| name.to_owned();
+    let reports = reports(mailboxes, &mut change, |_, _| Ok(()), note)?;
     if reports.is_empty() {
         return Ok(change);
     }
@@ -243,6 +215,31 @@ fn report_end(line: &[u8]) -> Option<Day> {
     Day::read(ends.as_bytes()).filter(|_| is_ours)
 }
 
+/// Returns each sender that may be listed, with the note about its first message.
+fn reports(
+    mailboxes: &[PathBuf],
+    change: &mut ListChange,
+    may_list: impl Fn(&str, &Headers) -> Result<(), String>,
+    note: impl Fn(&str, &Headers) -> String,
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut reports = BTreeMap::new();
+    for mailbox in mailboxes {
+        each(mailbox, change, |name, headers, change| {
+            let sender =
+                sender(headers).and_then(|sender| may_list(&sender, headers).map(|()| sender));
+            match sender {
+                Ok(sender) if reports.len() < REPORTS_MAX => {
+                    let note = || note(name, headers);
+                    reports.entry(sender).or_insert_with(note);
+                }
+                Ok(_) => change.leave_out(name, "too many reports at once"),
+                Err(why) => change.leave_out(name, &why),
+            }
+        })?;
+    }
+    Ok(reports)
+}
+
 /// Reads the messages of a mailbox, or one message from standard input for `-`.
 fn each(
     path: &Path,
@@ -260,22 +257,13 @@ fn each(
     } else {
         each_message(path, &mut take)
     };
-    read.map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })
+    Ok(read.map_err(FileError::of(path))?)
 }
 
 /// Returns the single sender in From, in canonical form.
 fn sender(headers: &Headers) -> Result<String, String> {
-    let mut senders = Senders::default();
-    for field in &headers.fields {
-        if field.name.eq_ignore_ascii_case(b"From") {
-            senders.add_header(Identity::From, &field.value);
-        }
-    }
     let mut named: Vec<Vec<u8>> = Vec::new();
-    for sender in senders.iter() {
+    for sender in headers.addresses(&["From"]).iter() {
         let form = Canonical::parse(sender.address, Entries::rules())
             .ok()
             .filter(|_| sender.strength == Strength::Strong)
@@ -290,15 +278,8 @@ fn sender(headers: &Headers) -> Result<String, String> {
             more => format!("the From header has {more} addresses"),
         });
     };
-    let text =
-        String::from_utf8(sender.clone()).map_err(|_| "the From header is not valid text")?;
-    match list::written(&text) {
-        Ok(text) => Ok(text),
-        Err(_) => Err(format!(
-            "{}: list this address by hand",
-            escaped(&sender[..])
-        )),
-    }
+    let text = str::from_utf8(sender).map_err(|_| "the From header is not valid text")?;
+    list::written(text).map_err(|_| format!("{}: list this address by hand", escaped(sender)))
 }
 
 /// Checks that this sender may be listed.
@@ -342,12 +323,8 @@ fn check(
             .any(|signer| is_aligned(signer, form.domain()))
             || dmarc.passed.iter().any(|domain| domain == form.domain());
     }
-    match confirmed {
-        true => Ok(()),
-        false => Err(format!(
-            "{sender}: neither DKIM nor DMARC confirms it, perhaps forged"
-        )),
-    }
+    let why = || format!("{sender}: neither DKIM nor DMARC confirms it, perhaps forged");
+    confirmed.then_some(()).ok_or_else(why)
 }
 
 /// Returns the Message-ID, reduced to characters without a meaning in a list.

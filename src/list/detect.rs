@@ -11,10 +11,10 @@ use super::formats::plain::split_comment;
 use super::formats::read_lines;
 use super::registry::{FORMATS, Registered, marked};
 use super::row::Row;
-use super::row::entry::{characters, looks_like_entry};
+use super::row::entry::looks_like_entry;
 use super::row::refusal::Refusal;
 use super::text::lines::{BOM, lines};
-use super::text::words::Nesting;
+use super::text::words::{Nesting, is_one_of};
 
 /// The format of a list, and the mark that decided it; no mark for a plain list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,13 @@ fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns the formats whose marks are on some line.
 fn candidates(head: &[u8]) -> Vec<&'static Registered> {
     let mut found = Vec::new();
-    // A line without any special character has no mark.
-    for line in significant(head).filter(|line| characters(line).special) {
+    // A line of one word without signs has no mark.
+    let has_sign = |line: &&[u8]| {
+        !line
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"@.-_+".contains(b))
+    };
+    for line in significant(head).filter(has_sign) {
         for row in FORMATS {
             let has_mark = |row: &Registered| {
                 row.mark
@@ -101,38 +106,29 @@ fn candidates(head: &[u8]) -> Vec<&'static Registered> {
 
 /// Returns the candidate that reads a list.
 fn one_of(
-    first: &Registered,
+    first: &'static Registered,
     candidates: &[&'static Registered],
     head: &[u8],
 ) -> Result<Detected, Refusal> {
-    let mark = |row: &Registered| row.mark.as_ref().map(|mark| mark.shown);
-    if candidates.len() == 1 {
-        return Ok(Detected {
-            format: first.format,
-            mark: mark(first),
-        });
+    let mut chosen = first;
+    if candidates.len() > 1 {
+        let read = candidates.iter().map(|row| (*row, result(row, head)));
+        let read: Vec<_> = read.collect();
+        let is_clean = read.iter().any(|(_, (_, rejected))| *rejected == 0);
+        let mut left = read
+            .iter()
+            .filter(|(_, (_, rejected))| !is_clean || *rejected == 0);
+        if let Some((row, (entries, _))) = left.next() {
+            chosen = row;
+            if let Some((other, _)) = left.find(|(_, (others, _))| others != entries) {
+                return Err(Refusal::Ambiguous(row.name, other.name));
+            }
+        }
     }
-    let read: Vec<_> = candidates
-        .iter()
-        .map(|row| (*row, result(row, head)))
-        .collect();
-    let is_clean = read.iter().any(|(_, (_, rejected))| *rejected == 0);
-    let mut left = read
-        .iter()
-        .filter(|(_, (_, rejected))| !is_clean || *rejected == 0);
-    let Some((first, (entries, _))) = left.next() else {
-        return Ok(Detected {
-            format: first.format,
-            mark: mark(first),
-        });
-    };
-    match left.find(|(_, (others, _))| others != entries) {
-        Some((other, _)) => Err(Refusal::Ambiguous(first.name, other.name)),
-        None => Ok(Detected {
-            format: first.format,
-            mark: mark(first),
-        }),
-    }
+    Ok(Detected {
+        format: chosen.format,
+        mark: chosen.mark.as_ref().map(|mark| mark.shown),
+    })
 }
 
 /// Returns what a format lists, with the lines, and how many lines it rejects.
@@ -194,6 +190,16 @@ fn json(head: &[u8]) -> Option<Format> {
         (b'[', Some(b'"' | b'{' | b'[' | b']')) if !after.starts_with(b"[[") => {
             return Some(Format::Json);
         }
+        // `[1,"a@x"]`, but not the heading `[1]`.
+        (b'[', Some(b'0'..=b'9'))
+            if after
+                .trim_ascii_start()
+                .iter()
+                .find(|b| !b.is_ascii_digit())
+                == Some(&b',') =>
+        {
+            return Some(Format::Json);
+        }
         _ => return None,
     }
     let mut lines = lines(text)
@@ -245,19 +251,10 @@ fn is_mail(head: &[u8]) -> bool {
     let is_header = |line: &[u8]| {
         let colon = memchr::memchr(b':', line).unwrap_or(0);
         let (name, value) = line.split_at(colon);
-        HEADERS
-            .split(' ')
-            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
-            && value.get(1).is_none_or(u8::is_ascii_whitespace)
+        is_one_of(name, HEADERS) && value.get(1).is_none_or(u8::is_ascii_whitespace)
     };
-    let is_folder = head.starts_with(b"From ")
-        && lines(head)
-            .next()
-            .unwrap_or_default()
-            .iter()
-            .filter(|&&b| b == b':')
-            .count()
-            >= 2;
+    let first = lines(head).next().unwrap_or_default();
+    let is_folder = first.starts_with(b"From ") && memchr::memchr_iter(b':', first).count() >= 2;
     is_folder || first_lines.next().is_some_and(is_header) && first_lines.take(40).any(is_header)
 }
 

@@ -9,7 +9,7 @@ use super::mapping::Reading;
 use super::row::reject_reason::RejectReason;
 use super::row::{RawEntry, Row};
 use super::table::csv::{self, Csv};
-use super::table::json::Json;
+use super::table::json::{Document, JsonLines};
 use super::text::lines::MAX_LINE;
 
 /// Reads a list in pieces of any size, and passes on its rows.
@@ -29,7 +29,7 @@ pub struct Reader {
 enum Parser {
     Lines(Box<dyn LineFormat>),
     Csv(Box<Csv>),
-    Json(Box<Json>),
+    Json(Document),
 }
 
 impl Reader {
@@ -50,8 +50,8 @@ impl Reader {
         let table = || reading.table.clone().unwrap_or_default();
         let parser = match (reading.format.registered().lines, reading.format) {
             (Some(lines), _) => Parser::Lines(lines(reading.why.is_explicit())),
-            (None, Format::Json) => Parser::Json(Box::new(Json::new(table(), false))),
-            (None, Format::JsonLines) => Parser::Json(Box::new(Json::new(table(), true))),
+            (None, Format::Json) => Parser::Json(Document::new(table())),
+            (None, Format::JsonLines) => Parser::Lines(Box::new(JsonLines::new(table()))),
             (None, _) => Parser::Csv(Box::new(Csv::new(table(), at_start))),
         };
         Self {
@@ -109,8 +109,8 @@ impl Reader {
             }
             let rest = block.get(done..).unwrap_or_default();
             let count = match &mut self.parser {
-                Parser::Json(json) => {
-                    json.read(rest, last, &mut self.lines, sink);
+                Parser::Json(document) => {
+                    document.read(rest, last, &mut self.lines, sink);
                     return block.len();
                 }
                 Parser::Csv(csv) => csv.read(rest, last, &mut self.lines, sink),
@@ -130,7 +130,9 @@ impl Reader {
             self.in_long_line = true;
         }
         if last && let Parser::Lines(format) = &mut self.parser {
-            format.finish(&mut Out::new(self.lines, b"", sink));
+            let end = memchr::memrchr(b'\n', block).map_or(0, |newline| newline + 1);
+            let unfinished = block.get(end..).unwrap_or_default();
+            format.finish(&mut Out::new(self.lines, unfinished, sink));
         }
         done
     }

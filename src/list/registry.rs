@@ -24,7 +24,7 @@ use super::formats::exim::{self, Exim};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{AtLines, LineFormat, Usual, dnsmasq, hosts, rbldnsd, score};
+use super::formats::{AtLines, KeyOf, LineFormat, dnsmasq, hosts, rbldnsd, score};
 
 /// What is known about a format.
 pub(crate) struct Registered {
@@ -38,8 +38,9 @@ pub(crate) struct Registered {
     pub(crate) mark: Option<Mark>,
     /// Makes the reader of a line format; `true` if somebody chose the format.
     pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
-    /// Its usual lines, if they can be read without a reader.
-    pub(crate) usual: Option<Usual>,
+    /// Its usual lines, if they can be read without a reader: returns their key. Access tables list
+    /// mailboxes, too, and a domain with its subdomains.
+    pub(crate) usual: Option<KeyOf>,
 }
 
 /// What only the lines of one format have.
@@ -71,141 +72,125 @@ const fn row(format: Format, name: &'static str, splits: Splits) -> Registered {
     }
 }
 
-const fn mark(shown: &'static str, is_on: fn(&[u8]) -> bool) -> Option<Mark> {
-    Some(Mark {
-        shown,
-        is_on,
-        decides: true,
-    })
-}
+impl Registered {
+    const fn also(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
 
-/// The usual lines of access tables.
-const ACCESS: Usual = Usual {
-    key: access::usual,
-    has_trees: true,
-};
+    const fn marked(self, shown: &'static str, is_on: fn(&[u8]) -> bool) -> Self {
+        let decides = true;
+        self.with(Mark {
+            shown,
+            is_on,
+            decides,
+        })
+    }
+
+    const fn with(mut self, mark: Mark) -> Self {
+        self.mark = Some(mark);
+        self
+    }
+
+    const fn by(mut self, lines: fn(bool) -> Box<dyn LineFormat>) -> Self {
+        self.lines = Some(lines);
+        self
+    }
+
+    const fn usually(mut self, key: KeyOf) -> Self {
+        self.usual = Some(key);
+        self
+    }
+
+    const fn internal(mut self) -> Self {
+        self.is_offered = false;
+        self
+    }
+}
 
 /// The formats; of several that read a list equally, the first counts.
 pub(crate) static FORMATS: &[Registered] = &[
-    Registered {
-        aliases: &["text", "qmail", "opensmtpd", "haraka"],
-        lines: Some(|is_explicit| Box::new(Plain::new(Kind::Plain, is_explicit, marked))),
-        ..row(Format::Plain, "plain", Splits::AtLines)
-    },
-    Registered {
-        lines: Some(|is_explicit| Box::new(Plain::new(Kind::Addresses, is_explicit, marked))),
-        ..row(Format::Addresses, "addresses", Splits::AtLines)
-    },
-    Registered {
-        mark: mark("a name after an IP address", hosts::is_marked),
-        lines: Some(|_| Box::new(AtLines(hosts::read))),
-        usual: Some(Usual {
-            key: hosts::usual,
-            has_trees: false,
-        }),
-        ..row(Format::Hosts, "hosts", Splits::AtLines)
-    },
-    Registered {
-        aliases: &["unbound"],
-        mark: mark(
+    row(Format::Plain, "plain", Splits::AtLines)
+        .also(&["text", "qmail", "opensmtpd", "haraka"])
+        .by(|is_explicit| Box::new(Plain::new(Kind::Plain, is_explicit, marked))),
+    row(Format::Addresses, "addresses", Splits::AtLines)
+        .by(|is_explicit| Box::new(Plain::new(Kind::Addresses, is_explicit, marked))),
+    row(Format::Hosts, "hosts", Splits::AtLines)
+        .marked("a name after an IP address", hosts::is_marked)
+        .by(|_| Box::new(AtLines(hosts::read)))
+        .usually(hosts::usual),
+    row(Format::Dnsmasq, "dnsmasq", Splits::AtLines)
+        .also(&["unbound"])
+        .marked(
             "address=/, server=/, local=/, local-zone: or local-data:",
             dnsmasq::is_marked,
-        ),
-        lines: Some(|_| Box::new(AtLines(dnsmasq::read))),
-        ..row(Format::Dnsmasq, "dnsmasq", Splits::AtLines)
-    },
-    Registered {
-        mark: mark("|| or @@|| before a name, or [Adblock]", adblock::is_marked),
-        lines: Some(|_| Box::<Adblock>::default()),
-        ..row(Format::Adblock, "adblock", Splits::Never)
-    },
-    Registered {
-        mark: mark("$ORIGIN, SOA or CNAME", rpz::is_marked),
-        lines: Some(|_| Box::<Rpz>::default()),
-        ..row(Format::Rpz, "rpz", Splits::Never)
-    },
-    Registered {
-        aliases: &["dnset"],
-        mark: mark(":127.0.0.2:, $SOA, $NS or $DATASET", rbldnsd::is_marked),
-        lines: Some(|_| Box::new(AtLines(rbldnsd::read))),
-        ..row(Format::Rbldnsd, "rbldnsd", Splits::AtLines)
-    },
-    Registered {
-        aliases: &["access", "postfix"],
-        mark: mark("an action after a key", access::is_postfix),
-        lines: Some(|_| Box::new(Continued::new(Program::Postfix))),
-        usual: Some(ACCESS),
-        ..row(Format::PostfixAccess, "postfix-access", Splits::AtRecords)
-    },
-    Registered {
-        aliases: &["sendmail"],
-        mark: mark(
+        )
+        .by(|_| Box::new(AtLines(dnsmasq::read))),
+    row(Format::Adblock, "adblock", Splits::Never)
+        .marked("|| or @@|| before a name, or [Adblock]", adblock::is_marked)
+        .by(|_| Box::<Adblock>::default()),
+    row(Format::Rpz, "rpz", Splits::Never)
+        .marked("$ORIGIN, SOA or CNAME", rpz::is_marked)
+        .by(|_| Box::<Rpz>::default()),
+    row(Format::Rbldnsd, "rbldnsd", Splits::AtLines)
+        .also(&["dnset"])
+        .marked(":127.0.0.2:, $SOA, $NS or $DATASET", rbldnsd::is_marked)
+        .by(|_| Box::new(AtLines(rbldnsd::read))),
+    row(Format::PostfixAccess, "postfix-access", Splits::AtRecords)
+        .also(&["access", "postfix"])
+        .marked("an action after a key", access::is_postfix)
+        .by(|_| Box::new(Continued::new(Program::Postfix)))
+        .usually(access::usual),
+    row(Format::SendmailAccess, "sendmail-access", Splits::AtRecords)
+        .also(&["sendmail"])
+        .marked(
             "From:, To: or another tag before a key, or ERROR: after it",
             access::is_sendmail,
-        ),
-        lines: Some(|_| Box::new(Continued::new(Program::Sendmail))),
-        usual: Some(ACCESS),
-        ..row(Format::SendmailAccess, "sendmail-access", Splits::AtRecords)
-    },
-    Registered {
-        mark: mark(
+        )
+        .by(|_| Box::new(Continued::new(Program::Sendmail)))
+        .usually(access::usual),
+    row(Format::SpamAssassin, "spamassassin", Splits::Never)
+        .marked(
             "blocklist_from or an option like it",
             spamassassin::is_marked,
-        ),
-        lines: Some(|_| Box::<SpamAssassin>::default()),
-        ..row(Format::SpamAssassin, "spamassassin", Splits::Never)
-    },
-    Registered {
-        mark: mark("a score after an entry", |line| {
+        )
+        .by(|_| Box::<SpamAssassin>::default()),
+    row(Format::Rspamd, "rspamd", Splits::AtLines)
+        .marked("a score after an entry", |line| {
             score::is_marked(line) || score::is_of_rspamd(line)
-        }),
-        lines: Some(|_| Box::new(AtLines(score::rspamd))),
-        ..row(Format::Rspamd, "rspamd", Splits::AtLines)
-    },
-    Registered {
-        mark: mark("a score after an entry", score::is_marked),
-        lines: Some(|_| Box::new(AtLines(score::amavis))),
-        ..row(Format::Amavis, "amavis", Splits::AtLines)
-    },
-    Registered {
-        aliases: &["lsearch"],
-        mark: Some(Mark {
+        })
+        .by(|_| Box::new(AtLines(score::rspamd))),
+    row(Format::Amavis, "amavis", Splits::AtLines)
+        .marked("a score after an entry", score::is_marked)
+        .by(|_| Box::new(AtLines(score::amavis))),
+    row(Format::Exim, "exim", Splits::AtRecords)
+        .also(&["lsearch"])
+        .with(Mark {
             shown: "a colon after an entry",
             is_on: exim::is_marked,
             decides: false,
-        }),
-        lines: Some(|_| Box::new(Continued::new(Exim))),
-        ..row(Format::Exim, "exim", Splits::AtRecords)
-    },
+        })
+        .by(|_| Box::new(Continued::new(Exim))),
     row(Format::Csv, "csv", Splits::AtRecords),
     row(Format::Json, "json", Splits::Never),
-    Registered {
-        aliases: &["json-lines", "ndjson"],
-        ..row(Format::JsonLines, "jsonl", Splits::AtLines)
-    },
-    Registered {
-        is_offered: false,
-        lines: Some(|_| Box::new(Plain::new(Kind::Whitelist, true, marked))),
-        ..row(Format::Whitelist, "whitelist", Splits::AtLines)
-    },
-    Registered {
-        is_offered: false,
-        lines: Some(|_| Box::new(Plain::new(Kind::Whitelist, true, marked))),
-        ..row(
-            Format::Removals { trees: false },
-            "removals",
-            Splits::AtLines,
-        )
-    },
-    Registered {
-        is_offered: false,
-        lines: Some(|_| Box::new(Continued::new(Program::Removals))),
-        ..row(
-            Format::Removals { trees: true },
-            "removals-access",
-            Splits::AtRecords,
-        )
-    },
+    row(Format::JsonLines, "jsonl", Splits::AtLines).also(&["json-lines", "ndjson"]),
+    row(Format::Whitelist, "whitelist", Splits::AtLines)
+        .by(|_| Box::new(Plain::new(Kind::Whitelist, true, marked)))
+        .internal(),
+    row(
+        Format::Removals { trees: false },
+        "removals",
+        Splits::AtLines,
+    )
+    .by(|_| Box::new(Plain::new(Kind::Whitelist, true, marked)))
+    .internal(),
+    row(
+        Format::Removals { trees: true },
+        "removals-access",
+        Splits::AtRecords,
+    )
+    .by(|_| Box::new(Continued::new(Program::Removals)))
+    .internal(),
 ];
 
 impl Format {
@@ -236,27 +221,10 @@ impl fmt::Display for Format {
     }
 }
 
-/// Why a name is that of no format.
+/// Why a name is that of no format, and what replaces it if it was one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UnknownFormat {
-    /// It never was one.
-    #[error("unknown list format {0:?}; known are {known}", known = Format::known())]
-    Unknown(String),
-    /// Lists under headings: what a heading means is not guessed.
-    #[error(
-        "the format \"sections\" is no longer read: put the senders to list into a file of their own, one a line"
-    )]
-    Sections,
-    /// The column of a table is no longer part of the name.
-    #[error("the format {0:?} is now written as format \"csv\" with the column as entry: --format csv --entry {column}", column = .0.rsplit(':').next().unwrap_or_default())]
-    Column(String),
-    /// A table with tabs is a table.
-    #[error(
-        "the format \"tsv\" is now written as format \"csv\" with the separator: --format csv --separator tab"
-    )]
-    Tabs,
-}
+#[error("{0}")]
+pub struct UnknownFormat(String);
 
 impl FromStr for Format {
     type Err = UnknownFormat;
@@ -267,14 +235,28 @@ impl FromStr for Format {
         if let Some(row) = FORMATS.iter().find(named) {
             return Ok(row.format);
         }
-        Err(match name {
-            "sections" | "ini" | "yaml" => UnknownFormat::Sections,
-            "tsv" => UnknownFormat::Tabs,
-            _ if name.starts_with("csv:") || name.starts_with("tsv:") => {
-                UnknownFormat::Column(name.to_owned())
+        let (gone, instead) = match (name, name.split_once(':')) {
+            ("sections" | "ini" | "yaml", _) => (
+                "sections",
+                "no longer read: put the senders to list into a file of their own, one a line"
+                    .into(),
+            ),
+            ("tsv", _) => (
+                "tsv",
+                "now written as format \"csv\" with the separator: --format csv --separator tab"
+                    .into(),
+            ),
+            (_, Some(("csv" | "tsv", column))) => {
+                let instead = "now written as format \"csv\" with the column as entry";
+                (name, format!("{instead}: --format csv --entry {column}"))
             }
-            _ => UnknownFormat::Unknown(name.to_owned()),
-        })
+            _ => {
+                let known = Self::known();
+                let why = format!("unknown list format {name:?}; known are {known}");
+                return Err(UnknownFormat(why));
+            }
+        };
+        Err(UnknownFormat(format!("the format {gone:?} is {instead}")))
     }
 }
 
@@ -283,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back() {
+    fn names_read_back_and_those_that_are_gone_say_what_replaces_them() {
         for row in FORMATS {
             assert_eq!(row.format.registered().name, row.name);
             for name in [&[row.name], row.aliases].concat() {
@@ -291,16 +273,11 @@ mod tests {
                 assert_eq!(name.parse::<Format>().ok(), read, "{name}");
             }
         }
-    }
-
-    #[test]
-    fn names_that_are_gone_say_what_replaces_them() {
         for (name, says) in [
             ("sections", "a file of their own"),
             ("csv:3", "--format csv --entry 3"),
             ("tsv", "--format csv --separator tab"),
             ("Plain", "known are plain, addresses, hosts"),
-            ("removals", "unknown"),
             ("", "unknown"),
         ] {
             let error = name.parse::<Format>().unwrap_err().to_string();

@@ -73,18 +73,3 @@ impl<K: Copy + PartialEq> Each<K> {
         self.iter().map(|(_, count)| count).sum()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_key_has_its_own_count() {
-        let counts = Each::new(["a", "b"]);
-        counts.increment("b");
-        counts.increment("b");
-        counts.increment("unknown");
-        assert_eq!(counts.iter().collect::<Vec<_>>(), [("a", 0), ("b", 2)]);
-        assert_eq!((counts.get("b"), counts.sum()), (2, 2));
-    }
-}

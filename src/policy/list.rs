@@ -30,15 +30,6 @@ impl Weak {
         ("tag", Self::Tag),
         ("ignore", Self::Ignore),
     ];
-
-    /// Returns its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Tag => "tag",
-            Self::Ignore => "ignore",
-        }
-    }
 }
 
 /// The configuration of one list.

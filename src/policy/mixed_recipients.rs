@@ -13,12 +13,4 @@ pub enum MixedRecipients {
 impl MixedRecipients {
     /// All values, with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 2] = [("defer", Self::Defer), ("tag", Self::Tag)];
-
-    /// Returns its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Defer => "defer",
-            Self::Tag => "tag",
-        }
-    }
 }

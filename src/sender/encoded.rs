@@ -108,12 +108,7 @@ pub(super) fn may_encode(text: &[u8]) -> bool {
 }
 
 fn hex(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    }
+    char::from(byte).to_digit(16)?.try_into().ok()
 }
 
 /// Decodes the "Q" encoding. Keeps anything that is not `=XX` or `_`.

@@ -64,7 +64,7 @@ mod store;
 mod token;
 mod word;
 
-pub use identity::{Identity, Sender, Strength, UnknownIdentity};
+pub use identity::{Identity, Sender, Strength};
 use scan::Scanner;
 pub use store::{MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_TEXT_BYTES};
 use store::{Out, Store};

@@ -74,7 +74,7 @@ const CLASS: [Class; 256] = {
 };
 
 /// A text, and the position up to which it was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tokens<'t> {
     text: &'t [u8],
     position: usize,
@@ -98,10 +98,7 @@ impl<'t> Tokens<'t> {
     pub(super) fn new(text: &'t [u8]) -> Self {
         Self {
             text,
-            position: 0,
-            quote: None,
-            open_comment: false,
-            angle_end: 0,
+            ..Self::default()
         }
     }
 

@@ -224,29 +224,28 @@ impl Word {
             self.bytes.pop();
             self.at = memrchr(b'@', &self.bytes);
         }
-        if let Some(at) = self.at {
-            if self.too_long {
-                out.overflow();
-            } else {
-                // The narrow reading may have ended behind the `@` that was just dropped.
-                let end = self.bytes.len();
-                let to = self.narrow_to.unwrap_or(end).clamp(at, end);
-                let is_narrow = to < self.bytes.len();
-                let is_shown = out.is_shown();
-                let mut read = |from: usize, to: usize, follows: bool| {
-                    let word = &self.bytes[from..to];
-                    readings(word, at - from, follows, &mut self.peeled, out);
-                };
-                read(0, self.bytes.len(), self.follows);
-                let from = self.narrow_from.min(at);
-                if from > 0 || is_narrow {
-                    read(from, to, self.follows || from > 0);
-                }
-                if let Some(inner) = inner_at(&self.bytes[..at]).filter(|_| is_shown) {
-                    read(inner + 1, self.bytes.len(), true);
-                    if is_narrow {
-                        read(inner + 1, to, true);
-                    }
+        if self.too_long {
+            // What is missing may have been all of one side of the `@`.
+            out.overflow();
+        } else if let Some(at) = self.at {
+            // The narrow reading may have ended behind the `@` that was just dropped.
+            let end = self.bytes.len();
+            let to = self.narrow_to.unwrap_or(end).clamp(at, end);
+            let is_narrow = to < end;
+            let is_shown = out.is_shown();
+            let mut read = |from: usize, to: usize, follows: bool| {
+                let word = &self.bytes[from..to];
+                readings(word, at - from, follows, &mut self.peeled, out);
+            };
+            read(0, end, self.follows);
+            let from = self.narrow_from.min(at);
+            if from > 0 || is_narrow {
+                read(from, to, self.follows || from > 0);
+            }
+            if let Some(inner) = inner_at(&self.bytes[..at]).filter(|_| is_shown) {
+                read(inner + 1, end, true);
+                if is_narrow {
+                    read(inner + 1, to, true);
                 }
             }
         }
@@ -269,6 +268,8 @@ fn inner_at(local: &[u8]) -> Option<usize> {
 /// at `at`. If it follows other text, also without the marks before its first letter or digit.
 fn readings(word: &[u8], at: usize, follows: bool, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if !is_address(word, at) {
+        // An address before it, behind a blank that is no space: `a@b` in `a@b\u{a0}@!`.
+        push_separated(word, peeled, out);
         return;
     }
     out.push(word);

@@ -5,33 +5,28 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
 
-use super::findings::Findings;
+use super::findings::About;
 use super::program::{PATIENCE, within};
 use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, EndpointError};
 use crate::screen::Trial;
 
-const ABOUT: &str = "socket";
-
-pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut Findings) {
+pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut About<'_>) {
     for socket in sockets {
         let Endpoint::Unix(path) = socket else {
             continue;
         };
+        let at = path.display();
         match fs::metadata(path) {
             Ok(found) if found.file_type().is_socket() => {}
-            Ok(_) => findings.wrong(
-                ABOUT,
-                format!("{}: not a socket", path.display()),
-                format!("rm {} && {start}", path.display()),
-            ),
-            Err(error) => findings.wrong(ABOUT, format!("{}: {error}", path.display()), start),
+            Ok(_) => findings.wrong(format!("{at}: not a socket"), format!("rm {at} && {start}")),
+            Err(error) => findings.wrong(format!("{at}: {error}"), start),
         }
     }
 }
 
 /// Sends the sender of a test transaction over each socket: the daemon must answer, and accept it.
-pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
+pub(super) fn play(sockets: &[Endpoint], findings: &mut About<'_>) {
     for socket in sockets {
         let to = socket.clone();
         let asked = within(PATIENCE, move || {
@@ -45,23 +40,17 @@ pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
         });
         match asked {
             Ok((Some(true), ms)) => {
-                findings.good(
-                    ABOUT,
-                    format!("{socket}: a test sender was accepted in {ms} ms"),
-                );
+                findings.good(format!("{socket}: a test sender was accepted in {ms} ms"));
             }
             Ok((Some(false), _)) => findings.wrong(
-                ABOUT,
                 format!("{socket}: the daemon refuses even unlisted senders"),
                 "blocklist-milter status",
             ),
             Ok((None, _)) => findings.wrong(
-                ABOUT,
                 format!("{socket}: another milter answers, or another version of this one"),
                 "systemctl restart blocklist-milter.service",
             ),
             Err(error) => findings.wrong(
-                ABOUT,
                 format!("{socket}: the daemon cannot be asked: {error}"),
                 "systemctl status blocklist-milter.socket blocklist-milter.service",
             ),
@@ -77,10 +66,14 @@ fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
     Ok(delivery)
 }
 
-/// Finds out whether a milter answers at this address.
-pub(super) fn answers(socket: &Endpoint) -> io::Result<()> {
-    let socket = socket.clone();
-    within(PATIENCE, move || connect(&socket)?.leave())
+/// Asks the milter at this address; returns why it does not answer.
+pub(super) fn silence(address: Result<Endpoint, EndpointError>) -> Option<String> {
+    let socket = match address {
+        Ok(socket) => socket,
+        Err(error) => return Some(error.to_string()),
+    };
+    let answer = within(PATIENCE, move || connect(&socket)?.leave());
+    answer.err().map(|error| error.to_string())
 }
 
 fn connect(socket: &Endpoint) -> io::Result<Peer> {

@@ -46,37 +46,41 @@ impl Findings {
             .any(|finding| finding.state == State::Wrong)
     }
 
-    pub(super) fn good(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(about, State::Good, text, "");
+    /// Begins the findings about a subject.
+    pub(super) fn about(&mut self, about: &'static str) -> About<'_> {
+        let findings = &mut self.findings;
+        About { about, findings }
+    }
+}
+
+/// The findings about one subject.
+pub(super) struct About<'f> {
+    about: &'static str,
+    findings: &'f mut Vec<Finding>,
+}
+
+impl About<'_> {
+    /// Continues with another subject.
+    pub(super) fn about(&mut self, about: &'static str) -> About<'_> {
+        let findings = &mut *self.findings;
+        About { about, findings }
     }
 
-    pub(super) fn notice(
-        &mut self,
-        about: &'static str,
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(about, State::Notice, text, remedy);
+    pub(super) fn good(&mut self, text: impl Into<String>) {
+        self.add(State::Good, text, "");
     }
 
-    pub(super) fn wrong(
-        &mut self,
-        about: &'static str,
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(about, State::Wrong, text, remedy);
+    pub(super) fn notice(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
+        self.add(State::Notice, text, remedy);
     }
 
-    pub(super) fn add(
-        &mut self,
-        about: &'static str,
-        state: State,
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
+    pub(super) fn wrong(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
+        self.add(State::Wrong, text, remedy);
+    }
+
+    pub(super) fn add(&mut self, state: State, text: impl Into<String>, remedy: impl Into<String>) {
         self.findings.push(Finding {
-            about,
+            about: self.about,
             state,
             text: text.into(),
             remedy: remedy.into(),
@@ -101,12 +105,8 @@ impl fmt::Display for Findings {
             let of_state = |finding: &&Finding| finding.state == state;
             self.findings.iter().filter(of_state).count()
         };
-        write!(
-            f,
-            "{} ok, {}, {} wrong",
-            count(State::Good),
-            counted(count(State::Notice) as u64, "notice", "notices"),
-            count(State::Wrong)
-        )
+        let (good, wrong) = (count(State::Good), count(State::Wrong));
+        let notices = counted(count(State::Notice) as u64, "notice", "notices");
+        write!(f, "{good} ok, {notices}, {wrong} wrong")
     }
 }

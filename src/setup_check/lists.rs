@@ -1,12 +1,11 @@
 //! Checks whether the service's user can read configuration, filters and whitelists, and whether
 //! filters are older than their text lists.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::findings::Findings;
+use super::findings::About;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
@@ -15,26 +14,27 @@ use crate::list::{LIST_TOML, ListToml};
 use crate::snapshot::build_problem;
 use crate::status::{self, CheckProblem};
 
-const ABOUT: &str = "config";
-
 /// The folder of the filters that the units compile.
 const FILTERS: &str = "/var/lib/blocklist-milter";
 
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
-pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
+pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
     let mut denied = Vec::new();
-    let builds = Builds::of(config);
+    let builds: Vec<Build<'_>> = config.enabled_lists().filter_map(Build::of).collect();
     match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
-                findings.good(ABOUT, line);
+                findings.good(line);
             }
             // The running daemon may warn of a build, too.
-            let is_other = |warning: &&String| !builds.all().any(|text| warning.contains(text));
+            let is_other = |warning: &&String| {
+                let mut builds = builds.iter();
+                !builds.any(|build| warning.contains(&build.problem))
+            };
             for warning in checked.warnings.iter().filter(is_other) {
-                findings.notice(ABOUT, warning, "");
+                findings.notice(warning, "");
             }
         }
         Err(problems) => {
@@ -47,90 +47,85 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
         }
     }
     check_access(config_path, config, units, &mut denied, findings);
-    for rejects in builds.rejects.values() {
-        findings.notice(ABOUT, rejects, "");
+    for rejects in builds.iter().filter(|build| !build.has_failed) {
+        findings.notice(&rejects.problem, "");
     }
     for stray in stray_lists(config_path) {
-        findings.wrong(ABOUT, stray, "");
+        findings.wrong(stray, "");
     }
     if units.has_junk && config.whitelist.authserv_ids.is_empty() {
         findings.wrong(
-            ABOUT,
             "a unit blocklist-junk@ reads reported messages, but authserv_ids is empty: any sender may be forged, none is listed",
             "authserv_ids = [\"NAME\"] in [whitelist], as in the header Authentication-Results: NAME; ... of delivered mail",
         );
     }
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
-        // The units compile NAME to NAME.blf; the list may have another name.
-        let Some(name) = list.filter.file_stem().and_then(|stem| stem.to_str()) else {
-            continue;
-        };
-        let texts = folder.join("lists").join(name);
-        if of_units(list, units).is_some() {
-            units::check_list(name, &texts.display().to_string(), findings);
-        }
-        if let Some(failure) = builds.failed.get(&list.terms.name) {
-            let again =
-                format!("systemctl start blocklist-compile@{name}.service, when it is mended");
-            findings.wrong(ABOUT, failure, again);
-        } else if let (Some((newest, text)), Some(filter)) =
-            (newest(&texts), modified(&list.filter))
-            && newest > filter
-        {
-            findings.wrong(
-                ABOUT,
-                format!(
-                    "list {name}: {text} has changed after {} was compiled",
-                    list.filter.display()
-                ),
-                format!("systemctl start blocklist-compile@{name}.service"),
-            );
-        }
-        let action = list.terms.action.name();
-        match ListToml::of_folder(&texts) {
-            Ok(list_toml) => {
-                let feed = list_toml.and_then(|list_toml| list_toml.feed);
-                if let Some(meant) = feed.and_then(|feed| feed.action)
-                    && meant != action
-                {
-                    let texts = texts.display();
-                    let advice = format!("{texts}/{LIST_TOML} advises \"{meant}\"");
-                    let said = format!("list {name}: action = \"{action}\", but {advice}");
-                    findings.notice(ABOUT, said, "");
-                }
+        let is_its = |build: &&Build<'_>| build.has_failed && build.list == list.terms.name;
+        let failed = builds.iter().find(is_its);
+        check_list(list, failed, &folder.join("lists"), units, findings);
+    }
+}
+
+/// Checks whether a list is kept up to date, and is used as its text lists advise.
+fn check_list(
+    list: &ListSettings,
+    failed: Option<&Build<'_>>,
+    lists: &Path,
+    units: &Units,
+    findings: &mut About<'_>,
+) {
+    // The units compile NAME to NAME.blf; the list may have another name.
+    let Some(name) = list.filter.file_stem().and_then(|stem| stem.to_str()) else {
+        return;
+    };
+    let texts = lists.join(name);
+    if of_units(list, units).is_some() {
+        units::check_list(name, &texts, &mut findings.about("units"));
+    }
+    let compile = format!("systemctl start blocklist-compile@{name}.service");
+    if let Some(failed) = failed {
+        findings.wrong(&failed.problem, compile + ", when it is mended");
+    } else if let (Some((newest, text)), Some(filter)) = (newest(&texts), modified(&list.filter))
+        && newest > filter
+    {
+        let filter = list.filter.display();
+        let text = format!("list {name}: {text} has changed after {filter} was compiled");
+        findings.wrong(text, compile);
+    }
+    let action = list.terms.action.name();
+    match ListToml::of_folder(&texts) {
+        Ok(list_toml) => {
+            let feed = list_toml.and_then(|list_toml| list_toml.feed);
+            if let Some(meant) = feed.and_then(|feed| feed.action)
+                && meant != action
+            {
+                let texts = texts.display();
+                let advice = format!("{texts}/{LIST_TOML} advises \"{meant}\"");
+                let said = format!("list {name}: action = \"{action}\", but {advice}");
+                findings.notice(said, "");
             }
-            Err(error) => findings.wrong(ABOUT, error.to_string(), ""),
         }
+        Err(error) => findings.wrong(error.to_string(), ""),
     }
 }
 
-/// What the reports of the last builds say against lists, by their names.
-struct Builds {
-    failed: BTreeMap<String, String>,
-    rejects: BTreeMap<String, String>,
+/// What the report of the last build says against a list.
+struct Build<'c> {
+    list: &'c str,
+    has_failed: bool,
+    problem: String,
 }
 
-impl Builds {
-    fn of(config: &Config) -> Self {
-        let (mut failed, mut rejects) = (BTreeMap::new(), BTreeMap::new());
-        for list in config.enabled_lists() {
-            let (name, filter) = (
-                &list.terms.name,
-                Filter::open(&list.filter, Load::Disk).ok(),
-            );
-            match build_problem(list, filter.as_ref().map(Filter::spec)) {
-                Some((true, text)) => failed.insert(name.clone(), text),
-                Some((false, text)) => rejects.insert(name.clone(), text),
-                None => None,
-            };
-        }
-        Self { failed, rejects }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &str> {
-        let all = self.failed.values().chain(self.rejects.values());
-        all.map(String::as_str)
+impl<'c> Build<'c> {
+    fn of(list: &'c ListSettings) -> Option<Self> {
+        let filter = Filter::open(&list.filter, Load::Disk).ok();
+        let (has_failed, problem) = build_problem(list, filter.as_ref().map(Filter::spec))?;
+        Some(Self {
+            list: &list.terms.name,
+            has_failed,
+            problem,
+        })
     }
 }
 
@@ -164,7 +159,7 @@ fn files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
-fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, findings: &mut Findings) {
+fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, findings: &mut About<'_>) {
     let missing = problem.lacks_filter.as_ref().and_then(|name| {
         let mut lists = config.enabled_lists();
         lists.find(|list| list.terms.name == *name)
@@ -175,14 +170,14 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
     };
     // The errors of the configuration file come together, one on each line.
     for line in problem.text.lines() {
-        findings.wrong(ABOUT, line, &remedy);
+        findings.wrong(line, &remedy);
     }
 }
 
 /// Reports a closed folder once, even if it affects many files.
-fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut Findings) {
+fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut About<'_>) {
     if !known.contains(obstacle) {
-        findings.wrong(ABOUT, obstacle.cause(), &obstacle.remedy);
+        findings.wrong(obstacle.cause(), &obstacle.remedy);
         known.push(obstacle.clone());
     }
 }
@@ -193,19 +188,14 @@ fn check_access(
     config: &Config,
     units: &Units,
     known: &mut Vec<Obstacle>,
-    findings: &mut Findings,
+    findings: &mut About<'_>,
 ) {
     let account = units.user.as_deref().and_then(Account::named);
     for file in std::iter::once(config_path).chain(config.files()) {
         if HIDDEN.iter().any(|folder| file.starts_with(folder)) && units.known {
-            findings.wrong(
-                ABOUT,
-                format!(
-                    "{}: the service sees no home directories (ProtectHome=yes)",
-                    file.display()
-                ),
-                "move it to /etc/blocklist-milter or /var/lib/blocklist-milter",
-            );
+            let hidden = "the service sees no home directories (ProtectHome=yes)";
+            let advice = "move it to /etc/blocklist-milter or /var/lib/blocklist-milter";
+            findings.wrong(format!("{}: {hidden}", file.display()), advice);
         } else if let Some(account) = &account
             // A missing file was reported before.
             && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)

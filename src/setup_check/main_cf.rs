@@ -39,16 +39,12 @@ impl MilterOf {
     }
 
     fn written(address: &str, settings: Vec<(String, String)>) -> Self {
-        let words: Vec<String> = std::iter::once(address.to_owned())
-            .chain(
-                settings
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}")),
-            )
-            .collect();
-        let text = match settings.is_empty() {
-            true => address.to_owned(),
-            false => format!("{{ {} }}", words.join(", ")),
+        let all = settings
+            .iter()
+            .map(|(name, value)| format!(", {name}={value}"));
+        let text = match all.collect::<String>() {
+            none if none.is_empty() => address.to_owned(),
+            all => format!("{{ {address}{all} }}"),
         };
         Self {
             address: address.to_owned(),

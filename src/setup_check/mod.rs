@@ -53,11 +53,11 @@ pub struct Places {
 pub fn run(places: &Places) -> Findings {
     let mut findings = Findings::default();
     let (config, problems) = Config::load_what_is_good(&places.config);
-    let units = units::check(&mut findings);
-    lists::check(&places.config, &config, &units, &mut findings);
+    let units = units::check(&mut findings.about("units"));
+    let of_config = &mut findings.about("config");
+    lists::check(&places.config, &config, &units, of_config);
     if problems.is_some() && units.sockets.is_empty() {
-        findings.notice(
-            "socket",
+        findings.about("socket").notice(
             "sockets and mail server are not checked, because the configuration, which names the socket, has errors",
             "correct the configuration, or name it with --config",
         );
@@ -68,7 +68,7 @@ pub fn run(places: &Places) -> Findings {
     } else {
         units.sockets.clone()
     };
-    connection::check(&sockets, units.start(), &mut findings);
+    connection::check(&sockets, units.start(), &mut findings.about("socket"));
     let milter = Milter {
         config: &config,
         sockets: &sockets,
@@ -78,10 +78,10 @@ pub fn run(places: &Places) -> Findings {
     let mut servers = 0;
     if let Some(found) = postconf::Postconf::find(places.postfix.as_deref()) {
         servers += 1;
+        let findings = &mut findings.about("postfix");
         match found {
-            Ok(postfix) => postfix::check(&postfix, &milter, &mut findings),
+            Ok(postfix) => postfix::check(&postfix, &milter, findings),
             Err(error) => findings.notice(
-                "postfix",
                 format!("not checked, because postconf cannot read the configuration: {error}"),
                 "postfix check   # with -c DIR if --postfix names a folder",
             ),
@@ -91,15 +91,14 @@ pub fn run(places: &Places) -> Findings {
     let cf = cf.unwrap_or_else(|| Path::new(sendmail::USUAL_CF));
     if places.sendmail.is_some() || cf.exists() {
         servers += 1;
-        sendmail::check(cf, &milter, &mut findings);
+        sendmail::check(cf, &milter, &mut findings.about("sendmail"));
     }
     if servers == 0 {
-        findings.notice(
-            "postfix",
+        findings.about("postfix").notice(
             "neither Postfix (postconf) nor Sendmail (/etc/mail/sendmail.cf) is installed here",
             "",
         );
     }
-    connection::play(&sockets, &mut findings);
+    connection::play(&sockets, &mut findings.about("socket"));
     findings
 }

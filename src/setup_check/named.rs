@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::connection::answers;
-use super::findings::{Findings, State};
+use super::connection::silence;
+use super::findings::{About, State};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
 use super::postconf::Service;
-use super::postfix::{ABOUT, Postfix};
+use super::postfix::Postfix;
 use crate::base::access::{Account, Wish};
 use crate::endpoint::Endpoint;
 
@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 impl Postfix<'_> {
     /// Checks whether Postfix's user can open each socket where each service looks for it, and
     /// whether a milter answers there.
-    pub(super) fn check_milters(&self, findings: &mut Findings) {
+    pub(super) fn check_milters(&self, findings: &mut About<'_>) {
         let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
         let local = milters(&self.postconf.setting("non_smtpd_milters"));
         let local_in_chroot = !local.is_empty() && self.postconf.has_cleanup_in_chroot();
@@ -46,7 +46,13 @@ impl Postfix<'_> {
         }
     }
 
-    fn check_milter(&self, milter: &MilterOf, who: &str, in_chroot: bool, findings: &mut Findings) {
+    fn check_milter(
+        &self,
+        milter: &MilterOf,
+        who: &str,
+        in_chroot: bool,
+        findings: &mut About<'_>,
+    ) {
         let is_ours = self.is_ours(milter);
         let (_, effect) = self.while_down(milter);
         let path = unix_path(&milter.address, &self.queue, in_chroot);
@@ -62,11 +68,9 @@ impl Postfix<'_> {
                 mend if is_ours || mend.replaces(milter) => mend.commands(self.postconf, None),
                 _ => "start it, or take it out of smtpd_milters".to_owned(),
             };
-            let text = format!(
-                "{who}: looks for the socket at {}, where there is none: {effect}",
-                path.display()
-            );
-            return findings.wrong(ABOUT, text, remedy);
+            let place = path.display();
+            let text = format!("{who}: looks for the socket at {place}, where there is none");
+            return findings.wrong(format!("{text}: {effect}"), remedy);
         }
         if let Some(path) = &path
             && !self.may_connect(path, who, findings)
@@ -77,46 +81,36 @@ impl Postfix<'_> {
         if is_ours {
             return;
         }
-        let address = match path {
-            Some(path) => Ok(Endpoint::Unix(path)),
-            None => milter.address.parse(),
-        };
-        let fault = match address {
-            Ok(address) => answers(&address).err().map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
-        match fault {
-            None => findings.good(ABOUT, format!("{who}: {} answers", milter.address)),
-            Some(fault) => findings.wrong(
-                ABOUT,
-                format!(
-                    "{who}: {} does not answer ({fault}): {effect}",
-                    milter.address
-                ),
+        let at = &milter.address;
+        let address = path.map_or_else(|| at.parse(), |path| Ok(Endpoint::Unix(path)));
+        match silence(address) {
+            None => findings.good(format!("{who}: {at} answers")),
+            Some(why) => findings.wrong(
+                format!("{who}: {at} does not answer ({why}): {effect}"),
                 "start it, or take it out of smtpd_milters",
             ),
         }
     }
 
     /// Reports whether Postfix's user can open a socket.
-    fn may_connect(&self, path: &Path, who: &str, findings: &mut Findings) -> bool {
+    fn may_connect(&self, path: &Path, who: &str, findings: &mut About<'_>) -> bool {
         let owner = self.postconf.setting("mail_owner");
         let Some(account) = Account::named(&owner) else {
             let text = "is not in /etc/passwd: permissions are not checked";
-            findings.notice(ABOUT, format!("user {owner} (mail_owner) {text}"), "");
+            findings.notice(format!("user {owner} (mail_owner) {text}"), "");
             return true;
         };
         match account.obstacle(path, Wish::Connect) {
             Ok(None) => {
                 let text = format!("{who}: user {owner} can open {}", path.display());
-                findings.good(ABOUT, text);
+                findings.good(text);
                 return true;
             }
             Ok(Some(obstacle)) => {
                 let text = format!("{who}: {}", obstacle.cause());
-                findings.wrong(ABOUT, text, obstacle.remedy);
+                findings.wrong(text, obstacle.remedy);
             }
-            Err(error) => findings.notice(ABOUT, format!("{}: {error}", path.display()), ""),
+            Err(error) => findings.notice(format!("{}: {error}", path.display()), ""),
         }
         false
     }
@@ -144,7 +138,7 @@ impl Postfix<'_> {
     }
 
     /// Checks the settings of the daemon in `main.cf`, and where a service has its own.
-    pub(super) fn check_settings(&self, findings: &mut Findings) {
+    pub(super) fn check_settings(&self, findings: &mut About<'_>) {
         let own = self
             .services
             .iter()
@@ -166,7 +160,7 @@ impl Postfix<'_> {
         ours: &MilterOf,
         list: &[MilterOf],
         service: Option<&Service>,
-        findings: &mut Findings,
+        findings: &mut About<'_>,
     ) {
         let better = |name: &str, good: &str| {
             let with = |milter: &MilterOf| match milter == ours {
@@ -183,7 +177,7 @@ impl Postfix<'_> {
             State::Notice | State::Wrong => better("default_action", "accept"),
         };
         let text = format!("default_action={action}: while the milter is down, {effect}");
-        findings.add(ABOUT, state, text, remedy);
+        findings.add(state, text, remedy);
         let limits = &self.milter.config.limits;
         let drain = Duration::from_secs(limits.drain_s);
         let read = Duration::from_millis(limits.read_ms);
@@ -191,25 +185,22 @@ impl Postfix<'_> {
         if let Some(command) = time(&text) {
             if command <= drain {
                 findings.wrong(
-                    ABOUT,
                     format!("command_timeout={text} is not more than drain_s = {}: a restart of the milter loses sessions", drain.as_secs()),
                     better("command_timeout", &format!("{}s", drain.as_secs() + 5)),
                 );
             } else if command <= read {
                 findings.wrong(
-                    ABOUT,
                     format!("command_timeout={text} is not more than read_ms = {}: a slow disk decides instead of on_error", read.as_millis()),
                     better("command_timeout", "10s"),
                 );
             } else {
                 let text = format!("command_timeout={text}, more than drain_s and read_ms");
-                findings.good(ABOUT, text);
+                findings.good(text);
             }
         }
         let text = self.value(ours, "connect_timeout");
         if time(&text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
             findings.notice(
-                ABOUT,
                 format!("connect_timeout={text}: if the milter hangs, each client waits this long"),
                 better("connect_timeout", "5s"),
             );
@@ -218,12 +209,12 @@ impl Postfix<'_> {
     }
 
     /// Checks the macros that the daemon needs.
-    fn check_protocol(&self, ours: &MilterOf, findings: &mut Findings) {
+    fn check_protocol(&self, ours: &MilterOf, findings: &mut About<'_>) {
         // With version 6 the milter requests the macros that it needs, independent of milter_*_macros.
         let protocol = self.value(ours, "protocol");
         if protocol.split(' ').next() == Some("6") {
             let text = "milter_protocol = 6: the milter asks for the macros that it needs";
-            return findings.good(ABOUT, text);
+            return findings.good(text);
         }
         let macros = self.postconf.setting("milter_mail_macros");
         let needed = ["{mail_addr}", "{auth_authen}"];
@@ -242,11 +233,6 @@ impl Postfix<'_> {
             }
         };
         let text = format!("milter_protocol = {protocol}{text}");
-        findings.add(
-            ABOUT,
-            state,
-            text,
-            self.postconf.edit("milter_protocol = 6"),
-        );
+        findings.add(state, text, self.postconf.edit("milter_protocol = 6"));
     }
 }

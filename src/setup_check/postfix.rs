@@ -4,14 +4,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::findings::Findings;
+use super::findings::About;
 use super::main_cf::{MilterOf, milters, split};
 use super::mend::{Mend, dkim_setting, leads_to_daemon};
 use super::milter::Milter;
 use super::postconf::{Postconf, Service, services};
 use super::smtp;
-
-pub(super) const ABOUT: &str = "postfix";
 
 /// Postfix's configuration as far as it is about milters.
 pub(super) struct Postfix<'a> {
@@ -23,7 +21,7 @@ pub(super) struct Postfix<'a> {
     pub(super) services: Vec<Service>,
 }
 
-pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Findings) {
+pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut About<'_>) {
     let all = milters(&postconf.setting("smtpd_milters"));
     let postfix = Postfix {
         postconf,
@@ -38,9 +36,9 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Fin
         let text = "smtpd_milters does not name the milter";
         if has_maps {
             let text = format!("{text}: mail is checked only where smtpd_milter_maps names it");
-            findings.notice(ABOUT, text, remedy);
+            findings.notice(text, remedy);
         } else {
-            findings.wrong(ABOUT, format!("{text}: no mail is checked"), remedy);
+            findings.wrong(format!("{text}: no mail is checked"), remedy);
         }
     }
     postfix.check_services(findings);
@@ -49,7 +47,6 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Fin
     postfix.check_chain(findings);
     postfix.check_other_ways(findings);
     let server = smtp::Server {
-        about: ABOUT,
         start: &postconf.start,
         reload: &postconf.reload,
         has_exceptions: has_maps,
@@ -80,38 +77,33 @@ impl Postfix<'_> {
         Mend::new(self.milter, &self.queue, &self.all, in_chroot)
     }
 
-    fn check_services(&self, findings: &mut Findings) {
+    fn check_services(&self, findings: &mut About<'_>) {
         for service in &self.services {
             let name = &service.name;
             let asks = service.milters.iter().any(|found| self.is_ours(found));
             let important = service.is_for_mail_from_elsewhere();
             if asks && !service.skips_milters() {
-                findings.good(ABOUT, format!("{name}: asks the milter"));
+                findings.good(format!("{name}: asks the milter"));
             } else if service.skips_milters() && asks && important {
-                findings.wrong(
-                    ABOUT,
-                    format!(
-                        "{name}: receive_override_options has no_milters: mail here is not checked"
-                    ),
-                    self.postconf
-                        .edit_service(name, &service.options_with(false)),
-                );
+                let text = "receive_override_options has no_milters: mail here is not checked";
+                let options = service.options_with(false);
+                let remedy = self.postconf.edit_service(name, &options);
+                findings.wrong(format!("{name}: {text}"), remedy);
             } else if service.has_own_milters && important {
                 let (queue, own) = (&self.queue, &service.milters);
                 let mend = Mend::new(self.milter, queue, own, service.has_chroot);
                 findings.wrong(
-                    ABOUT,
                     format!("{name}: its own smtpd_milters in master.cf does not name the milter"),
                     mend.commands(self.postconf, Some(service)),
                 );
             } else if service.has_own_milters || service.skips_milters() {
-                findings.good(ABOUT, format!("{name}: does not ask the milter"));
+                findings.good(format!("{name}: does not ask the milter"));
             }
         }
     }
 
     /// Reports the other milters, and their order.
-    fn check_chain(&self, findings: &mut Findings) {
+    fn check_chain(&self, findings: &mut About<'_>) {
         let all = &self.all;
         let Some(place) = all.iter().position(|other| self.is_ours(other)) else {
             return;
@@ -122,18 +114,16 @@ impl Postfix<'_> {
             && let Some(setting) = dkim_setting(self.milter)
         {
             findings.wrong(
-                ABOUT,
                 format!("{chain}; {setting} needs Authentication-Results, which a milter before this one must write"),
                 "put the milter that verifies DKIM before this one in smtpd_milters",
             );
         } else {
-            findings.good(ABOUT, chain);
+            findings.good(chain);
         }
         let ours = &all[place].address;
         let same = all.iter().filter(|other| self.is_ours(other));
         if same.count() > 1 {
             findings.notice(
-                ABOUT,
                 format!("smtpd_milters names {ours} more than once: each message is checked and counted more than once"),
                 "name it once in smtpd_milters",
             );
@@ -142,14 +132,13 @@ impl Postfix<'_> {
 
     /// Checks mail that does not come from a client: submitted locally, or returned by a content
     /// filter.
-    fn check_other_ways(&self, findings: &mut Findings) {
+    fn check_other_ways(&self, findings: &mut About<'_>) {
         let postconf = self.postconf;
         let local = milters(&postconf.setting("non_smtpd_milters"));
         if local.iter().any(|found| self.is_ours(found)) {
             let text = "non_smtpd_milters names the milter";
             if self.milter.config.exempt.local {
                 findings.notice(
-                    ABOUT,
                     format!(
                         "{text}: this has no effect, because local = true exempts mail submitted here"
                     ),
@@ -157,7 +146,6 @@ impl Postfix<'_> {
                 );
             } else {
                 findings.wrong(
-                    ABOUT,
                     format!("{text}, and local = false: what is refused is bounced to a sender that may be forged"),
                     "local = true in [exempt] of blocklist-milter.toml",
                 );
@@ -181,7 +169,6 @@ impl Postfix<'_> {
             if service.milters.iter().any(|found| self.is_ours(found)) && !service.skips_milters() {
                 let name = &service.name;
                 findings.wrong(
-                    ABOUT,
                     format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
                     postconf.edit_service(name, &service.options_with(true)),
                 );
@@ -192,7 +179,7 @@ impl Postfix<'_> {
 
 /// Reports `smtpd_milter_maps`, whose milters replace those of `smtpd_milters` for some clients.
 /// Returns whether there is such a table.
-fn check_maps(services: &[Service], findings: &mut Findings) -> bool {
+fn check_maps(services: &[Service], findings: &mut About<'_>) -> bool {
     let all = services.iter().map(|service| service.milter_maps.as_str());
     let all: BTreeSet<&str> = all.filter(|maps| !maps.is_empty()).collect();
     for maps in &all {
@@ -200,7 +187,6 @@ fn check_maps(services: &[Service], findings: &mut Findings) -> bool {
         let ask = |table: &&str| format!("postmap -q ADDRESS-OF-A-CLIENT '{table}'");
         let remedy: Vec<String> = tables.iter().map(ask).collect();
         findings.notice(
-            ABOUT,
             format!(
                 "smtpd_milter_maps = {maps}: for a client in these tables, what they name (or DISABLE) replaces \
                  smtpd_milters; setup-check does not look into them"

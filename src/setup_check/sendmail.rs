@@ -6,18 +6,16 @@
 //!   Xblocklist, S=unix:/run/blocklist-milter/milter.sock, T=C:5s;S:10s;R:10s;E:1m
 //! ```
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::connection::answers;
-use super::findings::Findings;
+use super::connection::silence;
+use super::findings::About;
 use super::main_cf::time;
 use super::milter::Milter;
 use super::smtp;
-use crate::endpoint::{Endpoint, EndpointError};
-
-const ABOUT: &str = "sendmail";
+use crate::base::whole_file::{self, FileError};
+use crate::endpoint::Endpoint;
 
 /// The usual path of the file.
 pub(super) const USUAL_CF: &str = "/etc/mail/sendmail.cf";
@@ -35,20 +33,13 @@ fn remedy(milter: &Milter<'_>) -> String {
     )
 }
 
-pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
-    let size = fs::metadata(cf).map_or(0, |found| found.len());
-    let text = match fs::read(cf) {
-        Ok(text) if size <= CF_MAX_BYTES => String::from_utf8_lossy(&text).into_owned(),
-        Ok(_) => {
-            return findings.notice(
-                ABOUT,
-                format!("{}: too large for a configuration", cf.display()),
-                "",
-            );
-        }
+pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
+    let read = whole_file::read(cf, CF_MAX_BYTES, "a configuration");
+    let missing = || FileError::of(cf)("no such file");
+    let text = match read.and_then(|text| text.ok_or_else(missing)) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => {
-            let text = format!("{}: {error}", cf.display());
-            return findings.notice(ABOUT, text, "name sendmail.cf with --sendmail");
+            return findings.notice(error.to_string(), "name sendmail.cf with --sendmail");
         }
     };
     let filters: Vec<Filter<'_>> = text.lines().filter_map(Filter::parse).collect();
@@ -67,14 +58,12 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
         .any(|network| network.contains(loopback))
     {
         findings.wrong(
-            ABOUT,
             "mail that this machine submits comes from 127.0.0.1, which networks does not exempt: refused, it is \
              bounced to a sender that may be forged",
             "networks = [\"127.0.0.1\", \"::1\"] in [exempt] of blocklist-milter.toml",
         );
     }
     let server = smtp::Server {
-        about: ABOUT,
         start: "systemctl start sendmail",
         reload: "systemctl restart sendmail",
         has_exceptions: false,
@@ -144,7 +133,7 @@ fn check_filters(
     filters: &[Filter<'_>],
     is_ours: impl Fn(&&Filter<'_>) -> bool,
     milter: &Milter<'_>,
-    findings: &mut Findings,
+    findings: &mut About<'_>,
 ) {
     let chain = text
         .lines()
@@ -157,40 +146,35 @@ fn check_filters(
     let (ours, others): (Vec<_>, Vec<_>) = filters.iter().partition(is_ours);
     for other in others {
         let socket = other.equate("S");
-        let fault = match socket.parse() {
-            Ok(socket) => answers(&socket).err().map(|error| error.to_string()),
-            Err(error) => Some(EndpointError::to_string(&error)),
-        };
-        if let Some(fault) = fault.filter(|_| chain.contains(&other.name)) {
-            let text = format!("{}: {socket} does not answer ({fault})", other.name);
-            findings.wrong(ABOUT, text, "start it, or remove its INPUT_MAIL_FILTER");
+        if chain.contains(&other.name)
+            && let Some(why) = silence(socket.parse())
+        {
+            let text = format!("{}: {socket} does not answer ({why})", other.name);
+            findings.wrong(text, "start it, or remove its INPUT_MAIL_FILTER");
         }
     }
     let Some(ours) = ours.first() else {
         let text = "no mail filter has the milter's socket: no mail is checked";
-        return findings.wrong(ABOUT, format!("{}: {text}", cf.display()), remedy(milter));
+        return findings.wrong(format!("{}: {text}", cf.display()), remedy(milter));
     };
     if chain.contains(&ours.name) {
         let text = format!("InputMailFilters asks {}", chain.join(", then "));
-        findings.good(ABOUT, text);
+        findings.good(text);
     } else {
-        let text = format!(
-            "InputMailFilters does not name {}: no mail is checked",
-            ours.name
-        );
-        findings.wrong(ABOUT, text, remedy(milter));
+        let text = format!("InputMailFilters does not name {}", ours.name);
+        findings.wrong(text + ": no mail is checked", remedy(milter));
     }
+    check_own(ours, milter, findings);
+}
+
+/// Checks what happens to mail while the daemon is down or is restarted.
+fn check_own(ours: &Filter<'_>, milter: &Milter<'_>, findings: &mut About<'_>) {
     match ours.equate("F") {
-        "" => findings.good(
-            ABOUT,
-            "no F= flag: while the milter is down, mail passes unchecked",
-        ),
-        flags @ ("T" | "4") => findings.good(
-            ABOUT,
-            format!("F={flags}: while the milter is down, senders wait"),
-        ),
+        "" => findings.good("no F= flag: while the milter is down, mail passes unchecked"),
+        flags @ ("T" | "4") => {
+            findings.good(format!("F={flags}: while the milter is down, senders wait"));
+        }
         flags => findings.wrong(
-            ABOUT,
             format!("F={flags}: while the milter is down, all mail is refused for good"),
             "F=T, or no F=, in INPUT_MAIL_FILTER",
         ),
@@ -204,7 +188,6 @@ fn check_filters(
     if time(reading).is_some_and(|reading| reading <= drain) {
         let seconds = drain.as_secs();
         findings.wrong(
-            ABOUT,
             format!("T=R:{reading} is not more than drain_s = {seconds}: a restart of the milter loses sessions"),
             format!("T=R:{}s in INPUT_MAIL_FILTER", seconds + 5),
         );

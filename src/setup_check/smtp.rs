@@ -10,7 +10,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 
-use super::findings::Findings;
+use super::findings::About;
 use super::program::{PATIENCE, within};
 use crate::screen::Trial;
 
@@ -30,7 +30,6 @@ enum Outcome {
 
 /// How a mail server that does not ask the daemon is reported.
 pub(super) struct Server<'a> {
-    pub(super) about: &'static str,
     /// The command that starts it.
     pub(super) start: &'a str,
     /// The command that makes it read its configuration again.
@@ -40,42 +39,37 @@ pub(super) struct Server<'a> {
 }
 
 /// Finds out whether the mail server at `address` (`host:port`) asks the daemon.
-pub(super) fn check(address: &str, server: &Server<'_>, findings: &mut Findings) {
-    let (about, to) = (server.about, address.to_owned());
+pub(super) fn check(address: &str, server: &Server<'_>, findings: &mut About<'_>) {
+    let to = address.to_owned();
     let outcome = match within(PATIENCE, move || transaction(&to, &Trial::random()?)) {
         Ok(outcome) => outcome,
         Err(error) => {
             let text = format!("{address}: no mail is accepted here: {error}");
-            return findings.wrong(about, text, server.start);
+            return findings.wrong(text, server.start);
         }
     };
     let tested = "a test transaction over SMTP";
     match outcome {
         Outcome::Reached(true) => {
-            findings.good(about, format!("{address}: {tested} reached the daemon"));
+            findings.good(format!("{address}: {tested} reached the daemon"));
         }
         Outcome::Reached(false) => findings.wrong(
-            about,
             format!("{address}: {tested} reached the daemon, which refuses even unlisted senders"),
             "blocklist-milter status",
         ),
         Outcome::Passed if server.has_exceptions => findings.notice(
-            about,
             format!("{address}: {tested} did not reach the daemon: perhaps smtpd_milter_maps exempts this machine"),
             "",
         ),
         Outcome::Passed => findings.wrong(
-            about,
             format!("{address}: {tested} did not reach the daemon: no mail is checked here"),
             server.reload,
         ),
         Outcome::Refused(step, reply) if is_about_milters(&reply) => findings.wrong(
-            about,
             format!("{address}: the mail server cannot use a milter, and answers {step} with {reply:?}"),
             "see its log",
         ),
         Outcome::Refused(step, reply) => findings.notice(
-            about,
             format!("{address}: it is unknown whether mail is checked: the mail server answered {step} with {reply:?}"),
             "",
         ),

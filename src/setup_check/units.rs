@@ -1,13 +1,13 @@
 //! Checks the daemon's units with systemd.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
-use super::findings::Findings;
+use super::findings::About;
 use super::program::{output_of, program};
 use crate::endpoint::Endpoint;
 
-const ABOUT: &str = "units";
 const SERVICE: &str = "blocklist-milter.service";
 const SOCKET: &str = "blocklist-milter.socket";
 
@@ -36,76 +36,56 @@ impl Units {
 }
 
 /// Checks the service and its socket.
-pub(super) fn check(findings: &mut Findings) -> Units {
+pub(super) fn check(findings: &mut About<'_>) -> Units {
     let Some(service) = show(SERVICE) else {
-        findings.notice(
-            ABOUT,
-            "systemd does not answer here: units are not checked",
-            "",
-        );
+        findings.notice("systemd does not answer here: units are not checked", "");
         return Units::default();
     };
     let socket = show(SOCKET).unwrap_or_default();
     for (name, unit) in [(SOCKET, &socket), (SERVICE, &service)] {
         let start = format!("systemctl enable --now {name}");
         match (unit.get("ActiveState"), unit.get("UnitFileState")) {
-            _ if unit
-                .get("LoadState")
-                .is_none_or(|state| state == "not-found") =>
-            {
-                findings.wrong(
-                    ABOUT,
-                    format!("{name} is not installed"),
-                    "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
-                );
-            }
-            (Some(active), _) if active != "active" => {
-                findings.wrong(ABOUT, format!("{name} is {active}"), start);
-            }
-            (_, Some(enabled)) if enabled == "disabled" => findings.wrong(
-                ABOUT,
-                format!("{name} will not start at the next boot"),
-                start,
+            _ if ["", "not-found"].contains(&unit.get("LoadState")) => findings.wrong(
+                format!("{name} is not installed"),
+                "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
             ),
-            _ => findings.good(ABOUT, format!("{name} is active and enabled")),
+            (active, _) if !["", "active"].contains(&active) => {
+                findings.wrong(format!("{name} is {active}"), start);
+            }
+            (_, "disabled") => {
+                findings.wrong(format!("{name} will not start at the next boot"), start);
+            }
+            _ => findings.good(format!("{name} is active and enabled")),
         }
     }
     Units {
         known: true,
-        sockets: socket
-            .get("Listen")
-            .map_or_else(Vec::new, |listen| sockets(listen)),
-        user: service.get("User").filter(|user| !user.is_empty()).cloned(),
+        sockets: sockets(socket.get("Listen")),
+        user: Some(service.get("User").to_owned()).filter(|user| !user.is_empty()),
         has_junk: has_junk(),
     }
 }
 
 /// Checks the units that keep a list up to date: a `.path` unit for text lists, a timer for a feed.
-pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
+pub(super) fn check_list(list: &str, folder: &Path, findings: &mut About<'_>) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {
         let state = show(unit).unwrap_or_default();
-        let is = |name: &str, value: &str| state.get(name).is_some_and(|found| found == value);
-        is("ActiveState", "active") && is("UnitFileState", "enabled")
+        state.get("ActiveState") == "active" && state.get("UnitFileState") == "enabled"
     });
+    let folder = folder.display();
     match at_work {
-        Some(unit) => findings.good(ABOUT, format!("list {list}: kept up to date by {unit}")),
+        Some(unit) => findings.good(format!("list {list}: kept up to date by {unit}")),
         None => findings.notice(
-            ABOUT,
             format!("list {list}: no unit compiles it when its text lists in {folder} change"),
             format!("systemctl enable --now {path}"),
         ),
     }
     for service in ["compile", "update"] {
         let unit = format!("blocklist-{service}@{list}.service");
-        let state = show(&unit).unwrap_or_default();
-        if state
-            .get("ActiveState")
-            .is_some_and(|state| state == "failed")
-        {
+        if show(&unit).is_some_and(|state| state.get("ActiveState") == "failed") {
             findings.wrong(
-                ABOUT,
                 format!("list {list}: {unit} has failed; the previous filter is in effect"),
                 format!("journalctl -u {unit} -n 20"),
             );
@@ -114,24 +94,31 @@ pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
 }
 
 fn has_junk() -> bool {
-    let Some(systemctl) = program("systemctl") else {
-        return false;
-    };
     let pattern = ["list-units", "--plain", "--no-legend", "blocklist-junk@*"];
-    let units = output_of(Command::new(systemctl).args(pattern)).unwrap_or_default();
-    units
-        .lines()
-        .any(|unit| unit.starts_with("blocklist-junk@"))
+    let units = systemctl(&pattern).unwrap_or_default();
+    let mut units = units.lines();
+    units.any(|unit| unit.starts_with("blocklist-junk@"))
+}
+
+fn systemctl(arguments: &[&str]) -> Option<String> {
+    output_of(Command::new(program("systemctl")?).args(arguments)).ok()
+}
+
+/// The properties of a unit.
+#[derive(Default)]
+struct Properties(BTreeMap<String, String>);
+
+impl Properties {
+    /// Returns one; empty if the unit does not have it.
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
 }
 
 /// Returns properties of a unit; `None` if systemd does not answer.
-fn show(unit: &str) -> Option<BTreeMap<String, String>> {
-    let text = output_of(Command::new(program("systemctl")?).args([
-        "show",
-        "--property=LoadState,ActiveState,UnitFileState,User,Listen",
-        unit,
-    ]))
-    .ok()?;
+fn show(unit: &str) -> Option<Properties> {
+    let all = "--property=LoadState,ActiveState,UnitFileState,User,Listen";
+    let text = systemctl(&["show", all, unit])?;
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         // A socket unit has one line for each of its sockets.
@@ -141,7 +128,7 @@ fn show(unit: &str) -> Option<BTreeMap<String, String>> {
         }
         known.push_str(value);
     }
-    Some(properties)
+    Some(Properties(properties))
 }
 
 /// Parses `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, one on each line.

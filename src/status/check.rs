@@ -11,7 +11,7 @@ use super::Running;
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Place};
 use crate::daemon::group_number;
 use crate::snapshot::{Fault, examine};
 
@@ -41,7 +41,7 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
         let mut lists = lists.clone();
         let list = list.and_then(|name| lists.find(|list| list.terms.name == name));
         let place = list.map_or_else(String::new, |list| {
-            let (line, column) = list.place;
+            let Place(line, column) = list.place;
             format!("{}:{line}:{column}: ", config_path.display())
         });
         let instead = fault.instead.iter();

@@ -4,7 +4,6 @@
 //! The allocator counts it, in all threads, so that everything is included that the daemon holds
 //! for a connection: its session, its task, its place in tables. (The kernel's memory for a socket
 //! is not included.) No other test runs meanwhile, because it counts all threads.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::support;
 use crate::{MEMORY, one_at_a_time};

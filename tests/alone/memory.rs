@@ -4,7 +4,6 @@
 //! The allocator counts it, so that everything is included that the program holds: also the memory
 //! of other threads, and memory that the system has not taken back. No other test runs meanwhile,
 //! because it counts all threads.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::support;
 use crate::{MEMORY, one_at_a_time};

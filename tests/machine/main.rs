@@ -1,4 +1,5 @@
 //! Tests with what a machine has beside us: mail servers, systemd, Spark, Prometheus. Some need root.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod correspondents;
 mod guides_booted;

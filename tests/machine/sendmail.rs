@@ -10,6 +10,8 @@ use support::site::Transport;
 use support::smtp::Mail;
 use support::until;
 
+use crate::support::has_all;
+
 crate::scenarios! { Sendmail }
 
 /// Sendmail without SMTPUTF8 passes on UTF-8 unchanged.
@@ -33,10 +35,7 @@ fn queue_list_tells_the_reason() {
     scene.send(&Mail::innocent("why").from("<held@listed.test>"));
     until("a held message", || (scene.mta.held() == 1).then_some(()));
     let list = scene.mta.run(&["-bp", "-qQ"]);
-    assert!(
-        list.contains("QUARANTINE: ") && list.contains("held"),
-        "{list}"
-    );
+    has_all(&list, &["QUARANTINE: ", "held"]);
     // Our refusals are in Sendmail's log, with our own text.
     scene.send(&Mail::innocent("why").from("<spammer@listed.test>"));
     scene

@@ -3,7 +3,6 @@
 //! pyspark and pyarrow are in the virtual environment `target/pyspark`, where `tests/run` installs
 //! them; `moto_server`, which simulates S3, is in `target/stores`. The long form has a master with
 //! two workers, one of which is killed.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support as machine;
 use crate::support::compile as support;
@@ -17,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use machine::{end_processes_in, find_program, free_port, until, usable};
 use support::{addresses, folder};
+
+use crate::support::{has, has_all};
 
 const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
 const DATE: &str = "2026-11-01";
@@ -50,7 +51,7 @@ fn spark() -> Option<PathBuf> {
 
 struct Site {
     spark: PathBuf,
-    dir: tempfile::TempDir,
+    dir: crate::support::compile::Dir,
 }
 
 impl Site {
@@ -138,10 +139,7 @@ fn spark_gives_the_bytes_of_one_build() {
     // spark-submit prints both streams of the program to one.
     let printed = String::from_utf8_lossy(&done.stdout);
     let rejected = "/big.txt.";
-    assert!(
-        printed.contains(rejected) && printed.contains("no line end"),
-        "{printed}"
-    );
+    has_all(&printed, &[rejected, "no line end"]);
     let pieces: serde_json::Value = serde_json::from_slice(&site.read("pieces.json")).unwrap();
     assert!(pieces["pieces"].as_array().unwrap().len() > 5, "{pieces}");
     let report: serde_json::Value = serde_json::from_slice(&site.read("report.json")).unwrap();
@@ -272,7 +270,7 @@ fn a_password_in_a_uri_is_refused() {
     let said = [refused.stdout, refused.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(!refused.status.success());
-    assert!(said.contains("a URI must not contain a password"), "{said}");
+    has(&said, "a URI must not contain a password");
     assert!(!said.contains("hidden"), "{said}");
 }
 
@@ -361,7 +359,7 @@ fn a_killed_worker_changes_no_byte() {
     let status = job.0.wait().unwrap();
     let log = fs::read_to_string(site.path("submit.log")).unwrap();
     assert!(status.success(), "{log}");
-    assert!(log.contains("Lost executor"), "{log}");
+    has(&log, "Lost executor");
     site.compile(&format!(
         "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
     ));

@@ -1,11 +1,9 @@
 //! Hostile lists give the same entries as the same lines in a plain list, with any number of
 //! threads and any memory.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
-
-use crate::support::compile as support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::LazyLock;
 
 use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Progress};
@@ -13,24 +11,33 @@ use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::inspect;
 use blocklist_milter::list::MaxRejects;
 use blocklist_milter::list::{Format, Reader, Reading, Row};
-use support::{build, folder, names, plan, records};
 use twox_hash::XxHash3_64;
 
-/// Random numbers that are the same for the same seed (SplitMix64).
-struct Dice(u64);
+use crate::support::check::Random;
+use crate::support::compile::{build, folder, names, plan, records};
+use crate::support::table::byte_words;
+
+static DOMAINS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    byte_words(
+        "
+        bad.example gmail.com GoogleMail.com x.fastmail.com yahoo.co.uk xn--bcher-kva.example
+        XN--BCHER-KVA.example xn--a.example a_b.example -a.example 192.0.2.1 [192.0.2.1] example
+        b{FC}cher.example a..example bad.example. a-.b me.com proton.me
+        ",
+    )
+});
+
+/// Makes lists.
+struct Dice(Random);
 
 impl Dice {
     /// Returns a number below `end`.
     fn roll(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((mixed ^ mixed >> 31) % end as u64).unwrap()
+        self.0.index(end)
     }
 
     fn one_of<'a>(&mut self, all: &[&'a [u8]]) -> &'a [u8] {
-        all[self.roll(all.len())]
+        self.0.one_of(all)
     }
 
     fn some_of(&mut self, signs: &[u8], most: usize) -> Vec<u8> {
@@ -41,29 +48,8 @@ impl Dice {
     fn line(&mut self) -> Vec<u8> {
         const WORD: &[u8] = b"abcxyzABCXYZ0189+-_";
         const SIGNS: &[u8] = b"aZ09+-_..@@ \t\r\0#;,<>()\"\\[]!*=/:%&'{}|~^`?$\xc3\xbc\xff\x80\xef\xbb\xbf\xe2\x80\x8b";
-        const DOMAINS: &[&[u8]] = &[
-            b"bad.example",
-            b"gmail.com",
-            b"GoogleMail.com",
-            b"x.fastmail.com",
-            b"yahoo.co.uk",
-            b"xn--bcher-kva.example",
-            b"XN--BCHER-KVA.example",
-            b"xn--a.example",
-            b"a_b.example",
-            b"-a.example",
-            b"192.0.2.1",
-            b"[192.0.2.1]",
-            b"example",
-            b"b\xc3\xbccher.example",
-            b"a..example",
-            b"bad.example.",
-            b"a-.b",
-            b"me.com",
-            b"proton.me",
-        ];
         let local = [self.some_of(WORD, 12), b".q".repeat(self.roll(3))].concat();
-        let domain = self.one_of(DOMAINS);
+        let domain = &self.0.one_of(&DOMAINS)[..];
         match self.roll(24) {
             0 => self.some_of(SIGNS, 40),
             1 => [
@@ -170,7 +156,7 @@ fn compare(seeds: std::ops::Range<u64>) {
     let (mut tried, mut compared) = (0, 0);
     for seed in seeds {
         tried += 1;
-        let mut dice = Dice(seed);
+        let mut dice = Dice(Random(seed));
         let bytes = [200, 8 << 10, 64 << 10, 300 << 10, 900 << 10][dice.roll(5)];
         let more = dice.roll(200);
         let list = dice.list(bytes + more);

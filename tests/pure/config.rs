@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use blocklist_milter::config::{Config, Error, SETTINGS};
+use blocklist_milter::config::{Config, Error, settings};
+
+use crate::support::{has, root, rows};
 
 const EXAMPLE: &str = include_str!("../../contrib/blocklist-milter.toml");
 
@@ -13,6 +15,31 @@ fn parse(text: &str) -> Result<Config, Vec<String>> {
     })
 }
 
+/// Returns the problems in a faulty configuration; those of a table, begin and words, are all of them.
+fn faulty(text: &str, table: &'static str) -> Vec<String> {
+    let problems = parse(text).unwrap_err();
+    let expected = rows(table);
+    for [place, message] in &expected {
+        let is_told = |p: &String| p.starts_with(place) && p.contains(message);
+        assert!(
+            problems.iter().any(is_told),
+            "{place} {message} is missing in {problems:#?}"
+        );
+    }
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    problems
+}
+
+/// Checks rows of a configuration, and begin and words of its only problem.
+fn each_has_one_fault(table: &'static str) {
+    for [text, place, message] in rows(table) {
+        let problems = parse(text).unwrap_err();
+        assert_eq!(problems.len(), 1, "{text}: {problems:?}");
+        assert!(problems[0].starts_with(place), "{text}: {problems:?}");
+        has(&problems[0], message);
+    }
+}
+
 #[test]
 fn the_example_shows_every_setting_with_its_default() {
     let example = parse(EXAMPLE).unwrap().to_string();
@@ -21,7 +48,7 @@ fn the_example_shows_every_setting_with_its_default() {
     )
     .unwrap();
     assert_eq!(example, bare.to_string());
-    for (section, names) in SETTINGS {
+    for (section, name) in settings() {
         let heading = match section {
             "" => String::new(),
             "list" => "\n[[list]]\n".to_owned(),
@@ -32,14 +59,12 @@ fn the_example_shows_every_setting_with_its_default() {
             .unwrap_or_else(|| panic!("the example lacks {heading}"));
         let text = &EXAMPLE[start + heading.len()..];
         let text = text.find("\n[").map_or(text, |end| &text[..end]);
-        for name in names.split_whitespace() {
-            // A setting whose default depends on another one is shown in a comment.
-            let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
-            assert!(
-                lines.iter().any(|line| text.contains(line)),
-                "the example lacks {name} in [{section}]"
-            );
-        }
+        // A setting whose default depends on another one is shown in a comment.
+        let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
+        assert!(
+            lines.iter().any(|line| text.contains(line)),
+            "the example lacks {name} in [{section}]"
+        );
     }
 }
 
@@ -75,13 +100,13 @@ fn what_is_printed_is_a_configuration_and_means_the_same() {
         listen = "inet6:9642@::1"
     "#;
     let once = parse(full).unwrap().to_string();
-    assert!(once.contains("filter = \"/etc/lists/one.blf\""), "{once}");
+    has(&once, "filter = \"/etc/lists/one.blf\"");
     assert_eq!(parse(&once).unwrap().to_string(), once);
 }
 
 #[test]
 fn every_fault_is_told_at_once_with_its_place() {
-    let faulty = "\
+    let text = "\
 listen = [\"tcp:25\"]
 workrs = 4
 on_error = \"acept\"
@@ -122,51 +147,38 @@ name = \"old\"
 filter = \"old.blf\"
 max_age = \"2 days\"
 ";
-    let problems = parse(faulty).unwrap_err();
-    let expected = [
-        ("1:11:", "listen"),
-        ("2:1:", "unknown setting workrs; did you mean workers?"),
-        ("3:12:", "did you mean \"accept\"?"),
-        ("4:11:", "must be a mail address in ASCII"),
-        ("5:15:", "every local user"),
-        ("8:8:", "a name has"),
-        ("10:10:", "did you mean \"reject\"?"),
-        ("11:10:", "did you mean \"from\"?"),
-        ("11:26:", "expected a string in quotes, found an integer"),
-        ("12:20:", "{adress} is unknown"),
-        ("14:", "missing required setting filter"),
-        ("19:2:", "unknown setting whitlist; did you mean whitelist?"),
-        ("23:13:", "write 192.0.2.0/24"),
-        ("24:17:", "expected true or false"),
-        ("27:16:", "needs authserv_ids"),
-        ("30:20:", "must be at most 100%"),
-        ("34:10:", "can be reached from other machines"),
-        ("39:11:", "\"2 days\" is not an age"),
-        (
-            "31:14:",
-            "expected a percentage such as \"50%\", found a float",
-        ),
-    ];
-    let shown = problems.join("\n");
-    for (place, message) in expected {
-        assert!(
-            problems
-                .iter()
-                .any(|p| p.starts_with(place) && p.contains(message)),
-            "{place} {message} is missing in\n{shown}"
-        );
-    }
-    assert_eq!(problems.len(), expected.len(), "{shown}");
+    faulty(
+        text,
+        r#"
+        1:11:  | listen
+        2:1:   | unknown setting workrs; did you mean workers?
+        3:12:  | did you mean "accept"?
+        4:11:  | must be a mail address in ASCII
+        5:15:  | every local user
+        8:8:   | a name has
+        10:10: | did you mean "reject"?
+        11:10: | did you mean "from"?
+        11:26: | expected a string in quotes, found an integer
+        12:20: | {adress} is unknown
+        14:    | missing required setting filter
+        19:2:  | unknown setting whitlist; did you mean whitelist?
+        23:13: | write 192.0.2.0/24
+        24:17: | expected true or false
+        27:16: | needs authserv_ids
+        30:20: | must be at most 100%
+        34:10: | can be reached from other machines
+        39:11: | "2 days" is not an age
+        31:14: | expected a percentage such as "50%", found a float
+        "#,
+    );
 }
 
 #[test]
 fn syntax_errors_do_not_hide_the_others() {
     let problems = parse("workers = 4 4\n\n[log]\nlevl = \"info\"\n").unwrap_err();
     assert!(problems[0].starts_with("1:"), "{problems:?}");
-    assert!(
-        problems[1].starts_with("4:1:") && problems[1].contains("did you mean level?"),
-        "{problems:?}"
-    );
+    assert!(problems[1].starts_with("4:1:"), "{problems:?}");
+    has(&problems[1], "did you mean level?");
     // An array without an end includes the rest of the file: each line is reported once.
     let problems = parse("listen = [\nworkrs = 3\n\n[log]\nlevl = \"info\"\n").unwrap_err();
     assert!(problems.len() <= 5, "{problems:?}");
@@ -175,33 +187,17 @@ fn syntax_errors_do_not_hide_the_others() {
 /// Errors of the TOML itself name the setting, too, and how its value is written.
 #[test]
 fn syntax_errors_name_their_setting() {
-    for (line, message) in [
-        (
-            "on_error = accept",
-            "1:12: on_error: a text must be in quotes: \"accept\"",
-        ),
-        (
-            "on_error = 36h # why",
-            "1:12: on_error: a text must be in quotes: \"36h\"",
-        ),
-        (
-            "listen = [\"x\", unix:/y]",
-            "1:16: listen: a text must be in quotes: \"unix:/y\"",
-        ),
-        (
-            "listen = [\n\"x\",\n y]",
-            "3:2: a text must be in quotes: \"y\"",
-        ),
-        ("contact =", "1:10: contact: the value is missing"),
-        (
-            "sandbox = True",
-            "1:11: sandbox: invalid boolean, expected `true`; write true or false",
-        ),
-        (
-            "contact = \"x",
-            "1:13: contact: invalid basic string, expected `\"`",
-        ),
-    ] {
+    for [line, message] in rows(
+        r#"
+        on_error = accept        | 1:12: on_error: a text must be in quotes: "accept"
+        on_error = 36h # why     | 1:12: on_error: a text must be in quotes: "36h"
+        listen = ["x", unix:/y]  | 1:16: listen: a text must be in quotes: "unix:/y"
+        listen = [\n"x",\n y]    | 3:2: a text must be in quotes: "y"
+        contact =                | 1:10: contact: the value is missing
+        sandbox = True           | 1:11: sandbox: invalid boolean, expected `true`; write true or false
+        contact = "x             | 1:13: contact: invalid basic string, expected `"`
+        "#,
+    ) {
         let problems = parse(line).unwrap_err();
         assert!(
             problems.iter().any(|problem| problem == message),
@@ -213,124 +209,69 @@ fn syntax_errors_name_their_setting() {
 /// A setting in the wrong section is not taken for a similar one.
 #[test]
 fn a_setting_in_the_wrong_place_is_told_where_it_belongs() {
-    let problems = parse(
-        "networks = []\nrequire_dkim = true\n[[list]]\nname='a'\nfilter='x'\non_error='accept'\n[log]\ndrain_s=3\naction='tag'\n",
-    )
-    .unwrap_err();
-    for (place, hint) in [
-        ("1:1:", "setting networks; it belongs in [exempt]"),
-        ("2:1:", "setting require_dkim; it belongs in [whitelist]"),
-        (
-            "6:1:",
-            "setting on_error in [list]; it belongs at the top of the file, before the first [section]",
-        ),
-        ("8:1:", "setting drain_s in [log]; it belongs in [limits]"),
-        ("9:1:", "setting action in [log]; it belongs in [[list]]"),
-    ] {
-        assert!(
-            problems
-                .iter()
-                .any(|problem| problem.starts_with(place) && problem.ends_with(hint)),
-            "{place} {hint} is missing in {problems:#?}"
-        );
-    }
-    assert_eq!(problems.len(), 5, "{problems:#?}");
+    let text = "networks = []\nrequire_dkim = true\n[[list]]\nname='a'\nfilter='x'\non_error='accept'\n[log]\ndrain_s=3\naction='tag'\n";
+    faulty(
+        text,
+        "
+        1:1: | setting networks; it belongs in [exempt]
+        2:1: | setting require_dkim; it belongs in [whitelist]
+        6:1: | setting on_error in [list]; it belongs at the top of the file, before the first [section]
+        8:1: | setting drain_s in [log]; it belongs in [limits]
+        9:1: | setting action in [log]; it belongs in [[list]]
+        ",
+    );
 }
 
 #[test]
 fn what_would_never_work_is_a_fault() {
-    for (text, place, message) in [
-        (
-            "[[list]]\nname='a'\nfilter='x'\ncheck=[]\n",
-            "4:7:",
-            "check: lacks",
-        ),
-        ("listen = []\n", "1:10:", "listen: lacks"),
-        ("sandbox = no\n", "1:11:", "; write true or false"),
-        ("sandbox = True\n", "1:11:", "; write true or false"),
-        (
-            "socket_mode = 0660\n",
-            "1:15:",
-            "write permission bits in quotes",
-        ),
-        (
-            "state = 'a'\nstatus_file = \"a\\u0000b\"\n",
-            "2:15:",
-            "status_file: a path cannot contain a NUL",
-        ),
-        ("status_file = ''\n", "1:15:", "status_file: empty path"),
-        (
-            "listen = ['unix:/a', 'inet:1@h', 'local:/a']\n",
-            "1:34:",
-            "unix:/a is listed twice",
-        ),
-        (
-            "[log]\nlevel='info'\nlevel='warn'\n",
-            "3:1:",
-            "duplicate key level",
-        ),
-    ] {
-        let problems = parse(text).unwrap_err();
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(
-            problems[0].starts_with(place) && problems[0].contains(message),
-            "{place} {message} is not {problems:?}"
-        );
-    }
+    each_has_one_fault(
+        r#"
+        [[list]]\nname='a'\nfilter='x'\ncheck=[]     | 4:7:  | check: lacks
+        listen = []                                  | 1:10: | listen: lacks
+        sandbox = no                                 | 1:11: | ; write true or false
+        sandbox = True                               | 1:11: | ; write true or false
+        socket_mode = 0660                           | 1:15: | write permission bits in quotes
+        state = 'a'\nstatus_file = "a\\u0000b"       | 2:15: | status_file: a path cannot contain a NUL
+        status_file = ''                             | 1:15: | status_file: empty path
+        listen = ['unix:/a', 'inet:1@h', 'local:/a'] | 1:34: | unix:/a is listed twice
+        [log]\nlevel='info'\nlevel='warn'            | 3:1:  | duplicate key level
+        [[list]]\nname='a'\nfilter='x'\n[[list]]\nname='a'\nfilter='y' | 4: |
+        "#,
+    );
     assert!(parse("listen = ['inet:0@127.0.0.1', 'inet:0@127.0.0.1']\n").is_ok());
 }
 
 /// `listen = "unix:/a"` can mean only one thing.
 #[test]
 fn one_string_is_a_list_of_one() {
-    let settings = [
-        ("", "listen", "unix:/a"),
-        ("[whitelist]\n", "files", "w.txt"),
-        ("[whitelist]\n", "entries", "a@b.example"),
-        ("[whitelist]\n", "correspondents", "c.txt"),
-        ("[whitelist]\n", "authserv_ids", "mx.b.example"),
-        ("[exempt]\n", "networks", "192.0.2.0/24"),
-        ("[exempt]\n", "recipients", "abuse@"),
-        ("[safety]\n", "must_miss", "a@b.example"),
-        ("[[list]]\nname='a'\nfilter='x'\n", "check", "from"),
-        (
-            "[[list]]\nname='a'\nfilter='x'\n",
-            "recipients",
-            "@b.example",
-        ),
-        (
-            "[[list]]\nname='a'\nfilter='x'\n",
-            "except_recipients",
-            "c@b.example",
-        ),
-    ];
-    for (section, name, value) in settings {
-        let string = parse(&format!("{section}{name} = '{value}'\n")).unwrap();
-        let list = parse(&format!("{section}{name} = ['{value}']\n")).unwrap();
+    for [section, name, value] in rows(
+        r"
+                                       | listen            | unix:/a
+        [whitelist]                    | files             | w.txt
+        [whitelist]                    | entries           | a@b.example
+        [whitelist]                    | correspondents    | c.txt
+        [whitelist]                    | authserv_ids      | mx.b.example
+        [exempt]                       | networks          | 192.0.2.0/24
+        [exempt]                       | recipients        | abuse@
+        [safety]                       | must_miss         | a@b.example
+        [[list]]\nname='a'\nfilter='x' | check             | from
+        [[list]]\nname='a'\nfilter='x' | recipients        | @b.example
+        [[list]]\nname='a'\nfilter='x' | except_recipients | c@b.example
+        ",
+    ) {
+        let string = parse(&format!("{section}\n{name} = '{value}'\n")).unwrap();
+        let list = parse(&format!("{section}\n{name} = ['{value}']\n")).unwrap();
         assert!(string == list, "{name}: {string}");
         assert!(string != parse(section).unwrap(), "{name}: {string}");
     }
     // The string is not split, and no other type is a list.
-    for (wrong, place, message) in [
-        ("listen = ''\n", "1:10:", "listen: "),
-        (
-            "[exempt]\nnetworks = '192.0.2.0/24, 198.51.100.0/24'\n",
-            "2:12:",
-            "networks: ",
-        ),
-        (
-            "listen = 8891\n",
-            "1:10:",
-            "expected a string or a list of strings, such as [\"a\", \"b\"], found an integer",
-        ),
-    ] {
-        let problems = parse(wrong).unwrap_err();
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(
-            problems[0].starts_with(place) && problems[0].contains(message),
-            "{problems:?}"
-        );
-    }
+    each_has_one_fault(
+        r#"
+        listen = ''   | 1:10: | listen:
+        [exempt]\nnetworks = '192.0.2.0/24, 198.51.100.0/24' | 2:12: | networks:
+        listen = 8891 | 1:10: | expected a string or a list of strings, such as ["a", "b"], found an integer
+        "#,
+    );
 }
 
 /// Files that cannot be a configuration are reported as such, and never read completely.
@@ -340,23 +281,11 @@ fn files_that_are_not_a_configuration() {
     let path = folder.path().join("latin-1.toml");
     std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();
     let told = |path: &Path| Config::load(path).unwrap_err().to_string();
-    assert!(
-        told(&path).contains("latin-1.toml:2:6: not UTF-8"),
-        "{}",
-        told(&path)
-    );
-    assert!(told(Path::new("/dev/zero")).contains("not a configuration file"));
-    assert!(told(folder.path()).contains("Is a directory"));
+    has(&told(&path), "latin-1.toml:2:6: not UTF-8");
+    has(&told(Path::new("/dev/zero")), "not a configuration file");
+    has(&told(folder.path()), "Is a directory");
     std::fs::write(&path, b"\xef\xbb\xbfworkers = 3\r\n").unwrap();
     assert_eq!(Config::load(&path).unwrap().workers, 3);
-}
-
-#[test]
-fn names_of_lists_differ() {
-    let problems =
-        parse("[[list]]\nname='a'\nfilter='x'\n[[list]]\nname='a'\nfilter='y'\n").unwrap_err();
-    assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].starts_with("4:"), "{problems:?}");
 }
 
 #[test]
@@ -389,18 +318,10 @@ fn mailing_lists_are_not_treated_harder() {
 /// The page is written by hand; it must have every setting.
 #[test]
 fn the_manual_names_every_setting() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/man/blocklist-milter.toml.5");
-    let Ok(manual) = std::fs::read_to_string(&path) else {
-        return;
-    };
+    let path = root("contrib/man/blocklist-milter.toml.5");
+    let manual = std::fs::read_to_string(path).unwrap();
     let manual = manual.replace("\\-", "-").replace("\\_", "_");
-    for (section, names) in SETTINGS {
-        for name in names.split_whitespace() {
-            assert!(
-                manual.contains(name),
-                "{} lacks {name} of [{section}]",
-                path.display()
-            );
-        }
+    for (_, name) in settings() {
+        has(&manual, name);
     }
 }

@@ -1,8 +1,7 @@
 //! Filter files: reading gives what was written, in memory and from disk.
 #![allow(
-    clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    reason = "a test may fail, and makes up its data by cutting keys"
+    reason = "keys are cut to make up data"
 )]
 
 use std::fs;
@@ -106,7 +105,7 @@ fn a_union_of_pages_holds_both() {
         let [mut united, other] = filters
             .each_ref()
             .map(|filter| filter.page(number).unwrap());
-        page::unite(&mut united, &other);
+        page::merge(&mut united, &other);
         let mut page = EncodedPage::new();
         page.set_bits(&united);
         writer.append(&[page]).unwrap();

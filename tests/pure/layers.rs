@@ -1,10 +1,11 @@
 //! Checks the map in `src/lib.rs`: modules import only from the rows above their own, and each
 //! crate that belongs to one layer is used there only.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::support::root;
 
 /// Crates, and the only places that may name them.
 const CRATES: [(&str, &[&str]); 12] = [
@@ -24,14 +25,13 @@ const CRATES: [(&str, &[&str]); 12] = [
 
 /// Returns the rows of the map: the modules of each.
 fn layers() -> Vec<Vec<String>> {
-    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    let rows = map
+    let map = fs::read_to_string(root("src/lib.rs")).unwrap();
+    let lines = map
         .lines()
-        .skip_while(|line| !line.starts_with("//! | modules |"))
-        .skip(2)
-        .map_while(|line| line.strip_prefix("//! | "))
-        .map(|row| row.split(" | ").next().unwrap());
-    let modules = |cell: &str| {
+        .skip_while(|line| !line.starts_with("//! | modules |"));
+    let rows = lines.skip(2).map_while(|line| line.strip_prefix("//! | "));
+    let modules = |row: &str| {
+        let cell = row.split(" | ").next().unwrap();
         cell.split('`')
             .skip(1)
             .step_by(2)
@@ -42,10 +42,10 @@ fn layers() -> Vec<Vec<String>> {
 }
 
 fn layer(layers: &[Vec<String>], module: &str) -> usize {
-    layers
+    let layer = layers
         .iter()
-        .position(|modules| modules.iter().any(|name| name == module))
-        .unwrap_or_else(|| panic!("`{module}` is not in the map"))
+        .position(|modules| modules.iter().any(|name| name == module));
+    layer.unwrap_or_else(|| panic!("`{module}` is not in the map"))
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_map_has_every_module_once() {
 
 /// Returns every source file: its path below `src/`, and its code without comments.
 fn sources() -> Vec<(String, String)> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = root("src");
     let mut folders = vec![src.clone()];
     let mut files: Vec<PathBuf> = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -78,31 +78,21 @@ fn sources() -> Vec<(String, String)> {
             }
         }
     }
-    let code = |path: &Path| {
+    let source = |path: &PathBuf| {
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
         let text = fs::read_to_string(path).unwrap();
-        let lines = text
+        let code = text
             .lines()
             .filter(|line| !line.trim_start().starts_with("//"));
-        lines.collect::<Vec<_>>().join("\n")
+        (name.to_owned(), code.collect::<Vec<_>>().join("\n"))
     };
-    files
-        .iter()
-        .map(|path| {
-            let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
-            (name.to_owned(), code(path))
-        })
-        .collect()
+    files.iter().map(source).collect()
 }
 
 /// Returns the module name at the start of a text; empty if there is none.
 fn name(text: &str) -> &str {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
-}
-
-/// Returns the names that follow `before` in `code`.
-fn names_after<'a>(code: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
-    code.split(before).skip(1).map(name)
 }
 
 #[test]
@@ -115,61 +105,18 @@ fn modules_import_only_from_below() {
         if ["lib", "main", "bin"].contains(&module) {
             continue;
         }
-        assert!(
-            !code.contains("crate::{"),
-            "src/{file}: one `use crate::` a module"
-        );
-        for import in names_after(&code, "crate::") {
+        let is_grouped = code.contains("crate::{");
+        assert!(!is_grouped, "src/{file}: one `use crate::` a module");
+        for import in code.split("crate::").skip(1).map(name) {
             imports += 1;
+            let is_below = import == module || layer(import) < layer(module);
             assert!(
-                import == module || layer(import) < layer(module),
-                "src/{file} imports `{import}`, which is in the same or a higher layer than `{module}`"
+                is_below,
+                "src/{file} imports `{import}`, which is not below `{module}`"
             );
         }
     }
     assert!(imports > 50, "only {imports} imports were seen");
-}
-
-/// Folders without circular imports.
-const WITHOUT_CIRCLES: [&str; 2] = ["address/", "sender/"];
-
-#[test]
-fn no_import_goes_in_a_circle() {
-    for folder in WITHOUT_CIRCLES {
-        let mut files: Vec<(String, Vec<String>)> = Vec::new();
-        for (file, code) in sources() {
-            let Some(module) = file.strip_prefix(folder).filter(|&file| file != "mod.rs") else {
-                continue;
-            };
-            let code = code.split("#[cfg(test)]\nmod").next().unwrap();
-            let groups = code.split("super::{").skip(1).flat_map(|rest| {
-                let group = rest.split("};").next().unwrap();
-                group
-                    .split_inclusive(',')
-                    .map(|path| name(path.trim_start()))
-            });
-            let single = code.replace("super::{", "");
-            let imports = groups.chain(names_after(&single, "super::"));
-            let imports: Vec<_> = imports.map(str::to_owned).collect();
-            assert!(
-                imports
-                    .iter()
-                    .all(|import| !import.is_empty() && import != "super"),
-                "src/{file} imports what mod.rs defines"
-            );
-            files.push((module.trim_end_matches(".rs").to_owned(), imports));
-        }
-        assert!(files.len() > 5, "{folder}");
-        // Remove the files that import nothing, then those that import only these.
-        while !files.is_empty() {
-            let left: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
-            files.retain(|(_, imports)| imports.iter().any(|import| left.contains(import)));
-            assert!(
-                files.len() < left.len(),
-                "in a circle below src/{folder}: {left:?}"
-            );
-        }
-    }
 }
 
 /// A module: its path below `src/`, without `.rs` and `/mod.rs`.
@@ -359,11 +306,8 @@ fn no_folder_has_a_circle() {
             arrows.insert(neighbour(&other));
         }
     }
-    assert!(
-        folders.len() > 10,
-        "only {} folders were seen",
-        folders.len()
-    );
+    let count = folders.len();
+    assert!(count > 10, "only {count} folders were seen");
     let mut circles = Vec::new();
     for (folder, arrows) in &folders {
         for start in arrows.keys() {
@@ -384,22 +328,23 @@ fn no_folder_has_a_circle() {
 
 #[test]
 fn crates_stay_in_their_layer() {
+    let files = sources();
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     for (name, places) in CRATES {
         let named = format!("{name}::");
-        let files = sources();
-        let users = files.iter().filter(|(_, code)| {
-            let mut at = code.match_indices(&named).map(|(at, _)| at);
-            at.any(|at| {
-                !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
-            })
-        });
         let mut count = 0;
-        for (file, _) in users {
-            count += 1;
-            assert!(
-                places.iter().any(|place| file.starts_with(place)),
-                "src/{file} names `{name}`, which belongs to {places:?}"
-            );
+        for (file, code) in &files {
+            if code
+                .match_indices(&named)
+                .any(|(at, _)| !code[..at].ends_with(is_path))
+            {
+                count += 1;
+                let is_here = places.iter().any(|place| file.starts_with(place));
+                assert!(
+                    is_here,
+                    "src/{file} names `{name}`, which belongs to {places:?}"
+                );
+            }
         }
         assert!(count > 0, "no file names `{name}`");
     }
@@ -407,8 +352,7 @@ fn crates_stay_in_their_layer() {
 
 #[test]
 fn each_dependency_has_a_reason() {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let manifest = fs::read_to_string(manifest).unwrap();
+    let manifest = fs::read_to_string(root("Cargo.toml")).unwrap();
     let mut dependencies = 0;
     for part in manifest.split("\n[") {
         let (heading, lines) = part.split_once(']').unwrap();
@@ -417,9 +361,9 @@ fn each_dependency_has_a_reason() {
         }
         for line in lines.lines().filter(|line| line.contains(" = ")) {
             dependencies += 1;
-            let reason = line.split_once("# ").map(|(_, reason)| reason);
+            let reason = line.split_once("# ").map(|(_, reason)| reason.trim());
             assert!(
-                reason.is_some_and(|reason| !reason.trim().is_empty()),
+                reason.is_some_and(|reason| !reason.is_empty()),
                 "no reason: {line}"
             );
         }

@@ -4,7 +4,6 @@
 //! what decided it, then each row; or why the list is refused. In `NAME.as.FORMAT.txt` the format is
 //! given; `NAME.toml` is the `list.toml` of the list. After an intended change, update them with
 //! `UPDATE_EXPECTED=1 cargo test --test pure list::` and read the difference.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,35 +13,32 @@ use blocklist_milter::list::{
     Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, Splits, cut, reading,
 };
 use proptest::prelude::*;
+use proptest::sample;
+
+use crate::support::rows as table;
 
 /// Returns one row as a line of text.
 fn show(number: u64, row: &Row<'_>) -> String {
-    match row {
+    let (what, text) = match row {
         Row::Entry(RawEntry {
             text,
             added,
             expires,
         }) => {
-            let mut shown = format!("{number} item {}", text.escape_ascii());
-            if let Some(day) = added {
-                let _ = write!(shown, " added {day}");
-            }
-            if let Some(day) = expires {
-                let _ = write!(shown, " expires {day}");
-            }
-            shown
+            let added = added.map(|day| format!(" added {day}")).unwrap_or_default();
+            let expires = expires
+                .map(|day| format!(" expires {day}"))
+                .unwrap_or_default();
+            return format!("{number} item {}{added}{expires}", text.escape_ascii());
         }
-        Row::Skipped { skip, text } if skip.is_by_word() => {
-            format!("{number} skipped {skip:?} {}", text.escape_ascii())
+        Row::Skipped { skip, .. } if !skip.is_by_word() => {
+            return format!("{number} skipped {skip:?}");
         }
-        Row::Skipped { skip, .. } => format!("{number} skipped {skip:?}"),
-        Row::Rejected { reason, text } => {
-            format!("{number} rejected {reason:?} {}", text.escape_ascii())
-        }
-        Row::Refused { refusal, text } => {
-            format!("{number} refused {refusal:?} {}", text.escape_ascii())
-        }
-    }
+        Row::Skipped { skip, text } => (format!("skipped {skip:?}"), text),
+        Row::Rejected { reason, text } => (format!("rejected {reason:?}"), text),
+        Row::Refused { refusal, text } => (format!("refused {refusal:?}"), text),
+    };
+    format!("{number} {what} {}", text.escape_ascii())
 }
 
 /// Returns all rows of a list, read in blocks that grow by `step` bytes.
@@ -283,18 +279,19 @@ proptest! {
     fn a_comment_changes_no_entry(
         words in proptest::collection::vec(comment(), 1..8), at in 0_usize..8, end in "(\n|\r\n)",
     ) {
-        for (format, list, trailing) in WITH_COMMENTS {
-            let reading = Reading::given(*format);
+        for [name, place, list] in table(WITH_COMMENTS) {
+            let (format, trailing) = (format(name), place.starts_with("after"));
+            let reading = Reading::given(format);
             let plain: String = list.lines().map(|line| format!("{line}{end}")).collect();
-            let sign = if *format == Format::Rpz { ";" } else { "#" };
+            let sign = if format == Format::Rpz { ";" } else { "#" };
             let mut commented = String::new();
             for (number, line) in list.lines().enumerate() {
                 let comment = &words[number % words.len()];
-                if number >= at || *trailing {
+                if number >= at || trailing {
                     let _ = write!(commented, "{sign}{comment}{end}");
                 }
                 commented.push_str(line);
-                if *trailing {
+                if trailing {
                     let _ = write!(commented, " {sign} {comment}");
                 }
                 commented.push_str(&end);
@@ -317,14 +314,22 @@ proptest! {
 
     /// A sender whom the format itself allows is never listed.
     #[test]
-    fn an_allowance_lists_nobody(at in 0..ALLOWANCES.len(), before in list()) {
-        let (format, allowance) = ALLOWANCES[at];
+    fn an_allowance_lists_nobody([name, allowance] in sample::select(table(ALLOWANCES)), before in list()) {
+        let format = format(name);
         let text = [&before[..], b"\n", allowance.as_bytes()].concat();
         // A parenthesis in a zone file goes on over lines.
         if format != Format::Rpz || !before.contains(&b'(') {
             let (rows, _) = rows(&text, &Reading::given(format), usize::MAX);
             prop_assert!(rows.iter().all(|row| !row.contains("item friend")), "{:?}", rows);
         }
+    }
+}
+
+/// Returns the format of this name.
+fn format(name: &str) -> Format {
+    match name {
+        "whitelist" => Format::Whitelist,
+        name => name.parse().unwrap(),
     }
 }
 
@@ -344,119 +349,45 @@ fn comment() -> impl Strategy<Value = String> {
 }
 
 /// Lists of each format with comments, and whether one may follow a line.
-const WITH_COMMENTS: &[(Format, &str, bool)] = &[
-    (
-        Format::Plain,
-        "a@bad.example\nbad.example\n.sub.example\n\"a b\"@bad.example\nB <b@bad.example>",
-        true,
-    ),
-    (
-        Format::Addresses,
-        "a@bad.example, b@bad.example\nbad.example;c@bad.example\n",
-        true,
-    ),
-    (
-        Format::Whitelist,
-        "a@good.example\ngood.example OK\nb@good.example\n",
-        true,
-    ),
-    (
-        Format::Hosts,
-        "0.0.0.0 a.example\n::1 b.example c.example\n",
-        true,
-    ),
-    (
-        Format::Dnsmasq,
-        "address=/a.example/\nlocal-zone: \"b.example\" deny\nserver=/c.example/\n",
-        true,
-    ),
-    (
-        Format::Adblock,
-        "||a.example^\n||b.example^$doc\n||*.c.example^\n",
-        false,
-    ),
-    (
-        Format::Rpz,
-        "a.example CNAME .\nb.example CNAME *.\n  60 TXT x\nd.example CNAME .",
-        false,
-    ),
-    (
-        Format::Rbldnsd,
-        ".a.example\nb.example :3:why\n*.c.example\n",
-        true,
-    ),
-    (
-        Format::PostfixAccess,
-        "a@b.example REJECT\nb.example\n  550 go away\n.c.example DISCARD\n",
-        false,
-    ),
-    (
-        Format::SendmailAccess,
-        "From:a@b.example REJECT\nb.example ERROR:5.7.1:\"550 x\"\n",
-        false,
-    ),
-    (
-        Format::SpamAssassin,
-        "blocklist_from a@b.example *@c.example\nblacklist_from *.d.example\n",
-        true,
-    ),
-    (
-        Format::Rspamd,
-        "a@b.example 5.0\nb.example\nc@d.example BAD_X:2\n",
-        true,
-    ),
-    (
-        Format::Amavis,
-        "a@b.example 5.0\n.b.example 3\nc.example 1\n",
-        true,
-    ),
-    (
-        Format::Exim,
-        "a@b.example: x\nb.example\n  more\n*.c.example:\n",
-        false,
-    ),
-];
+const WITH_COMMENTS: &str = r#"
+    plain           | after lines, too | a@bad.example\nbad.example\n.sub.example\n"a b"@bad.example\nB <b@bad.example>
+    addresses       | after lines, too | a@bad.example, b@bad.example\nbad.example;c@bad.example\n
+    whitelist       | after lines, too | a@good.example\ngood.example OK\nb@good.example\n
+    hosts           | after lines, too | 0.0.0.0 a.example\n::1 b.example c.example\n
+    dnsmasq         | after lines, too | address=/a.example/\nlocal-zone: "b.example" deny\nserver=/c.example/\n
+    adblock         | between lines    | ||a.example^\n||b.example^$doc\n||*.c.example^\n
+    rpz             | between lines    | a.example CNAME .\nb.example CNAME *.\n  60 TXT x\nd.example CNAME .
+    rbldnsd         | after lines, too | .a.example\nb.example :3:why\n*.c.example\n
+    postfix-access  | between lines    | a@b.example REJECT\nb.example\n  550 go away\n.c.example DISCARD\n
+    sendmail-access | between lines    | From:a@b.example REJECT\nb.example ERROR:5.7.1:"550 x"\n
+    spamassassin    | after lines, too | blocklist_from a@b.example *@c.example\nblacklist_from *.d.example\n
+    rspamd          | after lines, too | a@b.example 5.0\nb.example\nc@d.example BAD_X:2\n
+    amavis          | after lines, too | a@b.example 5.0\n.b.example 3\nc.example 1\n
+    exim            | between lines    | a@b.example: x\nb.example\n  more\n*.c.example:\n
+"#;
 
 /// What allows `friend@good.example` in a format.
-const ALLOWANCES: &[(Format, &str)] = &[
-    (Format::PostfixAccess, "friend@good.example OK"),
-    (Format::PostfixAccess, "friend@good.example 1700000000"),
-    (Format::PostfixAccess, "friend@good.example DUNNO"),
-    (
-        Format::PostfixAccess,
-        "friend@good.example permit_something",
-    ),
-    (Format::PostfixAccess, "friend@good.example 450 later"),
-    (Format::PostfixAccess, "friend@good.example\n  OK"),
-    (Format::SendmailAccess, "From:friend@good.example RELAY"),
-    (
-        Format::SendmailAccess,
-        "From:friend@good.example ERROR:4.2.1:\"450 x\"",
-    ),
-    (Format::SendmailAccess, "To:friend@good.example REJECT"),
-    (
-        Format::SpamAssassin,
-        "blocklist_from friend@good.example\nunblocklist_from friend@good.example",
-    ),
-    (
-        Format::SpamAssassin,
-        "whitelist_from_rcvd friend@good.example x",
-    ),
-    (Format::Rspamd, "friend@good.example -5"),
-    (Format::Rspamd, "friend@good.example WHITE_X:-5"),
-    (Format::Rspamd, "!friend@good.example"),
-    (Format::Amavis, "friend@good.example 0"),
-    (Format::Exim, "!friend@good.example: x"),
-    (Format::Hosts, "192.0.2.1 friend.good.example"),
-    (Format::Dnsmasq, "server=/friend.good.example/#"),
-    (
-        Format::Dnsmasq,
-        "local-zone: \"friend.good.example\" transparent",
-    ),
-    (Format::Rbldnsd, "!friend.good.example"),
-    (Format::Rpz, "friend.good.example CNAME rpz-passthru."),
-    (
-        Format::Adblock,
-        "||friend.good.example^\n@@||friend.good.example^",
-    ),
-];
+const ALLOWANCES: &str = r#"
+    postfix-access  | friend@good.example OK
+    postfix-access  | friend@good.example 1700000000
+    postfix-access  | friend@good.example DUNNO
+    postfix-access  | friend@good.example permit_something
+    postfix-access  | friend@good.example 450 later
+    postfix-access  | friend@good.example\n  OK
+    sendmail-access | From:friend@good.example RELAY
+    sendmail-access | From:friend@good.example ERROR:4.2.1:"450 x"
+    sendmail-access | To:friend@good.example REJECT
+    spamassassin    | blocklist_from friend@good.example\nunblocklist_from friend@good.example
+    spamassassin    | whitelist_from_rcvd friend@good.example x
+    rspamd          | friend@good.example -5
+    rspamd          | friend@good.example WHITE_X:-5
+    rspamd          | !friend@good.example
+    amavis          | friend@good.example 0
+    exim            | !friend@good.example: x
+    hosts           | 192.0.2.1 friend.good.example
+    dnsmasq         | server=/friend.good.example/#
+    dnsmasq         | local-zone: "friend.good.example" transparent
+    rbldnsd         | !friend.good.example
+    rpz             | friend.good.example CNAME rpz-passthru.
+    adblock         | ||friend.good.example^\n@@||friend.good.example^
+"#;

@@ -1,4 +1,5 @@
 //! Tests without a process and without a socket: the library with files and memory. Seconds.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod address;
 mod blocklists;

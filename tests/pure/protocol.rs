@@ -26,7 +26,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 use std::task::{Context, Poll, Waker};
 
 use blocklist_milter::milter::{
@@ -34,6 +33,9 @@ use blocklist_milter::milter::{
     Wanted,
 };
 use proptest::prelude::*;
+
+use crate::support::root;
+use crate::support::wire::packet as framed;
 
 /// Answers as configured, and records the calls.
 #[derive(Clone, Debug, Default)]
@@ -46,17 +48,13 @@ struct Scripted {
     calls: Vec<String>,
     /// How often it is polled without success before it answers; 0 if it answers at once.
     late: u32,
-    /// The pending answer, and how often it is still polled without success.
+    /// The pending answer, and how often it is still polled without success. No call comes before it.
     held: Option<(Reply, u32)>,
 }
 
 impl Scripted {
     /// Answers now or later.
     fn answer(&mut self, reply: Option<Reply>) -> Reply {
-        assert_eq!(
-            self.held, None,
-            "no call comes before an answer that is late"
-        );
         let reply = reply.unwrap_or(Reply::Continue);
         if self.late == 0 {
             return reply;
@@ -66,10 +64,7 @@ impl Scripted {
     }
 
     fn note(&mut self, call: &str, argument: &[u8], macros: Option<&Macros>) {
-        assert_eq!(
-            self.held, None,
-            "no call comes before an answer that is late"
-        );
+        assert_eq!(self.held, None, "{call} before an answer that is late");
         let mut line = call.to_owned();
         if !argument.is_empty() {
             write!(line, " {}", argument.escape_ascii()).expect("a string");
@@ -151,6 +146,7 @@ struct Connection {
 }
 
 /// A packet of the server, and its effects.
+#[derive(Default)]
 struct Step {
     line: usize,
     packet: Vec<u8>,
@@ -259,20 +255,21 @@ fn reply(words: &[String]) -> Reply {
 fn edit(words: &[String]) -> Edit {
     let text = |n: usize| String::from_utf8(unquoted(&words[n])).expect("text");
     match words[0].as_str() {
-        "add" => Edit::AddHeader {
+        "add" => added(&text(1), &unquoted(&words[2])),
+        "delete" => Edit::ChangeHeader {
+            index: words[2].parse().expect("a number"),
             name: text(1),
-            value: unquoted(&words[2]),
+            value: Vec::new(),
         },
-        "delete" => {
-            let index = words[2].parse().expect("a number");
-            Edit::ChangeHeader {
-                index,
-                name: text(1),
-                value: Vec::new(),
-            }
-        }
         "quarantine" => Edit::Quarantine(text(1)),
         other => panic!("unknown edit {other:?}"),
+    }
+}
+
+fn added(name: &str, value: &[u8]) -> Edit {
+    Edit::AddHeader {
+        name: name.to_owned(),
+        value: value.to_vec(),
     }
 }
 
@@ -283,16 +280,13 @@ const MACROS: &[(MacroStage, &[&str])] = &[
 
 fn connections(text: &str) -> Vec<Connection> {
     let mut connections: Vec<Connection> = Vec::new();
-    for (n, line) in text.lines().enumerate() {
-        let line_number = n + 1;
+    for (number, line) in (1..).zip(text.lines()) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if let Some(title) = line.strip_prefix("== ") {
-            let mut connection = Connection {
-                title: title.to_owned(),
-                ..Connection::default()
-            };
+            let mut connection = Connection::default();
+            title.clone_into(&mut connection.title);
             connection.handler.wanted.macros = MACROS;
             connections.push(connection);
             continue;
@@ -301,34 +295,30 @@ fn connections(text: &str) -> Vec<Connection> {
         let words = words(line);
         let rest = &words[1..];
         let handler = &mut connection.handler;
+        let wanted = &mut handler.wanted;
         match words[0].as_str() {
             "wants" => {
-                let wanted = &mut handler.wanted;
                 for word in rest {
                     match word.as_str() {
                         "headers" => wanted.headers = true,
                         "add-headers" => wanted.add_headers = true,
                         "change-headers" => wanted.change_headers = true,
                         "quarantine" => wanted.quarantine = true,
-                        other => panic!("line {line_number}: unknown want {other:?}"),
+                        other => panic!("line {number}: unknown want {other:?}"),
                     }
                 }
             }
             "answer" => match rest[0].as_str() {
-                "rcpt" => {
-                    handler.rcpt.insert(unquoted(&rest[1]), reply(&rest[2..]));
-                }
+                "rcpt" => drop(handler.rcpt.insert(unquoted(&rest[1]), reply(&rest[2..]))),
                 "headers" => handler.headers = Some(reply(&rest[1..])),
                 "message" => handler.message = Some(reply(&rest[1..])),
-                other => panic!("line {line_number}: no answer at {other:?}"),
+                other => panic!("line {number}: no answer at {other:?}"),
             },
             "edit" => handler.edits.push(edit(rest)),
             ">" => connection.steps.push(Step {
-                line: line_number,
+                line: number,
                 packet: packet(rest),
-                sent: Vec::new(),
-                calls: Vec::new(),
-                end: None,
+                ..Step::default()
             }),
             mark => {
                 let step = connection.steps.last_mut().expect("a packet comes first");
@@ -337,7 +327,7 @@ fn connections(text: &str) -> Vec<Connection> {
                     "<" if rest == ["quit"] => step.end = Some(End::Quit),
                     "<" => step.sent.extend(packet(rest)),
                     "=" => step.calls.push(line[2..].to_owned()),
-                    other => panic!("line {line_number}: unknown mark {other:?}"),
+                    other => panic!("line {number}: unknown mark {other:?}"),
                 }
             }
         }
@@ -382,20 +372,16 @@ fn answer_waited_for(session: &mut Session<Scripted>, bytes: &[u8]) -> Vec<u8> {
 
 /// Plays a connection in pieces of `size` bytes, to a handler that answers after `late` polls.
 fn whole(connection: &Connection, size: usize, late: u32) -> (Vec<u8>, Vec<String>, Option<End>) {
-    let stream: Vec<u8> = connection
-        .steps
-        .iter()
-        .flat_map(|step| step.packet.iter().copied())
-        .collect();
+    let packets = connection.steps.iter().map(|step| step.packet.as_slice());
     let handler = connection.handler.clone();
     let mut session = Session::new(Scripted { late, ..handler });
     let mut sent = Vec::new();
     let mut end = None;
-    for piece in stream.chunks(size) {
+    for piece in packets.collect::<Vec<_>>().concat().chunks(size) {
         let (more, over) = feed(&mut session, piece);
         sent.extend(more);
+        end = over;
         if over.is_some() {
-            end = over;
             break;
         }
     }
@@ -404,39 +390,27 @@ fn whole(connection: &Connection, size: usize, late: u32) -> (Vec<u8>, Vec<Strin
 
 #[test]
 fn transcripts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut played = 0;
-    for file in fs::read_dir(&folder).expect("the transcripts") {
+    for file in fs::read_dir(root("tests/transcripts")).expect("the transcripts") {
         let path = file.expect("a transcript").path();
         let text = fs::read_to_string(&path).expect("a transcript");
         for connection in connections(&text) {
-            let place =
-                |step: &Step| format!("{}:{} ({})", path.display(), step.line, connection.title);
             let mut session = Session::new(connection.handler.clone());
             let mut seen = 0;
             for step in &connection.steps {
+                let place = format!("{}:{} ({})", path.display(), step.line, connection.title);
                 let (sent, end) = feed(&mut session, &step.packet);
                 let calls = &session.handler().calls;
-                assert_eq!(calls[seen..], step.calls, "calls, {}", place(step));
+                assert_eq!(calls[seen..], step.calls, "calls, {place}");
                 seen = calls.len();
-                let (sent, expected) = (sent.escape_ascii(), step.sent.escape_ascii());
-                assert_eq!(
-                    sent.to_string(),
-                    expected.to_string(),
-                    "sent, {}",
-                    place(step)
-                );
-                assert_eq!(end, step.end, "end, {}", place(step));
+                let [sent, expected] =
+                    [&sent, &step.sent].map(|sent| sent.escape_ascii().to_string());
+                assert_eq!(sent, expected, "sent, {place}");
+                assert_eq!(end, step.end, "end, {place}");
             }
-            let expected = (
-                connection
-                    .steps
-                    .iter()
-                    .flat_map(|step| step.sent.clone())
-                    .collect(),
-                session.handler().calls.clone(),
-                connection.steps.last().and_then(|step| step.end),
-            );
+            let sent = connection.steps.iter().flat_map(|step| step.sent.clone());
+            let end = connection.steps.last().and_then(|step| step.end);
+            let expected = (sent.collect(), session.handler().calls.clone(), end);
             for size in [1, 3, 4096, usize::MAX] {
                 for late in [0, 1, 3] {
                     let found = whole(&connection, size, late);
@@ -450,23 +424,50 @@ fn transcripts() {
     assert!(played >= 20, "{played} connections were found");
 }
 
+/// Returns a session that has negotiated.
+fn agreed(handler: Scripted) -> Session<Scripted> {
+    let mut session = Session::new(handler);
+    feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
+    session
+}
+
+/// Returns a handler that wants headers or not, and the macros.
+fn wanting(headers: bool) -> Scripted {
+    let macros = MACROS;
+    Scripted {
+        wanted: Wanted {
+            headers,
+            macros,
+            ..Wanted::default()
+        },
+        ..Scripted::default()
+    }
+}
+
+/// Returns a handler that answers one recipient, perhaps late.
+fn refusing(recipient: &[u8], reply: Reply, late: u32) -> Scripted {
+    Scripted {
+        rcpt: HashMap::from([(recipient.to_vec(), reply)]),
+        late,
+        ..Scripted::default()
+    }
+}
+
 /// Postfix sends a command line as long as `line_length_limit` allows. If we closed the connection
 /// because of it, the message would pass unchecked.
 #[test]
 fn long_command_lines_do_not_end_the_connection() {
     let mut session = Session::new(Scripted::default());
     let long = [&b"<a@b.test>\0AUTH="[..], &[b'x'; 200_000], b"\0"].concat();
-    let stream = [
-        framed(
-            b'O',
-            &[&offer(6, 0x1ff, 0x001f_ffff)[5..], &[0; 100]].concat(),
-        ),
-        framed(b'C', &[b'x'; 10_000]),
-        framed(b'M', &long),
-        framed(b'R', &long),
-    ];
-    let (_, end) = feed(&mut session, &stream.concat());
-    assert_eq!(end, None);
+    let offer = [&offer(6, 0x1ff, 0x001f_ffff)[5..], &[0; 100]].concat();
+    for (letter, payload) in [
+        (b'O', &offer),
+        (b'C', &vec![b'x'; 10_000]),
+        (b'M', &long),
+        (b'R', &long),
+    ] {
+        assert_eq!(feed(&mut session, &framed(letter, payload)).1, None);
+    }
     let calls = &session.handler().calls;
     assert_eq!(calls[1..], ["mail <a@b.test>", "rcpt <a@b.test>"]);
 }
@@ -474,15 +475,17 @@ fn long_command_lines_do_not_end_the_connection() {
 /// The handler gets the recipients again, and may need time for each; none of the answers is sent.
 #[test]
 fn a_session_handed_on_waits_for_what_was_answered_before() {
-    let handler = Scripted::default();
-    let mut session = Session::new(handler.clone());
-    let recipients = [framed(b'R', b"<c@b.test>\0"), framed(b'R', b"<d@b.test>\0")];
-    feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
+    let mut session = agreed(Scripted::default());
     feed(&mut session, &framed(b'M', b"<a@b.test>\0"));
-    feed(&mut session, &recipients.concat());
+    for recipient in [b"<c@b.test>\0", b"<d@b.test>\0"] {
+        feed(&mut session, &framed(b'R', recipient));
+    }
     let history = session.history(&[]);
 
-    let late = Scripted { late: 2, ..handler };
+    let late = Scripted {
+        late: 2,
+        ..Scripted::default()
+    };
     let mut session = Session::resume(late, &history).expect("its own history");
     assert!(session.is_waiting());
     assert_eq!(session.history(&[]), history, "even before it has heard it");
@@ -500,14 +503,8 @@ fn a_session_handed_on_waits_for_what_was_answered_before() {
 /// After a handover at each packet, a session still knows client, sender, recipients and macros.
 #[test]
 fn a_session_handed_on_knows_its_macros() {
-    let handler = Scripted {
-        wanted: Wanted {
-            macros: MACROS,
-            ..Wanted::default()
-        },
-        rcpt: HashMap::from([(b"<no@b.test>".to_vec(), Reply::Reject)]),
-        ..Scripted::default()
-    };
+    let mut handler = wanting(false);
+    handler.rcpt.insert(b"<no@b.test>".to_vec(), Reply::Reject);
     let commands: [(u8, &[u8]); 12] = [
         (b'C', b"mail.test\x004\x04\xd2192.0.2.1\0"),
         (b'D', b"M{auth_authen}\0me\0"),
@@ -522,28 +519,23 @@ fn a_session_handed_on_knows_its_macros() {
         (b'D', b"M{auth_authen}\0you\0"),
         (b'M', b"<e@b.test>\0"),
     ];
-    let mut session = Session::new(handler.clone());
-    feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
-    let told = [
-        vec!["connect mail.test 192.0.2.1 port 1234"],
-        vec![
-            "mail <a@b.test> auth_authen=me",
-            "rcpt <c@b.test> i=AB12 auth_authen=me",
-            "rcpt <d@b.test> i=AB12 auth_authen=me",
-        ],
-        vec!["mail <e@b.test> auth_authen=you"],
-    ];
+    let mut session = agreed(handler.clone());
+    let connect = "connect mail.test 192.0.2.1 port 1234";
     for (n, (letter, payload)) in commands.into_iter().enumerate() {
         assert_eq!(feed(&mut session, &framed(letter, payload)).1, None);
         let history = session.history(&[]);
         session = Session::resume(handler.clone(), &history).expect("its own history");
-        let calls = &session.handler().calls;
-        match n {
-            8 => assert_eq!(*calls, [&told[0][..], &told[1][..]].concat()),
-            9 => assert_eq!(*calls, told[0]),
-            11 => assert_eq!(*calls, [&told[0][..], &told[2][..]].concat()),
-            _ => {}
-        }
+        let told: &[&str] = match n {
+            8 => &[
+                "mail <a@b.test> auth_authen=me",
+                "rcpt <c@b.test> i=AB12 auth_authen=me",
+                "rcpt <d@b.test> i=AB12 auth_authen=me",
+            ],
+            9 => &[],
+            11 => &["mail <e@b.test> auth_authen=you"],
+            _ => continue,
+        };
+        assert_eq!(session.handler().calls, [&[connect], told].concat());
     }
     let offered = &offer(6, 0x1ff, 0x001f_ffff)[5..];
     for broken in [
@@ -565,14 +557,7 @@ fn the_form_of_a_history_stays() {
     let client = b"\0\0\0\x04Ch\x004\0\0\0\x08DMi\0ABC\0";
     let message = b"\0\0\0\x05M<a>\0\0\0\0\x05R<b>\0";
     let first = [&agreed[..], &client[..], message].concat();
-    let handler = Scripted {
-        wanted: Wanted {
-            headers: true,
-            macros: MACROS,
-            ..Wanted::default()
-        },
-        ..Scripted::default()
-    };
+    let handler = wanting(true);
     let mut session = Session::resume(handler.clone(), &first).expect("the first version's");
     let calls = ["connect h", "mail <a> i=ABC", "rcpt <b> i=ABC"];
     assert_eq!(session.handler().calls, calls);
@@ -600,31 +585,27 @@ fn a_recipient_refused_after_a_handover_puts_the_message_off() {
         (Reply::Tempfail, b't'),
         (Reply::Accept, b'a'),
     ] {
-        let mut session = Session::new(Scripted::default());
-        feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
+        let mut session = agreed(Scripted::default());
         for recipient in ["<a@b.test>\0", "<c@b.test>\0"] {
             feed(&mut session, &framed(b'M', b"<x@b.test>\0"));
             feed(&mut session, &framed(b'R', recipient.as_bytes()));
         }
         let history = session.history(&[]);
         for late in [0, 1] {
-            let changed = Scripted {
-                rcpt: HashMap::from([(b"<c@b.test>".to_vec(), reply.clone())]),
-                late,
-                ..Scripted::default()
-            };
+            let changed = refusing(b"<c@b.test>", reply.clone(), late);
             let mut session = Session::resume(changed, &history).expect("its history");
-            let (sent, end) = feed(&mut session, &framed(b'R', b"<d@b.test>\0"));
-            assert_eq!((sent.last(), end), (Some(&answer), None));
-            let (sent, end) = feed(&mut session, &framed(b'N', b""));
-            assert_eq!((sent.last(), end), (Some(&answer), None));
+            for packet in [framed(b'R', b"<d@b.test>\0"), framed(b'N', b"")] {
+                let (sent, end) = feed(&mut session, &packet);
+                assert_eq!((sent.last(), end), (Some(&answer), None));
+            }
             // For a third process, with the old list, the message has parts that nobody has seen.
-            let history = session.history(&[]);
-            let third = Session::resume(Scripted::default(), &history).expect("its history");
-            assert_eq!(third.handler().calls.last().unwrap(), "incomplete");
+            let third = |session: &Session<Scripted>| {
+                let third = Session::resume(Scripted::default(), &session.history(&[]));
+                third.expect("its history").handler().calls.clone()
+            };
+            assert_eq!(third(&session).last().unwrap(), "incomplete");
             feed(&mut session, &framed(b'A', b""));
-            let third = Session::resume(Scripted::default(), &session.history(&[]));
-            assert!(third.expect("its history").handler().calls.is_empty());
+            assert!(third(&session).is_empty());
         }
     }
 }
@@ -664,53 +645,34 @@ fn answer() -> impl Strategy<Value = Option<Reply>> {
 }
 
 fn handler() -> impl Strategy<Value = Scripted> {
-    (any::<[bool; 4]>(), answer(), answer(), answer()).prop_map(
-        |(wants, rcpt, headers, message)| {
-            let [headers_wanted, add_headers, change_headers, quarantine] = wants;
-            Scripted {
-                wanted: Wanted {
-                    headers: headers_wanted,
-                    add_headers,
-                    change_headers,
-                    quarantine,
-                    macros: MACROS,
-                },
-                rcpt: rcpt
-                    .map(|reply| (b"<a@b.test>".to_vec(), reply))
-                    .into_iter()
-                    .collect(),
-                headers,
-                message,
-                edits: vec![
-                    Edit::AddHeader {
-                        name: "X-A".to_owned(),
-                        value: b"a".to_vec(),
-                    },
-                    Edit::AddHeader {
-                        name: "X-A".to_owned(),
-                        value: b"a\nInjected: yes".to_vec(),
-                    },
-                    Edit::Quarantine("held".to_owned()),
-                ],
-                ..Scripted::default()
-            }
+    let drawn = (any::<[bool; 4]>(), answer(), answer(), answer());
+    drawn.prop_map(|(wants, rcpt, headers, message)| Scripted {
+        wanted: Wanted {
+            headers: wants[0],
+            add_headers: wants[1],
+            change_headers: wants[2],
+            quarantine: wants[3],
+            macros: MACROS,
         },
-    )
-}
-
-fn framed(letter: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len() + 1).expect("a short packet");
-    [&length.to_be_bytes()[..], &[letter], payload].concat()
+        rcpt: rcpt
+            .into_iter()
+            .map(|reply| (b"<a@b.test>".to_vec(), reply))
+            .collect(),
+        headers,
+        message,
+        edits: vec![
+            added("X-A", b"a"),
+            added("X-A", b"a\nInjected: yes"),
+            Edit::Quarantine("held".to_owned()),
+        ],
+        ..Scripted::default()
+    })
 }
 
 fn offer(version: u32, actions: u32, steps: u32) -> Vec<u8> {
-    let numbers = [version, actions, steps];
     framed(
         b'O',
-        &numbers
-            .into_iter()
-            .flat_map(u32::to_be_bytes)
-            .collect::<Vec<_>>(),
+        &[version, actions, steps].map(u32::to_be_bytes).concat(),
     )
 }
 

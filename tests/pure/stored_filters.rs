@@ -8,7 +8,6 @@
 //! blocklist-compile build --name stored --seed 0123456789abcdef --date 2026-01-31 -o records.blf list.txt
 //! blocklist-compile build --name stored --seed 0123456789abcdef --date 2026-01-31 --no-records -o no-records.blf list-without-dates.txt
 //! ```
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

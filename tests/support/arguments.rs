@@ -6,15 +6,18 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use blocklist_milter::address::{Canonical, Rules};
 use blocklist_milter::sender::Senders;
 
+use super::check::Random;
 use super::mta::{Mta, WhenDown};
 use super::scene::Scene;
 use super::site::{Site, Transport};
 use super::smtp::Smtp;
+use super::table::byte_words;
 use super::until;
 
 /// The listed senders: one of each kind that an odd argument can mean.
@@ -26,86 +29,21 @@ const LISTED: [&str; 4] = [
 ];
 
 /// Tokens that are inserted.
-const TOKENS: [&[u8]; 52] = [
-    b"\"",
-    b"\"\"",
-    b"\\",
-    b"\\\"",
-    b"\\ ",
-    b"<",
-    b">",
-    b"<>",
-    b"(",
-    b")",
-    b"(x)",
-    b"()",
-    b" ",
-    b"  ",
-    b"\t",
-    b",",
-    b";",
-    b":",
-    b".",
-    b"..",
-    b"@",
-    b"%",
-    b"!",
-    b"[",
-    b"]",
-    b"'",
-    b"=",
-    b"=?",
-    b"+tag",
-    b"-",
-    b"/",
-    b"x",
-    b"x@y",
-    b"@relay.example:",
-    b"@r.example,@s.example:",
-    b"mailto:",
-    b"MAILTO:",
-    b"prvs=0a1b2c3d4e=",
-    b"btv1==ab==",
-    b"%mx.test",
-    b"@mx.test",
-    b"mx.test!",
-    b" SIZE=100",
-    b" AUTH=<>",
-    b"\xe9",
-    b"\xc3\xa9",
-    b"\xc2\xad",
-    b"\xe2\x80\x8b",
-    b"\xa0",
-    b"\x01",
-    b"\x7f",
-    b"=?utf-8?Q?spam?=",
-];
-
-/// SplitMix64: the same numbers for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).expect("below a usize")
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-}
+static TOKENS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    byte_words(
+        r#"
+        " "" \ \" \{20} < > <> ( ) (x) () {20} {20}{20} {9} , ; : . .. @ % ! [ ] ' = =? +tag - / x
+        x@y @relay.example: @r.example,@s.example: mailto: MAILTO: prvs=0a1b2c3d4e= btv1==ab==
+        %mx.test @mx.test mx.test! {20}SIZE=100 {20}AUTH=<> {xE9} é {AD} {200B} {xA0} {1} {7F}
+        =?utf-8?Q?spam?=
+        "#,
+    )
+});
 
 /// Returns an argument that some server may read as `address`.
 fn argument(random: &mut Random, address: &str) -> Vec<u8> {
     let (local, domain) = address.rsplit_once('@').expect("an address");
-    let mut written: Vec<u8> = match random.below(8) {
+    let mut written: Vec<u8> = match random.index(8) {
         0 => format!("{local}%{domain}"),
         1 => format!("{domain}!{local}"),
         2 => format!("\"{}\"@{domain}", local.replace('"', "")),
@@ -113,30 +51,27 @@ fn argument(random: &mut Random, address: &str) -> Vec<u8> {
         _ => address.to_owned(),
     }
     .into_bytes();
-    if random.one_in(8) {
+    if random.index(8) == 0 {
         written.make_ascii_uppercase();
     }
-    for _ in 0..random.below(5) {
-        let at = random.below(written.len() + 1);
-        match random.below(8) {
+    for _ in 0..random.index(5) {
+        let at = random.index(written.len() + 1);
+        match random.index(8) {
             0 if at < written.len() => drop(written.remove(at)),
             1 if at < written.len() => written.insert(at, b'\\'),
             _ => {
-                let token = TOKENS[random.below(TOKENS.len())];
+                let token = &TOKENS[random.index(TOKENS.len())];
                 written.splice(at..at, token.iter().copied());
             }
         }
     }
-    let token = |random: &mut Random, one_in: usize| -> &[u8] {
-        if random.one_in(one_in) {
-            TOKENS[random.below(TOKENS.len())]
-        } else {
-            b""
-        }
+    let token = |random: &mut Random| match random.index(8) {
+        0 => &*TOKENS[random.index(TOKENS.len())],
+        _ => b"",
     };
-    let open: &[u8] = if random.one_in(5) { b"" } else { b"<" };
-    let close: &[u8] = if random.one_in(5) { b"" } else { b">" };
-    let (before, behind) = (token(random, 8), token(random, 8));
+    let open: &[u8] = if random.index(5) == 0 { b"" } else { b"<" };
+    let close: &[u8] = if random.index(5) == 0 { b"" } else { b">" };
+    let (before, behind) = (token(random), token(random));
     [before, open, &written, close, behind].concat()
 }
 
@@ -154,10 +89,8 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
     let Some((scene, arguments)) = played::<M>(Command::Mail, count, lists) else {
         return;
     };
-    let listed: HashSet<Vec<u8>> = LISTED
-        .iter()
-        .filter_map(|&one| canonical(one.as_bytes()))
-        .collect();
+    let listed = LISTED.iter().filter_map(|one| canonical(one.as_bytes()));
+    let listed: HashSet<Vec<u8>> = listed.collect();
     let mut delivered = 0;
     let mut found = 0;
     let mut missed = Vec::new();
@@ -175,32 +108,23 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
             continue;
         }
         found += 1;
+        let written = format!("{} from {}", argument.escape_ascii(), sender.escape_ascii());
         if !holds(
             copy,
             b"\nX-Sender-Blocklist: list=listed; identity=mail-from;",
         ) {
-            missed.push(format!(
-                "{} from {}",
-                argument.escape_ascii(),
-                sender.escape_ascii()
-            ));
+            missed.push(written.clone());
         }
         // If the server's knowledge is not needed, the argument alone gives the sender too.
         let undone = argument.iter().any(|byte| matches!(byte, b'%' | b'!'));
         let mut senders = Senders::new();
         senders.add_mail_from(argument);
         let completed = canonical(&sender).is_some_and(|sender| sender.ends_with(b"@mx.test"));
-        if !undone
-            && !completed
-            && !senders
-                .iter()
-                .any(|one| canonical(one.address).is_some_and(|one| listed.contains(&one)))
-        {
-            missed.push(format!(
-                "by its bytes alone: {} from {}",
-                argument.escape_ascii(),
-                sender.escape_ascii()
-            ));
+        let is_listed =
+            |address: &[u8]| canonical(address).is_some_and(|one| listed.contains(&one));
+        let is_found = senders.iter().any(|one| is_listed(one.address));
+        if !undone && !completed && !is_found {
+            missed.push(format!("by its bytes alone: {written}"));
         }
     }
     eprintln!(
@@ -209,12 +133,7 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
         arguments.len()
     );
     assert!(found > 0, "no argument reached a listed sender");
-    assert!(
-        missed.is_empty(),
-        "{} missed:\n{}",
-        missed.len(),
-        missed.join("\n")
-    );
+    assert!(missed.is_empty(), "missed:\n{}", missed.join("\n"));
     drop(scene);
 }
 
@@ -249,12 +168,7 @@ pub(crate) fn rcpt_arguments<M: Mta>(count: usize) {
         arguments.len()
     );
     assert!(reached > 0, "no argument reached an exempt recipient");
-    assert!(
-        missed.is_empty(),
-        "{} missed:\n{}",
-        missed.len(),
-        missed.join("\n")
-    );
+    assert!(missed.is_empty(), "missed:\n{}", missed.join("\n"));
     drop(scene);
 }
 
@@ -296,15 +210,14 @@ fn played<M: Mta>(
     let mut random = Random(seed);
     let mut done = Vec::new();
     while done.len() < count {
-        let batch: Vec<Vec<u8>> = (0..BATCH.min(count - done.len()))
-            .map(|_| match command {
-                Command::Mail => {
-                    let address = LISTED[random.below(LISTED.len())];
-                    argument(&mut random, address)
-                }
-                Command::Rcpt => argument(&mut random, "abuse@our.example"),
-            })
-            .collect();
+        let batch = (0..BATCH.min(count - done.len())).map(|_| {
+            let address = match command {
+                Command::Mail => random.one_of(&LISTED),
+                Command::Rcpt => "abuse@our.example",
+            };
+            argument(&mut random, address)
+        });
+        let batch: Vec<Vec<u8>> = batch.collect();
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 let (port, batch) = (scene.mta.port(), &batch);
@@ -320,10 +233,8 @@ fn played<M: Mta>(
         });
         until("an idle queue", || scene.mta.idle().then_some(()));
         let mut copies = vec![None; batch.len()];
-        for entry in fs::read_dir(scene.mta.mailbox())
-            .expect("the mailbox exists")
-            .flatten()
-        {
+        let delivered = fs::read_dir(scene.mta.mailbox()).expect("the mailbox exists");
+        for entry in delivered.flatten() {
             let copy = fs::read(entry.path()).expect("a delivered message");
             fs::remove_file(entry.path()).expect("root may");
             let number = String::from_utf8_lossy(field(&copy, b"Subject: ")).parse::<usize>();

@@ -1,9 +1,7 @@
 //! Compilation in tests: plans, lists of addresses, the command itself.
-#![allow(dead_code, reason = "each test program takes what it needs")]
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use blocklist_milter::base::day::Day;
@@ -11,6 +9,8 @@ use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
 use blocklist_milter::list::{Declared, Rows};
 use tempfile::TempDir;
+
+use super::Said;
 
 /// The date of all builds.
 pub(crate) const TODAY: Day = Day(20_400);
@@ -32,12 +32,93 @@ pub(crate) fn build(plan: &Plan) -> Report {
     compile::build(plan, &Progress::new()).unwrap()
 }
 
-pub(crate) fn folder(lists: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+/// A folder with lists and filters.
+pub(crate) struct Dir(TempDir);
+
+pub(crate) fn folder(lists: &[(&str, &str)]) -> Dir {
+    let folder = Dir(tempfile::tempdir().unwrap());
     for (name, content) in lists {
-        fs::write(folder.path().join(name), content).unwrap();
+        folder.write(name, content);
     }
     folder
+}
+
+impl Dir {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.at(name)).unwrap()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    /// Writes a file, and makes the folders above it.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.at(from), self.at(to)).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.at(name)).unwrap();
+    }
+
+    /// Returns the names of its files, as [`names`].
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(self.path())
+    }
+
+    pub(crate) fn plan(&self, output: &str, inputs: &[&str]) -> Plan {
+        plan(self.path(), output, inputs)
+    }
+
+    /// Builds a filter of these lists.
+    #[track_caller]
+    pub(crate) fn build(&self, output: &str, inputs: &[&str]) -> Report {
+        build(&self.plan(output, inputs))
+    }
+
+    pub(crate) fn filter(&self, name: &str) -> Filter {
+        Filter::open(&self.at(name), Load::Memory).unwrap()
+    }
+
+    pub(crate) fn records(&self, name: &str) -> Vec<Record> {
+        records(&self.at(name))
+    }
+
+    /// Returns `blocklist-compile` in the folder, with these words.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = command(&super::words(words));
+        command.current_dir(self.path());
+        command
+    }
+
+    /// Runs `blocklist-compile` in the folder, with these words.
+    #[track_caller]
+    pub(crate) fn run(&self, words: &str) -> Said {
+        Said::of(&mut self.command(words))
+    }
+}
+
+/// Builds, and returns the error.
+#[track_caller]
+pub(crate) fn build_error(plan: &Plan) -> String {
+    compile::build(plan, &Progress::new())
+        .unwrap_err()
+        .to_string()
 }
 
 pub(crate) fn records(path: &Path) -> Vec<Record> {
@@ -97,7 +178,7 @@ pub(crate) fn addresses(range: std::ops::Range<u32>) -> String {
 
 /// Returns `blocklist-compile` with these words.
 pub(crate) fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    let mut command = super::compiler();
     command
         .args(words)
         .stdin(Stdio::null())

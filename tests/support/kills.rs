@@ -1,5 +1,4 @@
 //! Kills a command at each of its system calls that changes a file.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::site::{Daemon, Site, Socket, Transport};
+use super::site::{Daemon, Site};
 use super::until;
 
 pub(crate) const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
@@ -61,12 +61,8 @@ impl Manager {
     /// The same; `has_socket` says whether there is a socket unit.
     pub(crate) fn with(keeps: bool, has_socket: bool) -> Self {
         let numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut site = Site::new(Transport::Unix);
-        site.list("spam", &[LISTED]);
-        site.configure(LIST);
-        let Socket::Unix(path) = &site.socket else {
-            unreachable!("asked for a unix socket")
-        };
+        let site = Site::spam(&[LISTED], "");
+        let path = site.unix();
         let listener = has_socket.then(|| {
             let listener = UnixListener::bind(path).expect("our own folder");
             // For the user of a mail server.
@@ -175,10 +171,7 @@ impl Manager {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        let Socket::Unix(path) = &self.site.socket else {
-            unreachable!("asked for a unix socket")
-        };
-        path.clone()
+        self.site.unix().to_owned()
     }
 }
 

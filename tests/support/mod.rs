@@ -7,6 +7,7 @@
 //! * [`smtp`]: the client that delivers mail to them; [`wire`] talks to the daemon in their place
 //! * [`scenario`]: plays the scenarios of `tests/scenarios/` against each server, and against
 //!   [`player`], which takes messages without SMTP; [`scene`]: the site of all of them
+//! * [`check`]: short forms of what most tests do
 //! * [`tools`]: waiting, and what a machine may lack; the tests of `fetch` use it, too
 //! * [`booted`]: a separate machine; [`markdown`]: the code in a guide
 //! * [`arguments`]: strange arguments of MAIL and RCPT, and their results
@@ -15,11 +16,13 @@
 //! is removed when its value is dropped, also if a test fails, and then shows its log first.
 #![allow(
     dead_code,
+    unused_imports,
     reason = "each test program uses its own part of the helpers"
 )]
 
 pub(crate) mod arguments;
 pub(crate) mod booted;
+pub(crate) mod check;
 pub(crate) mod command_lines;
 pub(crate) mod compile;
 pub(crate) mod filters;
@@ -47,6 +50,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub(crate) use check::{Said, has, has_all, rows, words};
 use tempfile::TempDir;
 pub(crate) use tools::{find_program, installed, is_root, until, usable};
 
@@ -96,6 +100,20 @@ impl Scratch {
 
 fn open_to_all(folder: &Path) {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("our own folder");
+}
+
+/// Returns the daemon's program as it was built, or the compiler's.
+pub(crate) fn milter() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+}
+
+pub(crate) fn compiler() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_blocklist-compile"))
+}
+
+/// Returns a path in the repository.
+pub(crate) fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// Returns a port of 127.0.0.1 on which nobody listens now.

@@ -1,6 +1,4 @@
 //! A list split into pieces, and their parts.
-#![allow(dead_code, reason = "each test program takes what it needs")]
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::fs;
 use std::path::Path;

@@ -16,6 +16,16 @@ use blocklist_milter::serve::{self, Blocklists};
 use blocklist_milter::snapshot::{Live, Snapshot, Start};
 use tempfile::TempDir;
 
+use super::{Said, milter, rows, until};
+
+/// A field of an innocent author.
+pub(crate) const OK: &str = "From: a@ok.example";
+
+/// Returns a message to `bob@our.example`.
+pub(crate) fn letter(mail_from: &str, headers: &[&str]) -> TestMail {
+    TestMail::new(mail_from, &["<bob@our.example>"], headers)
+}
+
 pub(crate) struct Rig {
     pub(crate) live: Arc<Live>,
     pub(crate) service: Arc<Blocklists>,
@@ -88,6 +98,67 @@ impl Rig {
         (code, String::from_utf8(body).expect("pages are UTF-8"))
     }
 
+    /// Returns a connection with this client.
+    pub(crate) fn client(&self, address: &str, port: u16) -> Peer {
+        let mut peer = Peer::unix(&self.path("m.sock")).expect("the daemon listens");
+        let address = address.parse().expect("an address");
+        peer.client(address, port).expect("the daemon answers");
+        peer
+    }
+
+    /// Returns the verdict on a message with this envelope sender and these fields.
+    pub(crate) fn verdict(&self, mail_from: &str, headers: &[&str]) -> String {
+        verdict(&self.deliver(&letter(mail_from, headers)))
+    }
+
+    /// Returns the verdict on this envelope sender, with an innocent header.
+    pub(crate) fn gets(&self, mail_from: &str) -> String {
+        self.verdict(mail_from, &[OK])
+    }
+
+    /// Checks the verdict on this envelope sender.
+    #[track_caller]
+    pub(crate) fn is(&self, mail_from: &str, expected: &str) {
+        assert_eq!(self.gets(mail_from), expected, "{mail_from}");
+    }
+
+    /// Waits until this envelope sender gets this verdict.
+    #[track_caller]
+    pub(crate) fn becomes(&self, mail_from: &str, expected: &str) {
+        until(&format!("{mail_from} gets {expected}"), || {
+            (self.gets(mail_from) == expected).then_some(())
+        });
+    }
+
+    /// Checks the verdicts in a table: envelope sender, fields with ` + ` between them, verdict.
+    #[track_caller]
+    pub(crate) fn judges(&self, table: &'static str) {
+        for [mail_from, fields, expected] in rows(table) {
+            let fields: Vec<&str> = fields.split(" + ").filter(|one| !one.is_empty()).collect();
+            assert_eq!(
+                self.verdict(mail_from, &fields),
+                expected,
+                "{mail_from} {fields:?}"
+            );
+        }
+    }
+
+    /// Replaces a file by rename, as everybody should; the file in effect is still open.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path("aside"), bytes).expect("our own folder");
+        fs::rename(self.path("aside"), self.path(name)).expect("our own folder");
+    }
+
+    /// Runs a command of the daemon's program in the folder, with the configuration.
+    pub(crate) fn milter(&self, arguments: &[&str]) -> Said {
+        let mut command = milter();
+        command
+            .args(arguments)
+            .args(["--config", "c.toml"])
+            .current_dir(self.path(""));
+        Said::of(&mut command)
+    }
+
     /// Delivers one message over a separate connection. Returns the result.
     pub(crate) fn deliver(&self, letter: &TestMail) -> Delivery {
         let mut peer = self.peer();
@@ -95,11 +166,6 @@ impl Rig {
         peer.quit().expect("nothing is left over");
         outcome
     }
-}
-
-/// Returns a connection without a client.
-pub(crate) fn unix(rig: &Rig) -> Peer {
-    Peer::unix(&rig.path("m.sock")).expect("the daemon listens")
 }
 
 /// Returns the configuration with sockets in this folder, and with copies of filters there too, not

@@ -12,9 +12,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use blocklist_milter::demo::peer::{Delivery, Peer};
+
+use super::rig::{OK, letter, verdict};
 use super::{
-    Scratch, free_port, id, is_root, port_listens, run, show_on_failure, socket_listens, until,
+    Said, Scratch, free_port, id, is_root, port_listens, run, show_on_failure, socket_listens,
+    until,
 };
+
+/// The configuration of a list `spam`.
+pub(crate) const SPAM: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
 
 /// Where the milter listens.
 #[derive(Debug, Clone)]
@@ -90,8 +97,76 @@ impl Site {
         }
     }
 
+    /// A site with a list `spam` of these entries, and these settings after it.
+    pub(crate) fn spam(entries: &[&str], settings: &str) -> Self {
+        let mut site = Self::new(Transport::Unix);
+        site.list("spam", entries);
+        site.configure(&format!("{SPAM}{settings}"));
+        site
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.scratch.path()
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    /// Returns the path of the milter's unix socket.
+    pub(crate) fn unix(&self) -> &Path {
+        match &self.socket {
+            Socket::Unix(path) => path,
+            Socket::Inet(_) => panic!("a unix socket was not asked for"),
+        }
+    }
+
+    /// Returns a connection to the daemon, with a client somewhere on the internet.
+    pub(crate) fn peer(&self) -> Peer {
+        let mut peer = Peer::unix(self.unix()).expect("the daemon listens");
+        peer.stranger().expect("the daemon answers");
+        peer
+    }
+
+    /// Sends a message with this envelope sender.
+    pub(crate) fn send(&self, mail_from: &str) -> Delivery {
+        let sent = self.peer().deliver(&letter(mail_from, &[OK]));
+        sent.expect("the daemon answers")
+    }
+
+    /// Checks the verdict on this envelope sender.
+    #[track_caller]
+    pub(crate) fn is(&self, mail_from: &str, expected: &str) {
+        assert_eq!(verdict(&self.send(mail_from)), expected, "{mail_from}");
+    }
+
+    /// Waits until this envelope sender gets this verdict.
+    #[track_caller]
+    pub(crate) fn becomes(&self, mail_from: &str, expected: &str) {
+        until(&format!("{mail_from} gets {expected}"), || {
+            (verdict(&self.send(mail_from)) == expected).then_some(())
+        });
+    }
+
+    /// Runs a command of the daemon's program with the site's configuration, as the site's user.
+    pub(crate) fn milter(&self, arguments: &[&str]) -> Said {
+        let mut command = self.program("blocklist-milter");
+        Said::of(
+            command
+                .args(arguments)
+                .arg("--config")
+                .arg(self.at("milter.toml")),
+        )
+    }
+
+    /// Makes a folder that belongs to the site's user.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.at(name);
+        fs::create_dir(&folder).expect("our own folder");
+        if let Some((uid, gid)) = self.user {
+            chown(&folder, Some(uid), Some(gid)).expect("root may");
+        }
+        folder
     }
 
     /// Writes the text list NAME.txt and compiles it to NAME.blf.
@@ -103,6 +178,15 @@ impl Site {
             .args(["build", "--name", name, "-o"])
             .arg(filter)
             .arg(text));
+    }
+
+    /// Like [`Self::list`], with `count` entries, `x0@listed.test` and so on.
+    pub(crate) fn long_list(&self, name: &str, count: usize) {
+        let entries: Vec<_> = (0..count).map(|n| format!("x{n}@listed.test")).collect();
+        self.list(
+            name,
+            &entries.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
     }
 
     /// Writes a file of the site; `@DIR@` in `text` means the site's folder.

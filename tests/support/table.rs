@@ -25,3 +25,18 @@ pub(crate) fn bytes(shown: &str) -> Vec<u8> {
     bytes.extend_from_slice(rest.as_bytes());
     bytes
 }
+
+/// Returns the words of a text in the same notation; `{}` is an empty one.
+///
+/// # Panics
+/// If a code is invalid.
+pub(crate) fn byte_words(text: &str) -> Vec<Vec<u8>> {
+    let word = |word| {
+        if word == "{}" {
+            Vec::new()
+        } else {
+            bytes(word)
+        }
+    };
+    text.split_whitespace().map(word).collect()
+}

@@ -5,9 +5,7 @@
 //! run. So each change is tried often. `tests/run` runs the short form; docs/promises.md names the
 //! long form.
 
-use crate::support;
-
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
@@ -15,8 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use blocklist_milter::demo::peer::{Peer, TestMail};
-use support::rig::{Rig, verdict};
+use blocklist_milter::demo::peer::Peer;
+
+use crate::support::check::Random;
+use crate::support::rig::{OK, Rig, letter, verdict};
 
 /// On every version of the list.
 const LISTED: &str = "<always@bad.example>";
@@ -77,7 +77,7 @@ const IN_USE: [Event; 5] = [
 /// The site, and the state of its random numbers and builds.
 struct Site {
     rig: Rig,
-    random: u64,
+    random: Random,
     builds: u32,
 }
 
@@ -89,7 +89,7 @@ impl Site {
         );
         Self {
             rig,
-            random: 0x5EED,
+            random: Random(0x5EED),
             builds: 0,
         }
     }
@@ -98,23 +98,22 @@ impl Site {
         self.rig.path("spam.blf")
     }
 
-    /// Splitmix64, so that every run has the same events.
-    fn below(&mut self, end: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 27)) % end
+    fn below(&mut self, end: usize) -> usize {
+        self.random.index(end)
+    }
+
+    fn open(&self) -> File {
+        let file = File::options().write(true).open(self.path());
+        file.expect("our own folder")
     }
 
     fn replace(&self, bytes: &[u8]) {
-        let aside = self.rig.path("aside");
-        fs::write(&aside, bytes).expect("our own folder");
-        fs::rename(aside, self.path()).expect("our own folder");
+        self.rig.replace("spam.blf", bytes);
     }
 
     /// Checks the verdict while the file is damaged.
     fn damaged(&self) {
-        let letter = TestMail::new(LISTED, &["<bob@our.example>"], &["From: a@ok.example"]);
-        let verdict = verdict(&self.rig.deliver(&letter));
+        let verdict = self.rig.gets(LISTED);
         assert!(verdict == "reject" || verdict == "tempfail", "{verdict}");
     }
 
@@ -129,21 +128,19 @@ impl Site {
             }
             Event::Rename => self.replace(&good),
             Event::Half => {
-                let end = usize::try_from(self.below(good.len() as u64)).expect("below a length");
+                let end = self.below(good.len());
                 self.replace(&good[..end]);
             }
             Event::Flip => {
-                let at = usize::try_from(self.below(good.len() as u64)).expect("below a length");
+                let at = self.below(good.len());
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << self.below(8);
                 self.replace(&bytes);
             }
             Event::Text => self.replace(b"<html>404</html>\n"),
-            Event::Away => {
-                fs::remove_file(self.path()).expect("our own folder");
-            }
+            Event::Away => fs::remove_file(self.path()).expect("our own folder"),
             Event::Link => {
-                let number = self.below(1 << 40);
+                let number = self.random.next();
                 let version = self.rig.path(&format!("version{number}"));
                 fs::write(&version, &good).expect("our own folder");
                 symlink(&version, self.rig.path("link")).expect("our own folder");
@@ -153,32 +150,24 @@ impl Site {
                 fs::remove_file(version).expect("our own folder");
             }
             Event::Touch => {
-                let file = OpenOptions::new().append(true).open(self.path());
                 let now = std::time::SystemTime::now();
-                file.and_then(|file| file.set_modified(now))
-                    .expect("our own");
+                self.open().set_modified(now).expect("our own");
             }
             Event::InPlace => fs::write(self.path(), &good).expect("our own folder"),
             Event::Truncate => {
-                let file = OpenOptions::new()
-                    .write(true)
-                    .open(self.path())
-                    .expect("our own");
-                file.set_len(self.below(good.len() as u64))
-                    .expect("our own");
+                let mut file = self.open();
+                let length = self.below(good.len());
+                file.set_len(length as u64).expect("our own");
                 self.damaged();
                 reload(self);
                 file.set_len(0).expect("our own");
-                (&file).write_all(&good).expect("our own");
+                file.write_all(&good).expect("our own");
             }
             Event::Zeros => {
-                let at = self.below(good.len() as u64);
-                let length = usize::try_from(self.below(good.len() as u64 - at)).expect("short");
-                let file = OpenOptions::new()
-                    .write(true)
-                    .open(self.path())
-                    .expect("our own");
-                file.write_all_at(&vec![0; length], at).expect("our own");
+                let at = self.below(good.len());
+                let zeros = vec![0; self.below(good.len() - at)];
+                let file = self.open();
+                file.write_all_at(&zeros, at as u64).expect("our own");
                 self.damaged();
                 reload(self);
                 file.write_all_at(&good, 0).expect("our own");
@@ -209,7 +198,7 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
         for sender in [LISTED, INNOCENT] {
             let (socket, ended, messages) = (&socket, &ended, &messages);
             scope.spawn(move || {
-                let letter = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
+                let letter = letter(sender, &[OK]);
                 let mut peer = Peer::unix(socket).expect("the daemon listens");
                 peer.stranger().expect("the daemon answers");
                 while !ended.load(Relaxed) {
@@ -229,22 +218,18 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
             });
         }
         for n in 0..count {
-            let event = kinds[usize::try_from(site.below(kinds.len() as u64)).expect("a few")];
-            if ended.load(Relaxed) {
-                panic!("event {n} of {count}, before {event:?}");
-            }
+            let event = site.random.one_of(kinds);
+            assert!(
+                !ended.load(Relaxed),
+                "event {n} of {count}, before {event:?}"
+            );
             site.happens(event);
             while messages.load(Relaxed) < u64::from(n + 1) * messages_each && !ended.load(Relaxed)
             {
                 thread::sleep(Duration::from_millis(1));
             }
-            let letter = TestMail::new(LISTED, &["<bob@our.example>"], &["From: a@ok.example"]);
             if n % 16 == 0 {
-                assert_eq!(
-                    verdict(&site.rig.deliver(&letter)),
-                    "reject",
-                    "after {event:?}"
-                );
+                assert_eq!(site.rig.gets(LISTED), "reject", "after {event:?}");
             }
         }
         ended.store(true, Relaxed);

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::demo::peer::TestMail;
 use support::compile::WITH_DAYS;
-use support::rig::verdict;
-use support::site::{Daemon, Site, Socket, Transport};
+use support::rig::{OK, letter, verdict};
+use support::site::{Daemon, Site, Transport};
 use support::{run, until, usable};
 
 /// The paths of the library in packages.
@@ -41,10 +41,8 @@ impl Clocked {
     /// Starts the daemon with these lines of a list; `None` if the clock cannot be faked.
     fn start(entries: &str, expires: &str, zone: &str) -> Option<Self> {
         let library = LIBRARIES.iter().map(Path::new).find(|path| path.exists());
-        let obstacle = library
-            .is_none()
-            .then(|| "libfaketime is not installed".to_owned());
-        if !usable("faketime", obstacle) {
+        let missing = library.is_none().then_some("libfaketime is not installed");
+        if !usable("faketime", missing.map(str::to_owned)) {
             return None;
         }
         let library = library.unwrap_or_else(|| Path::new(""));
@@ -56,21 +54,12 @@ impl Clocked {
         command
             .env("LD_PRELOAD", library)
             .env("TZ", zone)
-            .env("FAKETIME_TIMESTAMP_FILE", site.path().join("clock"))
+            .env("FAKETIME_TIMESTAMP_FILE", site.at("clock"))
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        let daemon = Daemon::spawn(command, &site.socket, site.path().join("daemon.log"));
+        let daemon = Daemon::spawn(command, &site.socket, site.at("daemon.log"));
         daemon.logged(&["listening"]);
         Some(Self { site, daemon })
-    }
-
-    fn peer(&self) -> Peer {
-        let Socket::Unix(path) = &self.site.socket else {
-            unreachable!("asked for a unix socket")
-        };
-        let mut peer = Peer::unix(path).expect("the daemon listens");
-        peer.stranger().expect("the daemon answers");
-        peer
     }
 
     fn end(self) {
@@ -93,18 +82,17 @@ fn build(site: &Site, entries: &str, expires: &str) {
         command.args(WITH_DAYS);
     }
     command.arg("-o");
-    run(command.arg(site.path().join("spam.blf")).arg(list));
+    run(command.arg(site.at("spam.blf")).arg(list));
 }
 
 /// Sets the offset between the daemon's clock and ours, from now on.
 fn jump(site: &Site, offset: &str) {
-    let folder = site.path();
-    fs::write(folder.join("clock.new"), offset).expect("our own folder");
-    fs::rename(folder.join("clock.new"), folder.join("clock")).expect("our own folder");
+    let aside = site.write("clock.new", offset);
+    fs::rename(aside, site.at("clock")).expect("our own folder");
 }
 
 fn mail(sender: &str) -> TestMail {
-    TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"])
+    letter(sender, &[OK])
 }
 
 /// Fails without the day of the message in `lookup`, or if deadlines use the time of day.
@@ -114,7 +102,7 @@ fn the_clock_jumps_and_mail_goes_on() {
     let Some(clocked) = Clocked::start("spammer@listed.test\n", &until_day, "UTC") else {
         return;
     };
-    let mut peer = clocked.peer();
+    let mut peer = clocked.site.peer();
     let (listed, innocent) = (mail("<spammer@listed.test>"), mail("<a@ok.example>"));
     let jumps = [
         ("+0", "reject"),
@@ -179,7 +167,7 @@ fn entries_end_at_midnight_utc_while_mail_goes_on() {
     let Some(clocked) = Clocked::start(&list, "2149-06-05", "Pacific/Auckland") else {
         return;
     };
-    let mut peer = clocked.peer();
+    let mut peer = clocked.site.peer();
     // The last first, so that the clock also goes back.
     for (day, number) in MIDNIGHTS.into_iter().rev() {
         let midnight = f64::from(number) * 86_400.0;

@@ -14,7 +14,6 @@
 //! contains = ["..."]          parts of its output; stderr, stderr_contains: the same for errors
 //! present = [], absent = []   files that exist afterwards, or do not
 //! ```
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::collections::BTreeMap;
 use std::fs;

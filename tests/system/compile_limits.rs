@@ -1,9 +1,5 @@
 //! Limits of the system on threads and file sizes end commands of the compiler only by an error,
 //! and leave only the old file.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
-
-use crate::support::compile as support;
-use crate::support::installed;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -11,84 +7,65 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use blocklist_milter::filter::Filter;
-use support::{addresses, build, folder, names, plan};
 
-/// Returns a program that runs with a limit of the system, as a user to whom limits apply.
-fn limited(folder: &Path, limit: &str, arguments: &[&str]) -> Option<Command> {
-    const NOBODY: u32 = 54_321;
-    let program = folder.join("program");
+use crate::support::compile::{Dir, addresses, folder};
+use crate::support::{Said, installed, is_root, words};
+
+/// A user to whom limits apply.
+const NOBODY: u32 = 54_321;
+
+/// Runs the compiler with a limit of the system, as a user to whom limits apply.
+fn run_limited(dir: &Dir, limit: &str, line: &str) -> Option<Said> {
+    if !installed("prlimit") {
+        return None;
+    }
+    let program = dir.at("program");
     // In a process of its own: another test may fork while a file is open here for writing, and
     // what is open for writing cannot be run.
     let mut copy = Command::new("cp");
     copy.arg(env!("CARGO_BIN_EXE_blocklist-compile"));
     assert!(copy.arg(&program).status().unwrap().success());
-    if !installed("prlimit") {
-        return None;
-    }
     let mut command = Command::new("prlimit");
-    if rustix::process::geteuid().is_root() {
-        for path in [folder, &program] {
-            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
+    if is_root() {
+        let own = |path: &Path| std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        own(dir.path());
+        dir.names().iter().for_each(|name| own(&dir.at(name)));
         command.uid(NOBODY).gid(NOBODY);
     }
-    command.arg(limit).arg(&program).args(arguments);
-    command.current_dir(folder).stdin(Stdio::null());
-    Some(command)
+    command.arg(limit).arg(&program).args(words(line));
+    let said = Said::of(command.current_dir(dir.path()).stdin(Stdio::null()));
+    fs::remove_file(program).unwrap();
+    Some(said)
 }
 
 /// Panics with `thread::spawn` in `on_threads`, in the progress bar or in `query`.
 #[test]
 fn without_threads_it_is_slower_and_no_more() {
-    let folder = folder(&[("list.txt", &addresses(0..2_000))]);
-    let dir = folder.path();
-    let arguments = ["build", "--threads", "4", "-o", "list.blf", "list.txt"];
-    let Some(mut build) = limited(dir, "--nproc=1:1", &arguments) else {
+    let dir = folder(&[("list.txt", &addresses(0..2_000))]);
+    let one = "--nproc=1:1";
+    let Some(built) = run_limited(&dir, one, "build --threads 4 -o list.blf list.txt") else {
         return;
     };
-    let built = build.output().unwrap();
-    assert!(built.status.success(), "{built:?}");
-    fs::remove_file(dir.join("program")).unwrap();
-    let asked = ["query", "list.blf", "-"];
-    let asked = limited(dir, "--nproc=1:1", &asked).unwrap().output();
-    let asked = asked.unwrap();
-    let said = String::from_utf8_lossy(&asked.stderr);
-    assert_eq!(asked.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("thread") && !said.contains("panicked"),
-        "{said}"
-    );
+    built.ok();
+    let asked = run_limited(&dir, one, "query list.blf -").unwrap();
+    asked.ends(1, &[]);
 }
 
-/// Fails without the handler of SIGXFSZ: the signal ends the program, and `.list.blf.writing`
-/// stays.
+/// Fails without the handler of SIGXFSZ: the signal ends each command, and `.list.blf.writing` stays.
 #[test]
 fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
-    let folder = folder(&[
-        ("few.txt", "a@b.example\n"),
-        ("many.txt", &addresses(0..20_000)),
-    ]);
-    let dir = folder.path();
-    build(&plan(dir, "list.blf", &["few.txt"]));
-    let old = fs::read(dir.join("list.blf")).unwrap();
-    let arguments = ["build", "-q", "-o", "list.blf", "many.txt"];
-    let Some(mut limited) = limited(dir, "--fsize=30000:30000", &arguments) else {
+    limited_in_size("build -q -o few.blf many.txt", "few.blf");
+}
+
+fn limited_in_size(words: &str, output: &str) {
+    let dir = prepared();
+    let (old, before) = (fs::read(dir.at(output)).ok(), dir.names());
+    let Some(said) = run_limited(&dir, "--fsize=4096:4096", words) else {
         return;
     };
-    if rustix::process::geteuid().is_root() {
-        for name in ["list.blf", "many.txt"] {
-            std::os::unix::fs::chown(dir.join(name), Some(54_321), Some(54_321)).unwrap();
-        }
-    }
-    let done = limited.output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(2), "{done:?}");
-    assert!(
-        said.contains("list.blf") && said.contains("os error 27"),
-        "{said}"
-    );
-    assert_eq!(fs::read(dir.join("list.blf")).unwrap(), old);
-    assert_eq!(names(dir), ["few.txt", "list.blf", "many.txt", "program"]);
+    said.ends(2, &[output, "os error 27"]);
+    assert_eq!(fs::read(dir.at(output)).ok(), old, "{words}");
+    assert_eq!(dir.names(), before, "{words}");
 }
 
 /// Commands that write, and their outputs.
@@ -114,73 +91,39 @@ const COMMANDS: [(&str, &str); 6] = [
 ];
 
 /// Returns a folder with the input of the commands; it belongs to the user who runs them.
-fn prepared() -> tempfile::TempDir {
-    let folder = folder(&[
+fn prepared() -> Dir {
+    let dir = folder(&[
         ("few.txt", &addresses(0..20)),
         ("many.txt", &addresses(0..20_000)),
         ("more.txt", &addresses(0..24_000)),
     ]);
-    let dir = folder.path();
     for name in ["few", "many", "more"] {
-        build(&plan(
-            dir,
-            &format!("{name}.blf"),
-            &[&format!("{name}.txt")],
-        ));
+        dir.build(&format!("{name}.blf"), &[&format!("{name}.txt")]);
     }
-    for words in [
-        "delta -q -o next.delta many.blf more.blf",
-        "build -q --part --seed 5eed --date 2026-10-01 -o many.part many.txt",
-    ] {
-        let words: Vec<_> = words.split(' ').collect();
-        let done = support::command(&words).current_dir(dir).status();
-        assert!(done.unwrap().success(), "{words:?}");
-    }
-    folder
-}
-
-fn run_limited(dir: &Path, limit: &str, words: &str) -> Option<std::process::Output> {
-    let words: Vec<_> = words.split(' ').collect();
-    let mut limited = limited(dir, limit, &words)?;
-    if rustix::process::geteuid().is_root() {
-        for name in names(dir) {
-            std::os::unix::fs::chown(dir.join(name), Some(54_321), Some(54_321)).unwrap();
-        }
-    }
-    let done = limited.output().unwrap();
-    fs::remove_file(dir.join("program")).unwrap();
-    Some(done)
+    dir.run("delta -q -o next.delta many.blf more.blf").ok();
+    dir.run("build -q --part --seed 5eed --date 2026-10-01 -o many.part many.txt")
+        .ok();
+    dir
 }
 
 /// Panics with `thread::spawn` in `on_threads`.
 #[test]
 fn every_command_that_writes_does_without_threads() {
     for (words, output) in COMMANDS {
-        let folder = prepared();
-        let Some(done) = run_limited(folder.path(), "--nproc=1:1", words) else {
+        let dir = prepared();
+        let Some(said) = run_limited(&dir, "--nproc=1:1", words) else {
             return;
         };
-        assert!(done.status.success(), "{words}: {done:?}");
+        said.ok();
         if output.ends_with(".blf") {
-            Filter::verify(&folder.path().join(output)).unwrap();
+            Filter::verify(&dir.at(output)).unwrap();
         }
     }
 }
 
-/// Fails without the handler of SIGXFSZ: the signal ends each command.
 #[test]
 fn a_limit_of_file_sizes_leaves_the_old_file_of_every_command() {
     for (words, output) in COMMANDS {
-        let folder = prepared();
-        let dir = folder.path();
-        let (old, before) = (fs::read(dir.join(output)).ok(), names(dir));
-        let Some(done) = run_limited(dir, "--fsize=4096:4096", words) else {
-            return;
-        };
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert_eq!(done.status.code(), Some(2), "{words}: {done:?}");
-        assert!(said.contains("os error 27"), "{words}: {said}");
-        assert_eq!(fs::read(dir.join(output)).ok(), old, "{words}");
-        assert_eq!(names(dir), before, "{words}");
+        limited_in_size(words, output);
     }
 }

@@ -5,7 +5,6 @@
 //! slow one ends. If a worker waited for a slow one (with a blocking `poll_read`, for example), the
 //! first quick message would never be answered. The long run has 9,000 slow connections of 10,000,
 //! and measures time.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::support;
 
@@ -14,10 +13,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blocklist_milter::demo::peer::TestMail;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::rig::{Rig, verdict};
-use support::site::{Site, Socket, Transport};
+use support::rig::Rig;
+use support::site::Site;
 use support::usable;
 use support::wire::{Wire, packet};
 
@@ -37,10 +35,9 @@ impl Session {
     }
 
     fn mail(&mut self) {
-        let answer = self
-            .0
-            .ask(&[(b'M', b"<a@ok.example>\0"), (b'R', b"<bob@our.example>\0")]);
-        assert_eq!(answer, b'c');
+        let packets: [(u8, &[u8]); 2] =
+            [(b'M', b"<a@ok.example>\0"), (b'R', b"<bob@our.example>\0")];
+        assert_eq!(self.0.ask(&packets), b'c');
     }
 
     /// Sends MAIL, RCPT, and the beginning of a field of which `to_come` bytes are missing.
@@ -90,18 +87,8 @@ fn quick_connections_overtake_slow_ones() {
         for session in &mut slow {
             session.trickle();
         }
-        let listed = TestMail::new(
-            "<first@bad.example>",
-            &["<bob@our.example>"],
-            &["From: b@ok.example"],
-        );
-        assert_eq!(verdict(&rig.deliver(&listed)), "reject");
-        let innocent = TestMail::new(
-            "<b@ok.example>",
-            &["<bob@our.example>"],
-            &["From: b@ok.example"],
-        );
-        assert_eq!(verdict(&rig.deliver(&innocent)), "accept");
+        rig.is("<first@bad.example>", "reject");
+        rig.is("<b@ok.example>", "accept");
         Session::connect(&rig.path("m.sock")).message(round);
     }
     slow.into_iter().for_each(Session::end);
@@ -119,10 +106,8 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
     let wanted = (SLOW + QUICK) as u64 + 1_000;
     let most = getrlimit(Resource::Nofile).maximum;
     let lacking = most.filter(|most| *most < wanted);
-    if !usable(
-        "descriptors",
-        lacking.map(|most| format!("no more than {most}")),
-    ) {
+    let lacking = lacking.map(|most| format!("no more than {most}"));
+    if !usable("descriptors", lacking) {
         return;
     }
     let limit = Rlimit {
@@ -131,15 +116,10 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
     };
     setrlimit(Resource::Nofile, limit).unwrap();
     // A separate process, which inherits the limit.
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["first@bad.example"]);
-    site.configure(
-        "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n[limits]\nconnections = 20000\n[log]\nlevel = \"warn\"\n",
-    );
+    let limits = "[limits]\nconnections = 20000\n[log]\nlevel = \"warn\"\n";
+    let site = Site::spam(&["first@bad.example"], limits);
     let daemon = site.serve();
-    let Socket::Unix(path) = site.socket.clone() else {
-        unreachable!("asked for a unix socket")
-    };
+    let path = site.unix();
     // All wait twice: before the slow connections come, and when they are there.
     let stage = Barrier::new(THREADS + 1);
     let (mut quiet, mut times) = (Vec::new(), Vec::new());
@@ -147,7 +127,7 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
         scope.spawn(|| {
             stage.wait();
             let connect = |_| {
-                let mut session = Session::connect(&path);
+                let mut session = Session::connect(path);
                 session.begin(ROUNDS);
                 session
             };
@@ -167,7 +147,7 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
         });
         let quick = [(); THREADS].map(|()| {
             scope.spawn(|| {
-                let connect = |_| Session::connect(&path);
+                let connect = |_| Session::connect(path);
                 let mut sessions: Vec<_> = (0..QUICK / THREADS).map(connect).collect();
                 let quiet = serve_mail(&mut sessions, ROUNDS / 4);
                 stage.wait();
@@ -197,13 +177,8 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
 /// Returns the times of all threads, by second.
 fn by_round(threads: &[Vec<Vec<Duration>>]) -> Vec<Vec<Duration>> {
     let rounds = threads.first().map_or(0, Vec::len);
-    let of_round = |round: usize| {
-        threads
-            .iter()
-            .flat_map(|times| times[round].clone())
-            .collect()
-    };
-    (0..rounds).map(of_round).collect()
+    let of_round = |round: usize| threads.iter().flat_map(move |times| times[round].clone());
+    (0..rounds).map(|round| of_round(round).collect()).collect()
 }
 
 /// Returns the median of the p99 of each second. A pause of the machine makes one second slow; a

@@ -1,7 +1,5 @@
 //! The daemon with a service of ten lines: sockets, panics, changed files, shutdown.
 
-use crate::support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +15,8 @@ use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
-use support::wire::{OFFER, packet};
+
+use crate::support::wire::{OFFER, packet};
 
 /// Long enough for anything on a busy machine; without an error nothing waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,15 +83,16 @@ impl Site {
         let (reloads, told) = channel();
         let (waits, waiting) = channel();
         let (open, go) = channel();
+        let gate = Gate {
+            waits: Mutex::new(waits),
+            go: Mutex::new(go),
+        };
         let site = Self {
             files: Mutex::new(files),
             states: Mutex::default(),
             reloads: Mutex::new(reloads),
             hold: Mutex::new(()),
-            gate: Arc::new(Gate {
-                waits: Mutex::new(waits),
-                go: Mutex::new(go),
-            }),
+            gate: Arc::new(gate),
             warden: Mutex::new(Some((waiting, open))),
             traffic: Arc::default(),
         };
@@ -139,17 +139,54 @@ impl Service for Site {
 }
 
 fn start(site: &Arc<Site>, listen: &[&str]) -> Result<Daemon, Error> {
-    let listen = listen
-        .iter()
-        .map(|text| text.parse().expect("an endpoint"))
-        .collect();
-    Daemon::start(
-        &Options {
-            listen,
-            ..Options::default()
-        },
-        site,
-    )
+    let listen = listen.iter().map(|text| text.parse().expect("an endpoint"));
+    let options = Options {
+        listen: listen.collect(),
+        ..Options::default()
+    };
+    Daemon::start(&options, site)
+}
+
+/// A folder with the daemon's socket, and a service that watches files in it.
+struct Served {
+    folder: tempfile::TempDir,
+    site: Arc<Site>,
+    told: Receiver<Cause>,
+}
+
+impl Served {
+    fn new(files: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files.iter().map(|name| folder.path().join(name));
+        let (site, told) = Site::new(files.collect());
+        Self { folder, site, told }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts the daemon, with its first check of the files.
+    fn start(&self) -> Daemon {
+        let daemon = start(
+            &self.site,
+            &[&format!("unix:{}", self.at("m.sock").display())],
+        );
+        self.is_told();
+        daemon.expect("a daemon")
+    }
+
+    #[track_caller]
+    fn is_told(&self) {
+        assert_eq!(self.told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    }
+
+    /// Returns a connection that has negotiated.
+    fn connect(&self) -> UnixStream {
+        let mut stream = UnixStream::connect(self.at("m.sock")).expect("a connection");
+        greet(&mut stream);
+        stream
+    }
 }
 
 /// Negotiates on a new connection.
@@ -203,67 +240,50 @@ fn several_sockets_at_once_and_none_left_behind() {
 
 #[test]
 fn a_fault_ends_its_own_connection_alone() {
-    let (site, _told) = Site::new(Vec::new());
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("m.sock");
-    let daemon = start(&site, &[&format!("unix:{}", path.display())]).expect("a daemon");
-    let mut other = UnixStream::connect(&path).expect("a connection");
-    greet(&mut other);
+    let served = Served::new(&[]);
+    let daemon = served.start();
+    let mut other = served.connect();
     // Often enough for every worker to get one.
     for _ in 0..20 {
-        let mut faulty = UnixStream::connect(&path).expect("a connection");
-        greet(&mut faulty);
-        assert!(message(&mut faulty, b"<fault@d.test>\0").is_err());
+        assert!(message(&mut served.connect(), b"<fault@d.test>\0").is_err());
     }
     // Also in the slow lane, which continues with others.
     let long = |rcpt: &[u8]| [rcpt, &[b' '; LONG], b"\0"].concat();
-    let mut faulty = UnixStream::connect(&path).expect("a connection");
-    greet(&mut faulty);
-    assert!(message(&mut faulty, &long(b"<fault@d.test>")).is_err());
-    let mut patient = UnixStream::connect(&path).expect("a connection");
-    greet(&mut patient);
-    let taken = message(&mut patient, &long(b"<c@d.test>"));
+    assert!(message(&mut served.connect(), &long(b"<fault@d.test>")).is_err());
+    let taken = message(&mut served.connect(), &long(b"<c@d.test>"));
     assert_eq!(taken.expect("answers"), TAKEN);
-    assert_eq!(
-        message(&mut other, b"<c@d.test>\0").expect("answers"),
-        TAKEN
-    );
-    drop((other, patient));
+    let taken = message(&mut other, b"<c@d.test>\0");
+    assert_eq!(taken.expect("answers"), TAKEN);
+    drop(other);
     daemon.stop().expect("an end in order");
-    assert_eq!(site.traffic.cut.get(Cut::Panic), 21);
+    assert_eq!(served.site.traffic.cut.get(Cut::Panic), 21);
 }
 
 #[test]
 fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
-    let (site, _told) = Site::new(Vec::new());
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("m.sock");
+    let served = Served::new(&[]);
     let options = Options {
-        listen: vec![Endpoint::Unix(path.clone())],
+        listen: vec![Endpoint::Unix(served.at("m.sock"))],
         workers: NonZeroUsize::new(1),
         ..Options::default()
     };
-    let daemon = Daemon::start(&options, &site).expect("a daemon");
-    let (waiting, open) = site.warden.lock().expect("alone").take().expect("ours");
-    let connect = || {
-        let mut stream = UnixStream::connect(&path).expect("a connection");
-        greet(&mut stream);
-        stream
-    };
-    let mut slow = connect();
-    let header = packet(b'L', &[b"From\0", &[b'v'; LONG][..], b"\0"].concat());
-    slow.write_all(&packet(b'M', b"<a@b.test>\0"))
-        .expect("written");
-    slow.write_all(&packet(b'R', b"<c@d.test>\0"))
-        .expect("written");
-    slow.write_all(&header).expect("written");
-    slow.write_all(&packet(b'N', b"")).expect("written");
+    let daemon = Daemon::start(&options, &served.site).expect("a daemon");
+    let warden = served.site.warden.lock().expect("alone").take();
+    let (waiting, open) = warden.expect("ours");
+    let mut slow = served.connect();
+    let header = [b"From\0", &[b'v'; LONG][..], b"\0"].concat();
+    for (letter, payload) in [
+        (b'M', &b"<a@b.test>\0"[..]),
+        (b'R', b"<c@d.test>\0"),
+        (b'L', &header),
+        (b'N', b""),
+    ] {
+        slow.write_all(&packet(letter, payload)).expect("written");
+    }
     waiting.recv_timeout(PATIENCE).expect("the header has come");
-    for mut other in [connect(), connect()] {
-        assert_eq!(
-            message(&mut other, b"<c@d.test>\0").expect("answers"),
-            TAKEN
-        );
+    for mut other in [served.connect(), served.connect()] {
+        let taken = message(&mut other, b"<c@d.test>\0");
+        assert_eq!(taken.expect("answers"), TAKEN);
     }
     open.send(()).expect("it waits");
     let mut answers = [0; 10];
@@ -282,86 +302,70 @@ fn replace(path: &Path, text: &str) {
 
 #[test]
 fn changed_files_are_loaded_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("list.blf");
+    let served = Served::new(&["list.blf"]);
+    let file = served.at("list.blf");
     replace(&file, "one");
-    let socket = folder.path().join("m.sock");
-    let (site, told) = Site::new(vec![file.clone()]);
-    let _daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
-    // The first check, at the start.
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    let _daemon = served.start();
     for round in 0..4 {
         replace(&file, &"x".repeat(round + 10));
-        assert_eq!(
-            told.recv_timeout(PATIENCE),
-            Ok(Cause::Changed),
-            "round {round}"
-        );
+        served.is_told();
     }
     // A file that did not exist, in a folder that was not watched.
     let other = tempfile::tempdir().expect("a folder");
     let late = other.path().join("whitelist.txt");
-    site.files.lock().expect("not poisoned").push(late.clone());
+    served
+        .site
+        .files
+        .lock()
+        .expect("not poisoned")
+        .push(late.clone());
     replace(&file, "now it names another");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    served.is_told();
     replace(&late, "there");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    served.is_told();
     fs::remove_file(&late).expect("removed");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    served.is_told();
 }
 
 #[test]
 fn a_fault_while_loading_is_not_the_last_load() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("list.blf");
-    replace(&file, "one");
-    let (site, told) = Site::new(vec![file.clone()]);
-    let socket = folder.path().join("m.sock");
-    let daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    let served = Served::new(&["list.blf"]);
+    replace(&served.at("list.blf"), "one");
+    let daemon = served.start();
     for text in ["fault", "good again"] {
-        replace(&file, text);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed), "{text}");
+        replace(&served.at("list.blf"), text);
+        served.is_told();
     }
     daemon.stop().expect("an end in order");
 }
 
 #[test]
 fn a_copy_with_the_times_of_the_old_file_is_noticed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("list.blf");
+    let served = Served::new(&["list.blf"]);
+    let file = served.at("list.blf");
     fs::write(&file, "one").expect("written");
     let written = fs::metadata(&file).expect("just written");
     // The clock of the file system has a coarse resolution.
-    let probe = folder.path().join("probe");
-    while fs::write(&probe, "x")
-        .and_then(|()| fs::metadata(&probe))
-        .expect("written")
-        .ctime_nsec()
-        == written.ctime_nsec()
-    {}
-    let (site, told) = Site::new(vec![file.clone()]);
-    let socket = folder.path().join("m.sock");
-    let _daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    let probe = served.at("probe");
+    let changed = || {
+        let probed = fs::write(&probe, "x").and_then(|()| fs::metadata(&probe));
+        probed.expect("written").ctime_nsec()
+    };
+    while changed() == written.ctime_nsec() {}
+    let _daemon = served.start();
     // In place, with the same length and time as before.
     fs::write(&file, "two").expect("written");
-    fs::File::options()
-        .write(true)
-        .open(&file)
-        .and_then(|opened| opened.set_modified(written.modified()?))
-        .expect("our own file");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    let opened = fs::File::options().write(true).open(&file);
+    let aged = opened.and_then(|opened| opened.set_modified(written.modified()?));
+    aged.expect("our own file");
+    served.is_told();
 }
 
 #[test]
 fn the_end_does_not_wait_for_a_load_under_way() {
-    let (site, told) = Site::new(Vec::new());
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("m.sock");
-    let held = site.hold.lock().expect("not poisoned");
-    let daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    let served = Served::new(&[]);
+    let held = served.site.hold.lock().expect("not poisoned");
+    let daemon = served.start();
     let (ended, end) = channel();
     std::thread::spawn(move || ended.send(daemon.stop().is_ok()));
     assert_eq!(end.recv_timeout(PATIENCE), Ok(true));
@@ -371,19 +375,16 @@ fn the_end_does_not_wait_for_a_load_under_way() {
 #[test]
 fn a_swapped_link_beside_the_files_is_noticed() {
     // As Kubernetes mounts a ConfigMap: list -> ..data/list, ..data -> ..1
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
+    let served = Served::new(&["list"]);
     for (version, text) in [("..1", "one"), ("..2", "two")] {
-        fs::create_dir(at(version)).expect("a folder");
-        fs::write(at(version).join("list"), text).expect("written");
+        fs::create_dir(served.at(version)).expect("a folder");
+        fs::write(served.at(version).join("list"), text).expect("written");
     }
-    symlink("..1", at("..data")).expect("a link");
-    symlink("..data/list", at("list")).expect("a link");
-    let (site, told) = Site::new(vec![at("list")]);
-    let _daemon = start(&site, &[&format!("unix:{}", at("m").display())]).expect("a daemon");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    symlink("..1", served.at("..data")).expect("a link");
+    symlink("..data/list", served.at("list")).expect("a link");
+    let _daemon = served.start();
 
-    symlink("..2", at("..data_tmp")).expect("a link");
-    fs::rename(at("..data_tmp"), at("..data")).expect("renamed");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    symlink("..2", served.at("..data_tmp")).expect("a link");
+    fs::rename(served.at("..data_tmp"), served.at("..data")).expect("renamed");
+    served.is_told();
 }

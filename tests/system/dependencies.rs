@@ -1,7 +1,6 @@
 //! Checks licences and sources of all dependencies against `deny.toml`, as cargo-deny does, for
 //! those who have not installed it. Checking advisories needs its database, so only cargo-deny can
 //! do it.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
 use std::path::Path;

@@ -1,91 +1,100 @@
 //! Reading the daemon's log again: what `report` counts and `case` finds, in each format of the
 //! log.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
-use crate::support;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use blocklist_milter::demo::peer::{Peer, TestMail};
 use serde_json::{Value, json};
-use support::site::{Site, Socket, Transport};
+
+use crate::support::rig::letter;
+use crate::support::site::{Site, Transport};
+use crate::support::{Said, compiler, has, has_all, milter as program, rows};
 
 const ACTIONS: [&str; 6] = ["reject", "tempfail", "quarantine", "discard", "tag", "log"];
 
 /// Returns a site with a list for each action, and the daemon's log with a message for each.
 fn played(format: &str) -> (Site, String) {
     let mut site = Site::new(Transport::Unix);
-    let mut config = String::new();
+    let mut config =
+        "[[list]]\nname = 'domain'\nfilter = '@DIR@/domain.blf'\naction = 'log'\n".to_owned();
+    site.list("domain", &["@bad.test"]);
     for action in ACTIONS {
         site.list(action, &[&format!("{action}@bad.test")]);
-        let _ = writeln!(
-            config,
-            "[[list]]\nname = '{action}'\nfilter = '@DIR@/{action}.blf'\naction = '{action}'"
-        );
+        let list = format!("name = '{action}'\nfilter = '@DIR@/{action}.blf'\naction = '{action}'");
+        let _ = writeln!(config, "[[list]]\n{list}");
     }
     let _ = write!(
         config,
         "[whitelist]\nfiles = ['@DIR@/white.txt']\nentries = ['friend@bad.test']\n[log]\nformat = '{format}'\n"
     );
-    site.list("domain", &["@bad.test"]);
     site.write("white.txt", "");
-    config =
-        format!("[[list]]\nname = 'domain'\nfilter = '@DIR@/domain.blf'\naction = 'log'\n{config}");
     site.configure(&config);
     let daemon = site.serve();
-    let Socket::Unix(path) = &site.socket else {
-        panic!("a unix socket was asked for")
-    };
-    let mut peer = Peer::unix(path).unwrap();
-    peer.stranger().unwrap();
+    let mut peer = site.peer();
     let mut send = |from: &str, to: &str| {
-        let header = format!("From: {from}");
-        let letter = TestMail::new("<ok@ok.test>", &[to], &[&header]);
+        let mut letter = letter("<ok@ok.test>", &[&format!("From: {from}")]);
+        letter.recipients = vec![to.into()];
         peer.deliver(&letter).unwrap()
     };
     for action in ACTIONS {
         send(&format!("{action}@bad.test"), "<bob@our.test>");
     }
-    send(
-        "\"reject\\\" action=accept\"@bad.test, reject@bad.test",
-        "<bob@our.test>",
-    );
-    send("ok@ok.test", "<bob@our.test>");
-    send("friend@bad.test", "<bob@our.test>");
-    send("reject@bad.test", "<abuse@our.test>");
+    for (from, to) in [
+        (
+            "\"reject\\\" action=accept\"@bad.test, reject@bad.test",
+            "<bob@our.test>",
+        ),
+        ("ok@ok.test", "<bob@our.test>"),
+        ("friend@bad.test", "<bob@our.test>"),
+        ("reject@bad.test", "<abuse@our.test>"),
+    ] {
+        send(from, to);
+    }
     peer.quit().unwrap();
-    let log = daemon.logged(&["4TEST0010"]);
-    drop(log);
+    daemon.logged(&["4TEST0010"]);
     let log = daemon.log();
     assert!(daemon.terminate().success());
     (site, log)
 }
 
-fn milter(site: &Site, arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+fn milter(site: &Site, arguments: &[&str], input: &[u8]) -> Said {
+    let mut command = program();
+    command
         .args(arguments)
         .arg("--config")
-        .arg(site.path().join("milter.toml"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input);
-    let done = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (done.status.code(), text(done.stdout), text(done.stderr))
+        .arg(site.at("milter.toml"));
+    Said::with_input(&mut command, input)
 }
 
 fn report(site: &Site, arguments: &[&str], log: &[u8]) -> Value {
-    let arguments = [&["report", "--json"], arguments, &["-"]].concat();
-    let (code, out, err) = milter(site, &arguments, log);
-    assert_eq!(code, Some(0), "{err}");
-    serde_json::from_str(&out).unwrap()
+    milter(
+        site,
+        &[&["report", "--json"], arguments, &["-"]].concat(),
+        log,
+    )
+    .json()
+}
+
+/// Returns the case of the sender who was refused most.
+fn most_refused(site: &Site, log: &str) -> String {
+    let found = report(site, &[], log.as_bytes());
+    found["most_refused"][0]["case"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Writes a program in the place of one of the system's.
+fn replace_program(site: &Site, name: &str, text: &str) {
+    let program = site.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+    fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+fn path_of_programs(site: &Site) -> String {
+    format!("{}:/usr/bin:/bin", site.at("bin").display())
 }
 
 #[test]
@@ -95,59 +104,56 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         let found = report(&site, &[], log.as_bytes());
         let mut actions: Vec<Value> = found["actions"].as_array().unwrap().clone();
         actions.sort_by_key(|row| row[0].as_str().unwrap().to_owned());
-        assert_eq!(
-            Value::from(actions),
-            json!([
-                ["accept", 3],
-                ["discard", 1],
-                ["log", 1],
-                ["quarantine", 1],
-                ["reject", 2],
-                ["tag", 1],
-                ["tempfail", 1]
-            ]),
-            "{log}"
-        );
-        assert_eq!(found["decisions"], 10);
-        assert_eq!(found["other_lines"], 0);
-        assert_eq!(
-            found["refused"],
-            json!([
-                ["reject", "reject", "reject", 2],
-                ["discard", "discard", "discard", 1],
-                ["quarantine", "quarantine", "quarantine", 1],
-                ["tempfail", "tempfail", "tempfail", 1]
-            ])
-        );
-        assert_eq!(found["tagged"], json!([["tag", "listed", 1]]));
+        let counts = [3, 1, 1, 1, 2, 1, 1];
+        let names = [
+            "accept",
+            "discard",
+            "log",
+            "quarantine",
+            "reject",
+            "tag",
+            "tempfail",
+        ];
+        let expected = names
+            .iter()
+            .zip(counts)
+            .map(|(name, count)| json!([name, count]));
+        assert_eq!(actions, expected.collect::<Vec<_>>(), "{log}");
+        let refused = [
+            ("reject", 2),
+            ("discard", 1),
+            ("quarantine", 1),
+            ("tempfail", 1),
+        ];
+        let refused = refused.map(|(name, count)| json!([name, name, name, count]));
+        for (name, expected) in [
+            ("decisions", json!(10)),
+            ("other_lines", json!(0)),
+            ("refused", json!(refused)),
+            ("tagged", json!([["tag", "listed", 1]])),
+            ("errors", json!(0)),
+        ] {
+            assert_eq!(found[name], expected, "{name}");
+        }
         assert_eq!(found["most_refused"][0]["entry"], "reject@bad.test");
-        assert_eq!(found["errors"], 0);
 
         // In the format of the journal.
-        let journal: String = log
-            .lines()
-            .map(|line| {
-                let line = json!({"MESSAGE": line, "SYSLOG_IDENTIFIER": "blocklist-milter", "_PID": "7",
-                    "__REALTIME_TIMESTAMP": "1795269802123456"});
-                format!("{line}\n")
-            })
-            .collect();
-        let of_journal = report(&site, &[], journal.as_bytes());
+        let journal = log.lines().map(|line| {
+            let line = json!({"MESSAGE": line, "SYSLOG_IDENTIFIER": "blocklist-milter", "_PID": "7",
+                "__REALTIME_TIMESTAMP": "1795269802123456"});
+            format!("{line}\n")
+        });
+        let of_journal = report(&site, &[], journal.collect::<String>().as_bytes());
         assert_eq!(of_journal["refused"], found["refused"]);
         assert_eq!(of_journal["from"], "2026-11-21");
 
         // The text form fits into a mail.
-        let (_, text, _) = milter(
-            &site,
-            &["report", "--mail-to", "root@our.test", "-"],
-            log.as_bytes(),
-        );
+        let mail = ["report", "--mail-to", "root@our.test", "-"];
+        let text = milter(&site, &mail, log.as_bytes()).ok();
         assert!(text.starts_with("To: root@our.test\nSubject: "), "{text}");
-        assert!(text.contains("reject / reject  reject"), "{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 78),
-            "{text}"
-        );
+        has(&text, "reject / reject  reject");
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(78), "{text}");
     }
 }
 
@@ -155,66 +161,52 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
 fn a_case_is_found_and_explained() {
     for format in ["text", "json"] {
         let (site, log) = played(format);
-        let found = report(&site, &[], log.as_bytes());
-        let case = found["most_refused"][0]["case"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        let case = most_refused(&site, &log);
         let file = site.write("daemon-copy.log", &log);
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(log.as_bytes()).unwrap();
-        let gz = site.path().join("daemon-copy.log.1.gz");
+        let gz = site.at("daemon-copy.log.1.gz");
         fs::write(&gz, packed.finish().unwrap()).unwrap();
-        for (log_file, input) in [
-            (file.to_str().unwrap(), ""),
-            (gz.to_str().unwrap(), ""),
-            ("-", log.as_str()),
-        ] {
-            let (code, text, err) = milter(&site, &["case", &case, log_file], input.as_bytes());
-            assert_eq!(code, Some(0), "{err}");
-            let white = site.path().join("white.txt");
-            for part in [
-                "was refused for good (5xx)".to_owned(),
-                "Sender:    reject@bad.test in the header From".to_owned(),
-                "Listed:    as reject@bad.test on reject, from reject".to_owned(),
-                format!("blocklist-compile add {} reject@bad.test", white.display()),
-            ] {
-                assert!(text.contains(&part), "{part}\n{text}");
-            }
+        let white = site.at("white.txt").display().to_string();
+        for log_file in [file.to_str().unwrap(), gz.to_str().unwrap(), "-"] {
+            let said = milter(&site, &["case", &case, log_file], log.as_bytes());
+            let advice = format!("blocklist-compile add {white} reject@bad.test");
+            let parts = [
+                "was refused for good (5xx)",
+                "Sender:    reject@bad.test in the header From",
+                "Listed:    as reject@bad.test on reject, from reject",
+                &advice,
+            ];
+            has_all(&said.ok(), &parts);
         }
         // The advice works.
-        let add = site.path().join("white.txt");
-        let added = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"))
-            .args(["add", add.to_str().unwrap(), "reject@bad.test"])
-            .status()
-            .unwrap();
-        assert!(added.success());
-        let (_, explained, _) = milter(&site, &["explain", "reject@bad.test"], b"");
-        assert!(explained.contains("whitelist"), "{explained}");
+        Said::of(compiler().args(["add", &white, "reject@bad.test"])).ok();
+        has(
+            &milter(&site, &["explain", "reject@bad.test"], b"").ok(),
+            "whitelist",
+        );
 
-        let (code, _, err) = milter(&site, &["case", "0tpxdv000", "-"], log.as_bytes());
-        assert_eq!(code, Some(1));
-        assert!(err.contains("it dates from 2026-"), "{err}");
+        let unknown = milter(&site, &["case", "0tpxdv000", "-"], log.as_bytes());
+        unknown.ends(1, &["it dates from 2026-"]);
         // What the reply shows, as it is or with what stands around it.
         for shown in [
             format!("(case {case})"),
             format!("550 5.7.1 a@b.test is on the sender blocklist reject (case {case})"),
         ] {
-            let (code, text, err) = milter(&site, &["case", &shown, "-"], log.as_bytes());
-            assert!(
-                code == Some(0) && text.contains("reject@bad.test"),
-                "{shown}: {err}"
+            has(
+                &milter(&site, &["case", &shown, "-"], log.as_bytes()).ok(),
+                "reject@bad.test",
             );
         }
         // The log of something else.
         let other = b"Nov 21 14:03:22 mx postfix/smtpd[7]: connect from x\n";
         for command in [&["case", "0tpxdv000", "-"][..], &["report", "-"]] {
-            let (code, out, err) = milter(&site, command, other);
-            assert_eq!((code, &*out), (Some(2), ""), "{err}");
-            assert!(err.contains("no line of blocklist-milter in it"), "{err}");
+            let said = milter(&site, command, other);
+            assert_eq!(said.out, "");
+            said.ends(2, &["no line of blocklist-milter in it"]);
         }
-        let (code, _, err) = milter(&site, &["case", "x y"], b"");
-        assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");
+        let said = milter(&site, &["case", "x y"], b"").ends(2, &[]);
+        assert_eq!(said.lines().count(), 1, "{said}");
     }
 }
 
@@ -222,73 +214,51 @@ fn a_case_is_found_and_explained() {
 #[test]
 fn the_journal_is_read_by_default() {
     let (site, log) = played("text");
-    let found = report(&site, &[], log.as_bytes());
-    let case = found["most_refused"][0]["case"].as_str().unwrap();
+    let case = most_refused(&site, &log);
     let run = |journalctl: &str, arguments: &[&str]| {
-        let program = site.write("bin/journalctl", &format!("#!/bin/sh\n{journalctl}\n"));
-        fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+        replace_program(&site, "journalctl", journalctl);
+        let mut command = program();
+        command
             .args(arguments)
             .arg("--config")
-            .arg(site.path().join("milter.toml"))
-            .env(
-                "PATH",
-                format!("{}:/usr/bin:/bin", site.path().join("bin").display()),
-            )
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+            .arg(site.at("milter.toml"));
+        Said::of(command.env("PATH", path_of_programs(&site)))
     };
     let file = site.write("daemon-copy.log", &log);
     let unit =
         "case \"$*\" in *' --unit blocklist-milter.service --since @'*) ;; *) exit 9 ;; esac";
     let journal = format!("{unit}\ncat {}", file.display());
-    let (code, text, err) = run(&journal, &["case", case]);
-    assert!(code == Some(0) && text.contains("reject@bad.test"), "{err}");
-    let (code, text, err) = run(&journal, &["report", "--json"]);
-    assert_eq!(
-        (code, serde_json::from_str(&text).ok()),
-        (Some(0), Some(found.clone())),
-        "{err}"
+    has(&run(&journal, &["case", &case]).ok(), "reject@bad.test");
+    let of_journal = run(&journal, &["report", "--json"]).json();
+    assert_eq!(of_journal, report(&site, &[], log.as_bytes()));
+    run(unit, &["report"]).ends(2, &["journal: no line of blocklist-milter in it"]);
+    let unknown = run(unit, &["case", "0tpxdv000"]);
+    unknown.ends(1, &["is not in the journal; it dates from 2026-"]);
+    let failed = run("echo no permission >&2; exit 1", &["report"]);
+    failed.ends(
+        2,
+        &["no permission\n", "journal: journalctl: exit status: 1"],
     );
-    let (code, _, err) = run(unit, &["report"]);
-    assert!(
-        code == Some(2) && err.contains("journal: no line of blocklist-milter in it"),
-        "{err}"
-    );
-    let (code, _, err) = run(unit, &["case", "0tpxdv000"]);
-    assert!(
-        code == Some(1) && err.contains("is not in the journal; it dates from 2026-"),
-        "{err}"
-    );
-    let (code, _, err) = run("echo no permission >&2; exit 1", &["report"]);
-    assert_eq!(code, Some(2));
-    assert!(
-        err.contains("no permission\n") && err.contains("journal: journalctl: exit status: 1"),
-        "{err}"
-    );
+}
+
+/// Returns a site with a list of a domain, and one without hits.
+fn spam_and_quiet() -> Site {
+    let quiet = "[[list]]\nname = 'quiet'\nfilter = '@DIR@/quiet.blf'\n";
+    let site = Site::spam(&["@bad.test"], quiet);
+    site.list("quiet", &["never@bad.test"]);
+    site
 }
 
 #[test]
 fn the_state_tells_what_is_new_and_what_has_no_hits() {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["one@bad.test", "two@bad.test"]);
-    site.list("quiet", &["never@bad.test"]);
-    site.configure(
-        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n[[list]]\nname = 'quiet'\nfilter = '@DIR@/quiet.blf'\n",
-    );
+    let site = spam_and_quiet();
     let line = |day: &str, entry: &str| {
         format!(
             "{day}T10:00:00.000000Z  INFO message queue_id=4X client=192.0.2.1 identity=from address=\"{entry}\" \
              entry=\"{entry}\" list=spam source=\"spam.txt\" action=reject reason=listed case=0tpxdv000 us=9\n"
         )
     };
-    let state = site.path().join("report.json");
+    let state = site.at("report.json");
     let state = ["--state", state.to_str().unwrap()];
     let first = report(&site, &state, line("2026-01-10", "one@bad.test").as_bytes());
     assert_eq!(first["has_history"], false);
@@ -307,34 +277,29 @@ fn the_state_tells_what_is_new_and_what_has_no_hits() {
     assert_eq!(from_log["from"], "2026-03-20");
     // Both lists had their last hit, or none, long before today; the quiet one is known only since
     // today.
-    let (_, text, _) = milter(&site, &["report", "-"], log.as_bytes());
-    assert!(text.contains("spam, last hit: 2026-03-20"), "{text}");
+    let text = milter(&site, &["report", "-"], log.as_bytes()).ok();
+    has(&text, "spam, last hit: 2026-03-20");
 }
 
 /// A sender writes text into an address that looks like another hit of some list.
 #[test]
 fn a_sender_plants_no_list_in_the_history() {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["@bad.test"]);
-    site.list("quiet", &["never@bad.test"]);
-    site.configure(
-        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n[[list]]\nname = 'quiet'\nfilter = '@DIR@/quiet.blf'\n",
-    );
+    let site = spam_and_quiet();
     let daemon = site.serve();
-    let Socket::Unix(path) = &site.socket else {
-        panic!("a unix socket was asked for")
-    };
-    let mut peer = Peer::unix(path).unwrap();
-    peer.stranger().unwrap();
     let sender = "Sender: \"a, quiet:from:b, evil12345:from:c:undecided\"@bad.test";
-    let headers = ["From: spam@bad.test", sender];
-    let letter = TestMail::new("<ok@ok.test>", &["<bob@our.test>"], &headers);
-    assert!(peer.deliver(&letter).unwrap().message.unwrap().refuses());
-    peer.quit().unwrap();
+    let letter = letter("<ok@ok.test>", &["From: spam@bad.test", sender]);
+    assert!(
+        site.peer()
+            .deliver(&letter)
+            .unwrap()
+            .message
+            .unwrap()
+            .refuses()
+    );
     let log = daemon.logged(&["4TEST0001"]);
     assert!(daemon.terminate().success());
-    assert!(log.contains("also=\"spam:sender:"), "{log}");
-    let path = site.path().join("report.json");
+    has(&log, "also=\"spam:sender:");
+    let path = site.at("report.json");
     let sources = |log: &str| {
         let _ = fs::remove_file(&path);
         report(&site, &["--state", path.to_str().unwrap()], log.as_bytes());
@@ -349,7 +314,7 @@ fn a_sender_plants_no_list_in_the_history() {
     // In the format of earlier versions.
     let before = log.replace("\\\\x2c", ",").replace("\\\\x3a", ":");
     assert_ne!(before, log);
-    assert!(before.contains(", evil12345:from:"), "{before}");
+    has(&before, ", evil12345:from:");
     sources(&before);
     // An undecided sender is never a hit, in any place.
     let line = |reason: &str, also: &str| {
@@ -358,30 +323,18 @@ fn a_sender_plants_no_list_in_the_history() {
              list=spam action=log reason={reason} {also} case=0tpxdv000 us=9\n"
         )
     };
-    for (line, expected) in [
-        (line("undecided", "failure=\"x\""), (false, false)),
-        (line("dry-run", "failure=\"x\""), (false, false)),
-        (
-            line("undecided", "also=\"quiet:from:a@bad.test\""),
-            (true, false),
-        ),
-        (
-            line("listed", "also=\"quiet:from:a@bad.test:undecided\""),
-            (false, true),
-        ),
-        (
-            line("listed", "also=\"quiet:from:a@bad.test:whitelisted\""),
-            (true, true),
-        ),
-        (
-            line(
-                "listed",
-                "also=\"spam:from:b@bad.test, quiet:from:a@bad.test ...\"",
-            ),
-            (true, true),
-        ),
-    ] {
-        assert_eq!(sources(&line), expected, "{line}");
+    for [reason, rest, hits] in rows(
+        r#"
+        undecided | failure="x"                                            |
+        dry-run   | failure="x"                                            |
+        undecided | also="quiet:from:a@bad.test"                           | quiet
+        listed    | also="quiet:from:a@bad.test:undecided"                 | spam
+        listed    | also="quiet:from:a@bad.test:whitelisted"               | quiet spam
+        listed    | also="spam:from:b@bad.test, quiet:from:a@bad.test ..." | quiet spam
+        "#,
+    ) {
+        let expected = (hits.contains("quiet"), hits.contains("spam"));
+        assert_eq!(sources(&line(reason, rest)), expected, "{reason} {rest}");
     }
 }
 
@@ -389,29 +342,24 @@ fn a_sender_plants_no_list_in_the_history() {
 fn hostile_logs_do_no_harm() {
     let (site, log) = played("text");
     let refused = report(&site, &[], log.as_bytes())["refused"].clone();
-    let mut hostile = log.into_bytes();
     // A line that forges a decision inside a line of another program, bytes that are not UTF-8, and
     // no line end.
-    hostile.extend(b"Nov 21 14:03:22 mx postfix/smtpd[7]: warning:  INFO message action=reject list=x case=0tpxdv000\n");
-    hostile.extend(
-        [
-            b"\xff\xfe\x00 INFO message ".as_slice(),
-            &[b'x'; 20_000],
-            b"\n",
-        ]
-        .concat(),
-    );
-    hostile.extend(
-        b" INFO message queue_id=\"\\\n{\"level\":\"INFO\",\"message\":\"message\",\"list\":[[[\n",
-    );
-    hostile.extend(vec![b'['; 300_000]);
-    hostile.extend(b"\n");
-    hostile.extend(vec![b'{'; 100_000]);
+    let hostile = [
+        log.as_bytes(),
+        b"Nov 21 14:03:22 mx postfix/smtpd[7]: warning:  INFO message action=reject list=x case=0tpxdv000\n",
+        b"\xff\xfe\x00 INFO message ",
+        &[b'x'; 20_000],
+        b"\n INFO message queue_id=\"\\\n{\"level\":\"INFO\",\"message\":\"message\",\"list\":[[[\n",
+        &[b'['; 300_000],
+        b"\n",
+        &[b'{'; 100_000],
+    ]
+    .concat();
     let found = report(&site, &[], &hostile);
     assert_eq!(found["refused"], refused);
     assert!(found["other_lines"].as_u64().unwrap() >= 2, "{found}");
-    let (code, out, _) = milter(&site, &["case", "0tpxdv000", "-"], &hostile);
-    assert_eq!((code, &*out), (Some(1), ""));
+    let said = milter(&site, &["case", "0tpxdv000", "-"], &hostile);
+    assert_eq!((said.code, &*said.out), (Some(1), ""));
 }
 
 /// Runs the commands of the unit, with replacements for the system's journalctl, runuser and sendmail.
@@ -423,63 +371,53 @@ fn the_unit_mails_the_report() {
     let (command, rest) = start.split_once("\n#").unwrap();
     let post = rest.split("ExecStartPost=+").nth(1).unwrap();
     let post = post.lines().next().unwrap();
-    let command = format!("{command} && {post}")
-        .replace("\\\n", " ")
-        .replace("$$", "$");
+    let folder = site.path().display().to_string();
     let built = env!("CARGO_BIN_EXE_blocklist-milter");
-    let config = site.path().join("milter.toml");
-    let with_config = format!("{built} --config {}", config.display());
-    // The unit has a private /tmp.
-    let own = format!("{}/fetched", site.path().display());
-    let command = command
-        .replace("/usr/local/sbin/blocklist-milter", &with_config)
-        .replace("/tmp/journal", &own)
-        .replace(
-            "/var/lib/blocklist-milter",
-            &site.path().display().to_string(),
-        );
-    let script = |name: &str, text: &str| {
-        let path = site.write(name, text);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let mut command = format!("{command} && {post}");
+    for (from, to) in [
+        ("\\\n", " "),
+        ("$$", "$"),
+        (
+            "/usr/local/sbin/blocklist-milter",
+            &format!("{built} --config {folder}/milter.toml"),
+        ),
+        // The unit has a private /tmp.
+        ("/tmp/journal", &format!("{folder}/fetched")),
+        ("/var/lib/blocklist-milter", &folder),
+    ] {
+        command = command.replace(from, to);
+    }
     site.write("journal", &log);
-    script("bin/journalctl", "#!/bin/sh\ncat @DIR@/journal\n");
-    script(
-        "bin/runuser",
-        "#!/bin/sh\n[ \"$1 $2 $3\" = '-u blocklist-milter --' ] && shift 3 && exec \"$@\"\n",
-    );
-    script(
-        "bin/sendmail",
-        "#!/bin/sh\n[ \"$*\" = '-t -i' ] && cat >@DIR@/mail\n",
-    );
+    replace_program(&site, "journalctl", "cat @DIR@/journal");
+    let runuser = "[ \"$1 $2 $3\" = '-u blocklist-milter --' ] && shift 3 && exec \"$@\"";
+    replace_program(&site, "runuser", runuser);
+    replace_program(&site, "sendmail", "[ \"$*\" = '-t -i' ] && cat >@DIR@/mail");
     let run = || {
-        let status = Command::new("sh")
+        let mut shell = Command::new("sh");
+        shell
             .args(["-c", &command])
-            .env(
-                "PATH",
-                format!("{}/bin:/usr/bin:/bin", site.path().display()),
-            )
+            .env("PATH", path_of_programs(&site));
+        shell
             .env("STATE_DIRECTORY", site.path())
-            .env("MAIL_TO", "root")
-            .status();
-        status.unwrap().success()
+            .env("MAIL_TO", "root");
+        shell.status().unwrap().success()
     };
     assert!(run());
-    let mail = fs::read_to_string(site.path().join("mail")).unwrap();
+    let mail = fs::read_to_string(site.at("mail")).unwrap();
     assert!(
         mail.starts_with("To: root\nSubject: Sender blocklists, 2"),
         "{mail}"
     );
-    assert!(mail.contains("\n\nRefused, held or deleted\n"), "{mail}");
-    assert!(site.path().join("report.json").exists());
+    has(&mail, "\n\nRefused, held or deleted\n");
+    assert!(site.at("report.json").exists());
     // A failed report does not send an empty mail.
-    fs::remove_file(site.path().join("mail")).unwrap();
+    fs::remove_file(site.at("mail")).unwrap();
     site.write("report.json", "not a state");
     assert!(!run());
-    assert!(!site.path().join("mail").exists());
+    assert!(!site.at("mail").exists());
     // An unreadable journal does not look like an uneventful day.
-    fs::remove_file(site.path().join("report.json")).unwrap();
-    script("bin/journalctl", "#!/bin/sh\ncat @DIR@/journal\nexit 1\n");
+    fs::remove_file(site.at("report.json")).unwrap();
+    replace_program(&site, "journalctl", "cat @DIR@/journal\nexit 1");
     assert!(!run());
-    assert!(!site.path().join("mail").exists());
+    assert!(!site.at("mail").exists());
 }

@@ -4,32 +4,16 @@
 //!
 //! `tests/run` flips some thousand bits, `tests/run --long` the 100,000 of docs/promises.md.
 //! `filter_damage.rs` tests how other kinds of damage are distinguished.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Record};
 
-use crate::support;
-use crate::support::filters;
-
-use filters::{Folder, key, records, spec, three_pages, write};
-use support::rig::{Rig, verdict};
-
-/// Splitmix64, so that every run has the same bits.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
+use crate::support::check::Random;
+use crate::support::filters::{Folder, key, records, spec, three_pages, write};
+use crate::support::rig::{OK, Rig, letter, verdict};
 
 /// A file in which one bit at a time is flipped.
 struct Flipped {
@@ -186,7 +170,7 @@ fn flips_under_the_daemon(count: u64) {
                 (format!("<u{number}@bad.example>"), "reject"),
                 (format!("<u{number}@ok{round}.example>"), "accept"),
             ] {
-                let mail = TestMail::new(&sender, &["<bob@our.example>"], &["From: a@ok.example"]);
+                let mail = letter(&sender, &[OK]);
                 let before = undecided();
                 let verdict = verdict(&peer.deliver(&mail).unwrap());
                 if verdict == "tempfail" {

@@ -2,9 +2,6 @@
 //! messages that `docs/troubleshooting.md` explains, and the tests that `docs/promises.md` names.
 //! `tests/machine/guides_booted.rs` runs their commands.
 
-use crate::support;
-use crate::support::command_lines;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,17 +11,17 @@ use std::process::Command;
 use blocklist_milter::cli::compile::Cli as Compile;
 use blocklist_milter::cli::milter::Milter;
 use clap::CommandFactory;
-use command_lines::{commands, fault};
-use markdown::{Part, guides, parts, read, root};
-use support::markdown;
+
+use crate::support::command_lines::{commands, fault, faults};
+use crate::support::markdown::{Part, guides, parts, read, root};
+use crate::support::run;
 
 #[test]
 fn blocks_words_and_hidden_commands_are_told_apart() {
     let text = "a `b c` d\n<!-- run\ntrue\n-->\n```sh\nls\n```\n```text\nx\n```\n";
-    let found: Vec<(usize, Part)> = parts(text)
+    let found = parts(text)
         .into_iter()
-        .map(|placed| (placed.line, placed.part))
-        .collect();
+        .map(|placed| (placed.line, placed.part));
     let block = |language: &str, text: &str| Part::Block {
         language: language.to_owned(),
         text: text.to_owned(),
@@ -35,12 +32,12 @@ fn blocks_words_and_hidden_commands_are_told_apart() {
         (5, block("sh", "ls\n")),
         (8, block("text", "x\n")),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn every_command_line_is_understood() {
-    let (found, faults) = command_lines::faults(&[Milter::command(), Compile::command()]);
+    let (found, faults) = faults(&[Milter::command(), Compile::command()]);
     assert!(found > 40, "only {found} found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -62,13 +59,8 @@ fn a_wrong_command_line_is_noticed() {
     }
     let short = "blocklist-compile add";
     assert!(fault_of(short, false).is_none() && fault_of(short, true).is_some());
-    assert!(
-        fault_of(
-            "zcat x | blocklist-compile build -o 'a b.blf' - >log # why",
-            true
-        )
-        .is_none()
-    );
+    let right = "zcat x | blocklist-compile build -o 'a b.blf' - >log # why";
+    assert!(fault_of(right, true).is_none());
     let others = "man blocklist-milter 8; systemctl start blocklist-milter x";
     assert!(commands(others, &ours).is_empty());
 }
@@ -84,42 +76,32 @@ fn the_examples_of_the_manual_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let prepare = "mkdir lists; echo spammer@bad.example >lists/own.txt; seq -f 'x%g@bad.example' 200 >lists/many.txt
         gzip -c lists/many.txt >more.gz; echo spammer@bad.example >addresses.txt; echo 'from=<x@good.example>' >mail.log";
-    let mut run = 0;
-    let mut script = format!("set -eu\n{prepare}\n");
-    for block in examples.split(".nf\n").skip(1) {
-        let (block, _) = block.split_once(".fi").expect("it ends");
-        for line in block.lines() {
-            script += &line
-                .replace("\\-", "-")
-                .replace("/var/log/mail.log", "mail.log");
-            script.push('\n');
-            run += 1;
-        }
-    }
+    let blocks = examples.split(".nf\n").skip(1);
+    let blocks = blocks.map(|block| block.split_once(".fi").expect("it ends").0);
+    let examples: String = blocks.collect();
+    let examples = examples
+        .replace("\\-", "-")
+        .replace("/var/log/mail.log", "mail.log");
+    let script = format!("set -eu\n{prepare}\n{examples}");
     let program = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
     let programs = program.parent().expect("in a folder").display();
     let path = std::env::var("PATH").expect("there is a path");
-    support::run(
-        Command::new("sh")
-            .args(["-c", &script])
-            .env("PATH", format!("{programs}:{path}"))
-            .current_dir(folder.path()),
-    );
-    let commands: BTreeSet<String> = commands(&script, &[Compile::command()])
-        .into_iter()
-        .map(|mut words| words.swap_remove(1))
-        .collect();
-    for command in Compile::command()
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &script])
+        .env("PATH", format!("{programs}:{path}"));
+    run(shell.current_dir(folder.path()));
+    let commands = commands(&script, &[Compile::command()]).into_iter();
+    let commands: BTreeSet<String> = commands.map(|mut words| words.swap_remove(1)).collect();
+    let ours = Compile::command();
+    for command in ours
         .get_subcommands()
         .filter(|command| !command.is_hide_set())
     {
-        assert!(
-            commands.contains(command.get_name()),
-            "no example of {}",
-            command.get_name()
-        );
+        let name = command.get_name();
+        assert!(commands.contains(name), "no example of {name}");
     }
-    assert!(run > 10 && folder.path().join("all.blf").exists());
+    assert!(examples.lines().count() > 10 && folder.path().join("all.blf").exists());
 }
 
 /// Files of the repository that the documents name, and those of an installation.
@@ -144,17 +126,9 @@ fn every_file_that_is_named_exists() {
                     .is_some_and(|rest| installed.contains(&format!("usr/local/{rest}")));
                 !ours || installed.contains(below) || of_package || made_in_use(below)
             } else {
-                let of_ours = [
-                    "contrib/",
-                    "tests/",
-                    "src/",
-                    "docs/",
-                    "benches/",
-                    "blocklists/",
-                    "fuzz/",
-                ];
-                let ours = of_ours.iter().any(|folder| named.starts_with(folder))
-                    && !named.contains(['*', 'N']);
+                let of_ours = "contrib/ tests/ src/ docs/ benches/ blocklists/ fuzz/";
+                let is_ours = of_ours.split(' ').any(|folder| named.starts_with(folder));
+                let ours = is_ours && !named.contains(['*', 'N']);
                 !ours || root().join(named).exists() || named.starts_with("fuzz/corpus")
             };
             if !exists {
@@ -176,35 +150,31 @@ fn every_file_that_is_named_exists() {
 
 /// Returns whether a path is made at the first start, or is a placeholder.
 fn made_in_use(path: &str) -> bool {
-    path.contains("NAME")
-        || path.contains('*')
-        || path.starts_with("var/lib/blocklist-milter")
-        || path.starts_with("run/blocklist-milter")
-        || path.starts_with("var/spool/postfix/blocklist-milter")
-        || path.starts_with("etc/blocklist-milter/lists")
-        || path.starts_with("etc/blocklist-milter/fetch/")
-        || path.starts_with("etc/blocklist-milter/publisher.")
-        || path.starts_with("etc/systemd/system/blocklist-")
+    let folders = [
+        "var/lib/blocklist-milter",
+        "run/blocklist-milter",
+        "var/spool/postfix/blocklist-milter",
+        "etc/blocklist-milter/lists",
+        "etc/blocklist-milter/fetch/",
+        "etc/blocklist-milter/publisher.",
+        "etc/systemd/system/blocklist-",
+    ];
+    let is_placeholder = path.contains("NAME") || path.contains('*');
+    is_placeholder || folders.iter().any(|folder| path.starts_with(folder))
 }
 
 /// Returns the paths below the root after `contrib/install`, and their folders.
 fn installed() -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("a folder");
-    let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter")).parent();
     let built = folder.path().join("built");
-    fs::create_dir(&built).expect("our own folder");
-    symlink(
-        programs.parent().expect("in a folder"),
-        built.join("release"),
-    )
-    .expect("our own folder");
+    let made = fs::create_dir(&built)
+        .and_then(|()| symlink(programs.expect("in a folder"), built.join("release")));
+    made.expect("our own folder");
     let below = folder.path().join("root");
-    support::run(
-        Command::new(root().join("contrib/install"))
-            .arg("--postfix")
-            .env("CARGO_TARGET_DIR", &built)
-            .env("DESTDIR", &below),
-    );
+    let mut install = Command::new(root().join("contrib/install"));
+    install.arg("--postfix").env("CARGO_TARGET_DIR", &built);
+    run(install.env("DESTDIR", &below));
     let mut found = BTreeSet::new();
     let mut folders = vec![below.clone()];
     while let Some(folder) = folders.pop() {
@@ -224,48 +194,33 @@ fn installed() -> BTreeSet<String> {
 #[test]
 fn every_message_that_is_explained_exists() {
     let sources = sources();
+    let is_said = |message: &str| sources.iter().any(|source| has(source, message));
     let text = read(Path::new("docs/troubleshooting.md"));
-    let headings: Vec<&str> = text
+    let headings = text
         .lines()
-        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
-        .collect();
-    assert!(headings.len() > 30);
-    let missing: Vec<&&str> = headings
-        .iter()
-        .filter(|message| !sources.iter().any(|source| has(source, message)))
-        .collect();
+        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    let (said, missing): (Vec<&str>, Vec<&str>) = headings.partition(|message| is_said(message));
     assert!(missing.is_empty(), "no such message: {missing:#?}");
-    assert!(
-        !sources
-            .iter()
-            .any(|source| has(source, "the last goood filter"))
-    );
+    assert!(said.len() > 30);
+    assert!(!is_said("the last goood filter"));
 }
 
 /// Returns whether the parts of a message are close together, with only names and numbers between
 /// them.
 fn has(source: &str, message: &str) -> bool {
     const BETWEEN_BYTES: usize = 60;
-    let parts: Vec<&str> = message
-        .split("...")
-        .filter(|part| !part.trim().is_empty())
-        .collect();
+    let parts = message.split("...").filter(|part| !part.trim().is_empty());
+    let parts: Vec<&str> = parts.collect();
     let follows = |begin: usize| {
         let mut at = begin;
-        parts
-            .iter()
-            .skip(1)
-            .all(|part| match source[at..].find(part) {
-                Some(skipped) if skipped <= BETWEEN_BYTES => {
-                    at += skipped + part.len();
-                    true
-                }
-                _ => false,
-            })
+        parts.iter().skip(1).all(|part| {
+            let skipped = source[at..].find(part);
+            at += skipped.unwrap_or_default() + part.len();
+            skipped.is_some_and(|skipped| skipped <= BETWEEN_BYTES)
+        })
     };
-    source
-        .match_indices(parts[0])
-        .any(|(begin, part)| follows(begin + part.len()))
+    let mut begun = source.match_indices(parts[0]);
+    begun.any(|(begin, part)| follows(begin + part.len()))
 }
 
 /// Returns sources and scripts, with string literals of several lines joined.
@@ -282,17 +237,11 @@ fn sources() -> Vec<String> {
                 continue;
             }
             let text = fs::read_to_string(&path).expect("text");
-            let mut joined = String::new();
-            for line in text.lines() {
-                match line.strip_suffix('\\') {
-                    Some(begun) => joined.push_str(begun.trim_start()),
-                    None => {
-                        joined.push_str(line.trim_start());
-                        joined.push('\n');
-                    }
-                }
-            }
-            sources.push(joined);
+            let lines = text.lines().map(|line| match line.strip_suffix('\\') {
+                Some(begun) => begun.trim_start().to_owned(),
+                None => format!("{}\n", line.trim_start()),
+            });
+            sources.push(lines.collect());
         }
     }
     sources
@@ -307,19 +256,18 @@ fn every_test_of_a_promise_exists() {
         let Part::Inline(words) = placed.part else {
             continue;
         };
-        let Some((file, tests)) = words
-            .split_once(": ")
-            .filter(|(file, _)| file.ends_with(".rs"))
-        else {
+        let Some((file, tests)) = words.split_once(".rs: ") else {
             continue;
         };
-        let source = read(Path::new(file));
+        let source = read(Path::new(&format!("{file}.rs")));
         for test in tests.split(", ") {
-            let defined = source.split(&format!("fn {test}()")).collect::<Vec<_>>();
-            let attribute = defined[0].rsplit("}\n").next().unwrap_or_default();
+            let defined = source.split_once(&format!("fn {test}()"));
+            let attribute = defined.map(|(before, _)| before.rsplit("}\n").next());
+            let attribute = attribute.flatten().unwrap_or_default();
+            let is_test = attribute.contains("test]") || attribute.contains("test(");
             assert!(
-                defined.len() > 1 && (attribute.contains("test]") || attribute.contains("test(")),
-                "docs/promises.md:{}: {file} has no test {test}",
+                is_test,
+                "docs/promises.md:{}: {file}.rs has no test {test}",
                 placed.line
             );
             named += 1;
@@ -331,7 +279,6 @@ fn every_test_of_a_promise_exists() {
 /// A merge that was not finished leaves them, and no compiler reads these files.
 #[test]
 fn no_text_has_conflict_marks() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut read = 0;
     for folder in [
         "",
@@ -341,7 +288,7 @@ fn no_text_has_conflict_marks() {
         "contrib/lib",
         "blocklists",
     ] {
-        for entry in fs::read_dir(root.join(folder)).unwrap() {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(text) = fs::read_to_string(&path) else {
                 continue;

@@ -1,23 +1,20 @@
 //! If a filter is damaged or missing at the start, the daemon uses the last good copy, and reports
 //! it.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
-
-use crate::support;
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::filter::Filter;
 use blocklist_milter::snapshot::{Live, Start};
 use blocklist_milter::status::check;
-use support::rig::{compile, verdict};
-use support::site::{Site, Socket, Transport};
-use support::tools::SmallDisk;
-use support::{until, usable};
 use tempfile::TempDir;
+
+use crate::support::rig::compile;
+use crate::support::site::{SPAM, Site, Transport};
+use crate::support::tools::SmallDisk;
+use crate::support::{has, until, usable};
 
 const CONFIG: &str =
     "state = 'state'\nstatus_file = 'status'\n[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
@@ -48,6 +45,11 @@ impl Home {
         compile(&text);
     }
 
+    fn long_list(&self, count: usize) {
+        let many: Vec<String> = (0..count).map(|n| format!("x{n}@bad.example")).collect();
+        self.list("spam", &many.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
     fn start(&self) -> Live {
         Live::start(Start::read(&self.path("c.toml")))
     }
@@ -57,26 +59,27 @@ impl Home {
         kept(&self.start());
     }
 
-    /// The copies of filters.
-    fn copies(&self) -> Vec<PathBuf> {
+    /// The copies, of filters or of the configuration.
+    fn all_copies(&self, configurations: bool) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("state")).unwrap();
         let mut copies: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-        copies.retain(|copy| copy.extension() != Some("toml".as_ref()));
+        copies.retain(|copy| (copy.extension() == Some("toml".as_ref())) == configurations);
         copies.sort();
         copies
     }
 
+    fn copies(&self) -> Vec<PathBuf> {
+        self.all_copies(false)
+    }
+
     fn copied_config(&self) -> PathBuf {
-        let mut all = fs::read_dir(self.path("state")).unwrap().flatten();
-        let is_config = |path: &PathBuf| path.extension() == Some("toml".as_ref());
-        all.find_map(|entry| Some(entry.path()).filter(is_config))
-            .unwrap()
+        self.all_copies(true).remove(0)
     }
 
     fn copy(&self) -> PathBuf {
-        let copies = self.copies();
+        let mut copies = self.copies();
         assert_eq!(copies.len(), 1, "{copies:?}");
-        copies.into_iter().next().unwrap()
+        copies.remove(0)
     }
 }
 
@@ -95,13 +98,12 @@ fn entries(live: &Live) -> Option<u64> {
     list.filter().map(|filter: &Arc<Filter>| filter.entries())
 }
 
+#[track_caller]
 fn complains(live: &Live, words: &[&str]) {
     let problems = live.problems();
     let has = |text: &str| words.iter().all(|word| text.contains(word));
-    assert!(
-        problems.iter().any(|one| has(&one.text)),
-        "{problems:?} lack {words:?}"
-    );
+    let is_said = problems.iter().any(|one| has(&one.text));
+    assert!(is_said, "{problems:?} lack {words:?}");
 }
 
 /// Fails without `or_copies` in `Snapshot::start`: no list is in effect.
@@ -113,45 +115,27 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     let filter = home.path("spam.blf");
     let good = fs::read(&filter).unwrap();
     assert_eq!(fs::read(&copy).unwrap(), good);
-    let cut = good[..good.len() - 1].to_vec();
     let mut page = good.clone();
     page[5000] ^= 1;
-    let bad: [(&str, Option<&[u8]>); 4] = [
+    let in_use = "the last good filter is in use, generation 1";
+    for (what, bytes) in [
         ("gone", None),
-        ("cut", Some(&cut)),
+        ("cut", Some(&good[..good.len() - 1])),
         ("no filter", Some(b"<html>502 Bad Gateway</html>")),
         ("a damaged page", Some(&page)),
-    ];
-    for (what, bytes) in bad {
+    ] {
         fs::remove_file(&filter).unwrap();
         bytes.inspect(|bytes| fs::write(&filter, bytes).unwrap());
         let live = home.start();
         assert_eq!(entries(&live), Some(1), "{what}");
-        complains(
-            &live,
-            &[
-                "the last good filter is in use, generation 1, built 20",
-                "list spam: ",
-            ],
-        );
-        assert!(
-            live.status().contains("last good filter"),
-            "{}",
-            live.status()
-        );
+        complains(&live, &[&format!("{in_use}, built 20"), "list spam: "]);
+        has(&live.status(), "last good filter");
         // It stays in effect, and a reload reports it again.
         kept(&live);
         assert!(!live.reload().changed);
-        assert_eq!(
-            (entries(&live), home.copy()),
-            (Some(1), copy.clone()),
-            "{what}"
-        );
+        assert_eq!((entries(&live), &home.copy()), (Some(1), &copy), "{what}");
         let said = check(&home.path("c.toml")).unwrap_err().remove(0).text;
-        assert!(
-            said.contains("until then, the last good filter is in use, generation 1"),
-            "{said}"
-        );
+        has(&said, &format!("until then, {in_use}"));
         fs::write(&filter, &good).unwrap();
     }
     // A repaired file takes effect, and the warning ends.
@@ -161,7 +145,7 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     assert!(live.reload().changed);
     assert_eq!(entries(&live), Some(2));
     kept(&live);
-    assert!(live.problems().is_empty(), "{:?}", live.problems());
+    assert_eq!(live.problems(), []);
     assert_eq!(fs::read(&copy).unwrap(), fs::read(&filter).unwrap());
 }
 
@@ -301,23 +285,18 @@ fn another_process_takes_no_copies_away() {
 #[test]
 fn a_copy_of_an_older_filter_does_not_outlive_it() {
     let home = Home::new();
-    let many: Vec<String> = (0..160_000).map(|n| format!("x{n}@bad.example")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    home.configure(&format!(
-        "{CONFIG}[safety]\nlast_good_mib = 1\nmax_growth = '99999999%'\n"
-    ));
+    let limits = "[safety]\nlast_good_mib = 1\nmax_growth = '99999999%'\n";
+    home.configure(&format!("{CONFIG}{limits}"));
     home.served();
     assert_eq!(home.copies().len(), 1);
     let live = home.start();
-    home.list("spam", &many);
+    home.long_list(160_000);
     assert!(fs::metadata(home.path("spam.blf")).unwrap().len() > 1 << 20);
     assert!(live.reload().changed);
     kept(&live);
     if home.copies().len() == 1 {
-        usable(
-            "copies",
-            Some("they take no space on this file system".to_owned()),
-        );
+        let why = "they take no space on this file system";
+        usable("copies", Some(why.to_owned()));
         return;
     }
     complains(&live, &["cannot keep a copy", "last_good_mib"]);
@@ -334,10 +313,8 @@ fn a_full_disk_keeps_no_copy_and_stops_nothing() {
     home.served();
     assert_eq!(home.copies().len(), 1);
     let live = home.start();
-    let many: Vec<String> = (0..3_000).map(|n| format!("x{n}@bad.example")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
     home.configure(&format!("{CONFIG}[safety]\nmax_growth = '99999999%'\n"));
-    home.list("spam", &many);
+    home.long_list(3_000);
     assert!(live.reload().changed);
     kept(&live);
     complains(&live, &["cannot keep a copy", "must stay free"]);
@@ -348,25 +325,18 @@ fn a_full_disk_keeps_no_copy_and_stops_nothing() {
 #[test]
 fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
     let mut site = Site::new(Transport::Unix);
-    let state = site.path().join("state");
-    fs::create_dir(&state).unwrap();
-    if let Some((uid, gid)) = site.user {
-        std::os::unix::fs::chown(&state, Some(uid), Some(gid)).unwrap();
-    }
-    let many: Vec<String> = (0..20_000).map(|n| format!("x{n}@listed.test")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    site.list("spam", &many);
-    site.configure(
-        "state = \"@DIR@/state\"\nstatus_file = \"@DIR@/status\"\n[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n",
-    );
+    let state = site.folder("state");
+    site.long_list("spam", 20_000);
+    site.configure(&format!(
+        "state = \"@DIR@/state\"\nstatus_file = \"@DIR@/status\"\n{SPAM}"
+    ));
     let names = || -> Vec<String> {
         let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
         let names = fs::read_dir(&state).unwrap().map(name);
         let names = names.map(|name| name.into_string().unwrap());
         names.filter(|name| !name.contains(".toml")).collect()
     };
-    let is_whole = |path: &Path| Filter::verify(path).is_ok();
-    let whole = fs::metadata(site.path().join("spam.blf")).unwrap().len();
+    let whole = fs::metadata(site.at("spam.blf")).unwrap().len();
     for part in 0..6 {
         let mut daemon = site.serve();
         // Killed when this much is written, or all.
@@ -380,7 +350,7 @@ fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
         daemon.signal(rustix::process::Signal::KILL);
         daemon.ended();
         for name in names().iter().filter(|name| !name.starts_with('.')) {
-            assert!(is_whole(&state.join(name)), "{name}");
+            Filter::verify(&state.join(name)).unwrap();
             fs::remove_file(state.join(name)).unwrap();
         }
     }
@@ -393,23 +363,14 @@ fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
     });
     assert!(daemon.terminate().success());
 
-    fs::write(site.path().join("spam.blf"), "half").unwrap();
+    fs::write(site.at("spam.blf"), "half").unwrap();
     let daemon = site.serve();
     daemon.logged(&[
         "ERROR",
         "the last good filter is in use, generation 1",
         "list spam: ",
     ]);
-    let Socket::Unix(path) = &site.socket else {
-        unreachable!("asked for a unix socket")
-    };
-    let mut peer = Peer::unix(path).unwrap();
-    peer.stranger().unwrap();
-    let mut outcome = |sender: &str| {
-        let letter = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
-        verdict(&peer.deliver(&letter).unwrap())
-    };
-    assert_eq!(outcome("<x7@listed.test>"), "reject");
-    assert_eq!(outcome("<a@ok.example>"), "accept");
+    site.is("<x7@listed.test>", "reject");
+    site.is("<a@ok.example>", "accept");
     assert!(daemon.terminate().success());
 }

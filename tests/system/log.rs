@@ -1,64 +1,43 @@
 //! The log of the program: one line for each decision, whatever the sender wrote.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
-use crate::support;
-
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 
-use blocklist_milter::demo::peer::{Peer, TestMail};
 use serde_json::Value;
-use support::site::{Daemon, Site, Socket, Transport};
+
+use crate::support::rig::letter;
+use crate::support::site::{Daemon, SPAM, Site};
+use crate::support::wire::Wire;
 
 /// A long or odd address does not hide the decision.
 #[test]
 fn a_line_stays_whole_whatever_the_sender_writes() {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["@bad.test"]);
-    site.configure("[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n[log]\nformat = 'json'\n");
+    let site = Site::spam(&["@bad.test"], "[log]\nformat = 'json'\n");
     let daemon = site.serve();
-    let Socket::Unix(path) = &site.socket else {
-        panic!("a unix socket was asked for")
-    };
-    let mut peer = Peer::unix(path).unwrap();
-    peer.stranger().unwrap();
+    let mut peer = site.peer();
     let local = "x".repeat(30_000);
     let long = |field: &str| format!("{field}: {local}@bad.test");
     let odd = "From: \"a\\\"\x1b[31m\u{202e}\nqueue_id=FORGED\"@bad.test";
-    let many: Vec<String> = (0..30)
-        .map(|n| format!("{}{n}@bad.test", "y".repeat(1_000)))
-        .collect();
-    let crowd = format!("Reply-To: {}", many.join(", "));
+    let many = (0..30).map(|n| format!("{}{n}@bad.test", "y".repeat(1_000)));
+    let crowd = format!("Reply-To: {}", many.collect::<Vec<_>>().join(", "));
     for (name, header) in [("long", &*long("From")), ("odd", odd), ("crowd", &*crowd)] {
         let message_id = format!("Message-ID: <{name}@ok.test>");
-        let sender = long("Sender");
-        let headers = [&*message_id, header, &*sender];
-        let letter = TestMail::new("<a@ok.test>", &["<bob@our.example>"], &headers);
+        let letter = letter("<a@ok.test>", &[&message_id, header, &long("Sender")]);
         assert!(peer.deliver(&letter).unwrap().message.unwrap().refuses());
     }
     peer.quit().unwrap();
     daemon.logged(&["4TEST0003"]);
     let log = daemon.log();
-    let lines: Vec<Value> = log
+    let lines = log
         .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|fault| panic!("{fault}: {line}")))
-        .collect();
-    let decisions: Vec<&Value> = lines
-        .iter()
-        .filter(|line| line["message"] == "message")
-        .collect();
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let decisions: Vec<Value> = lines.filter(|line| line["message"] == "message").collect();
     assert_eq!(decisions.len(), 3, "{log}");
     for line in decisions {
-        assert_eq!(line["action"], "reject", "{line}");
-        assert!(
-            line["case"].as_str().is_some_and(|case| case.len() == 9),
-            "{line}"
-        );
-        let queue_id = line["queue_id"].as_str().unwrap();
-        assert!(queue_id.starts_with("4TEST"), "{line}");
-        assert!(line["address"].as_str().unwrap().is_ascii(), "{line}");
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        assert_eq!(text("action"), "reject", "{line}");
+        assert_eq!(text("case").len(), 9, "{line}");
+        assert!(text("queue_id").starts_with("4TEST"), "{line}");
+        assert!(text("address").is_ascii(), "{line}");
     }
 }
 
@@ -89,26 +68,18 @@ fn fields(line: &str) -> Vec<(&str, &str)> {
 /// The sender chooses the Message-ID, which is logged if the mail server has no queue id yet.
 #[test]
 fn a_message_id_forges_no_field() {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["@bad.test"]);
-    site.configure("[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n");
+    let site = Site::spam(&["@bad.test"], "");
     let daemon = site.serve();
-    let Socket::Unix(path) = &site.socket else {
-        panic!("a unix socket was asked for")
-    };
-    let mut stream = UnixStream::connect(path).unwrap();
     let forged =
-        "Message-ID\0<x> action=accept \"reason=unlisted\" queue_id=4FORGED\\\"\n list=none\0";
-    let packets = [
-        (b'O', OPTIONS),
-        (b'C', "mail.test\x004\0\x19192.0.2.1\0"),
-        (b'M', "<a@ok.test>\0"),
-        (b'R', "<bob@our.example>\0"),
+        b"Message-ID\0<x> action=accept \"reason=unlisted\" queue_id=4FORGED\\\"\n list=none\0";
+    Wire::negotiated(site.unix()).send(&[
+        (b'C', b"mail.test\x004\0\x19192.0.2.1\0"),
+        (b'M', b"<a@ok.test>\0"),
+        (b'R', b"<bob@our.example>\0"),
         (b'L', forged),
-        (b'L', "From\0x@bad.test\0"),
-        (b'N', ""),
-    ];
-    send_packets(&mut stream, &packets);
+        (b'L', b"From\0x@bad.test\0"),
+        (b'N', b""),
+    ]);
     let line = daemon.logged(&["4FORGED"]);
     let fields = fields(&line);
     for (name, expected) in [
@@ -122,48 +93,28 @@ fn a_message_id_forges_no_field() {
     }
 }
 
-/// The options that Postfix offers.
-const OPTIONS: &str = "\0\0\0\x06\0\0\x01\u{7f}\0\x1f\x7f\x7f";
-
-fn send_packets(stream: &mut UnixStream, packets: &[(u8, &str)]) {
-    for (command, payload) in packets {
-        let length = u32::try_from(payload.len() + 1).unwrap();
-        let packet = [&length.to_be_bytes()[..], &[*command], payload.as_bytes()].concat();
-        stream.write_all(&packet).unwrap();
-    }
-}
-
 /// Mail of an exempt client has one line, with its sender and the queue id, which Postfix does not
 /// know at the first RCPT. The sender is logged even if no list checks the envelope.
 #[test]
 fn exempt_mail_is_logged_with_queue_id_and_sender() {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["@bad.test"]);
-    site.configure(
-        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\ncheck = ['from']\n\
-         [exempt]\nnetworks = ['192.0.2.0/24']\n",
-    );
+    let exempt = "[exempt]\nnetworks = ['192.0.2.0/24']\n";
+    let mut site = Site::spam(&["@bad.test"], "");
+    site.configure(&format!("{SPAM}check = ['from']\n{exempt}"));
     let daemon = site.serve();
-    let Socket::Unix(path) = &site.socket else {
-        panic!("a unix socket was asked for")
-    };
-    let mut stream = UnixStream::connect(path).unwrap();
-    let packets = [
-        (b'O', OPTIONS),
-        (b'C', "mail.test\x004\0\x19192.0.2.1\0"),
-        (b'M', "<x@bad.test>\0"),
-        (b'R', "<bob@our.example>\0"),
-        (b'D', "Ri\x004EXEMPT\0"),
-        (b'R', "<eve@our.example>\0"),
-        (b'L', "From\0y@bad.test\0"),
-        (b'N', ""),
+    Wire::negotiated(site.unix()).send(&[
+        (b'C', b"mail.test\x004\0\x19192.0.2.1\0"),
+        (b'M', b"<x@bad.test>\0"),
+        (b'R', b"<bob@our.example>\0"),
+        (b'D', b"Ri\x004EXEMPT\0"),
+        (b'R', b"<eve@our.example>\0"),
+        (b'L', b"From\0y@bad.test\0"),
+        (b'N', b""),
         // The null sender.
-        (b'M', "<>\0"),
-        (b'D', "Ri\x004NULL\0"),
-        (b'R', "<bob@our.example>\0"),
-        (b'N', ""),
-    ];
-    send_packets(&mut stream, &packets);
+        (b'M', b"<>\0"),
+        (b'D', b"Ri\x004NULL\0"),
+        (b'R', b"<bob@our.example>\0"),
+        (b'N', b""),
+    ]);
     let null = daemon.logged(&["queue_id=4NULL ", "reason=network"]);
     assert!(!null.contains("address="), "{null}");
     let line = daemon.logged(&["queue_id=4EXEMPT "]);
@@ -176,31 +127,21 @@ fn exempt_mail_is_logged_with_queue_id_and_sender() {
     ] {
         assert!(fields.contains(&expected), "{line}");
     }
-    let lines = daemon
-        .log()
-        .lines()
-        .filter(|line| line.contains("reason=network"))
-        .count();
-    assert_eq!(lines, 2, "{}", daemon.log());
+    let log = daemon.log();
+    assert_eq!(log.matches("reason=network").count(), 2, "{log}");
 }
 
 /// journald adds the time to each line, and takes its priority from a prefix.
 #[test]
 fn journald_gets_priorities_and_no_second_time() {
-    let mut site = Site::new(Transport::Unix);
-    site.configure("[[list]]\nname = 'lost'\nfilter = '@DIR@/lost.blf'\n");
-    for journal in [true, false] {
-        let log = site.path().join(if journal { "journal" } else { "file" });
-        let stream =
-            fs::metadata(site.write(if journal { "journal" } else { "other" }, "")).unwrap();
-        let mut command = site.program("blocklist-milter");
-        command
-            .arg("--config")
-            .arg(site.path().join("milter.toml"))
-            .env(
-                "JOURNAL_STREAM",
-                format!("{}:{}", stream.dev(), stream.ino()),
-            );
+    let mut site = Site::spam(&["@bad.test"], "");
+    site.configure(&SPAM.replace("spam", "lost"));
+    for (journal, stream) in [(true, "journal"), (false, "other")] {
+        let log = site.at(if journal { "journal" } else { "file" });
+        let stream = fs::metadata(site.write(stream, "")).unwrap();
+        let stream = format!("{}:{}", stream.dev(), stream.ino());
+        let mut command = site.program_under("env", &[]);
+        command.env("JOURNAL_STREAM", stream);
         let daemon = Daemon::spawn(command, &site.socket, log);
         let error = daemon.logged(&["ERROR", "not serving as configured"]);
         let info = daemon.logged(&["INFO", "starting"]);
@@ -208,9 +149,8 @@ fn journald_gets_priorities_and_no_second_time() {
         assert_eq!(info.starts_with("<6>"), journal, "{info}");
         for line in daemon.log().lines() {
             let text = line.get(3..).unwrap_or_default().trim_start();
-            let bare = ["ERROR ", "WARN ", "INFO "]
-                .iter()
-                .any(|level| text.starts_with(level));
+            let levels = ["ERROR ", "WARN ", "INFO "];
+            let bare = levels.iter().any(|level| text.starts_with(level));
             assert_eq!(bare, journal, "{line}");
         }
         assert!(daemon.terminate().success());

@@ -1,4 +1,5 @@
 //! Tests of the daemon and the commands: as processes, or served by this process on a socket.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod campaign;
 mod clock;

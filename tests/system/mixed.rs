@@ -1,24 +1,23 @@
 //! Verdicts on messages with many senders, many recipients and several lists, by the daemon.
 
-use crate::support;
-
-use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::LazyLock;
 
 use blocklist_milter::address::Rules;
 use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
+use blocklist_milter::demo::peer::{Answer, Change, Delivery, TestMail};
 use proptest::prelude::*;
-use support::rig::{Rig, verdict};
-use support::until;
+
+use crate::support::rig::{OK, Rig, letter, verdict};
+use crate::support::rows;
 
 fn list(name: &str, rest: &str) -> String {
     format!("[[list]]\nname = '{name}'\nfilter = '{name}.blf'\n{rest}\n")
 }
 
-fn from(mail_from: &str, headers: &[&str]) -> TestMail {
-    TestMail::new(mail_from, &["<bob@our.example>"], headers)
+/// Returns a rig with a list `spam` of one domain, with these settings.
+fn spam(settings: &str) -> Rig {
+    Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", settings))
 }
 
 /// Returns a field with `count` addresses in a domain.
@@ -43,7 +42,7 @@ fn a_crowd_of_hits_hides_none() {
         ]
         .concat(),
     );
-    let verdict_of = |headers: &[&str]| verdict(&rig.deliver(&from("<a@ok.example>", headers)));
+    let verdict_of = |headers: &[&str]| rig.verdict("<a@ok.example>", headers);
     // A list that does not affect this recipient.
     let others = crowd("Reply-To", 200, "shop-spam.test");
     assert_eq!(verdict_of(&[&others]), "accept");
@@ -66,42 +65,32 @@ fn a_crowd_of_hits_hides_none() {
 
 /// The files and lists of a site that filters for several domains.
 fn tenants(mixed: &str) -> Rig {
-    Rig::new(
-        &[
-            ("shop.list", "@bad.test\n"),
-            ("corp.list", "@bad.test\n"),
-            ("later.list", "@bad.test\n"),
-            ("held.list", "@held.test\n"),
-            ("hold.list", "@held.test\n"),
-            ("mark.list", "@marked.test\n"),
-            ("trial.list", "@bad.test\n@held.test\n"),
-            ("envelope.list", "@envelope.test\n"),
-        ],
-        &[
-            format!("mixed_recipients = '{mixed}'\n"),
-            list("shop", "recipients = ['@shop.example']"),
-            list("corp", "recipients = ['@corp.example']"),
-            list(
-                "later",
-                "recipients = ['@later.example']\naction = 'tempfail'",
-            ),
-            list(
-                "held",
-                "recipients = ['@shop.example']\naction = 'quarantine'",
-            ),
-            list(
-                "hold",
-                "recipients = ['@corp.example']\naction = 'quarantine'",
-            ),
-            list("mark", "recipients = ['@mark.example']\naction = 'tag'"),
-            list("trial", "recipients = ['@mark.example']\ndry_run = true"),
-            list(
-                "envelope",
-                "check = ['mail-from']\nrecipients = ['@mark.example']\naction = 'discard'",
-            ),
-        ]
-        .concat(),
-    )
+    let lists = rows(
+        "
+        shop     | @bad.test              | recipients = ['@shop.example']
+        corp     | @bad.test              | recipients = ['@corp.example']
+        later    | @bad.test              | recipients = ['@later.example']\\naction = 'tempfail'
+        held     | @held.test             | recipients = ['@shop.example']\\naction = 'quarantine'
+        hold     | @held.test             | recipients = ['@corp.example']\\naction = 'quarantine'
+        mark     | @marked.test           | recipients = ['@mark.example']\\naction = 'tag'
+        trial    | @bad.test\\n@held.test | recipients = ['@mark.example']\\ndry_run = true
+        envelope | @envelope.test         | recipients = ['@mark.example']\\naction = 'discard'\\ncheck = ['mail-from']
+        ",
+    );
+    let config = lists.iter().map(|[name, _, settings]| list(name, settings));
+    let config = format!(
+        "mixed_recipients = '{mixed}'\n{}",
+        config.collect::<String>()
+    );
+    let files = lists
+        .iter()
+        .map(|[name, entries, _]| (format!("{name}.list"), format!("{entries}\n")));
+    let files: Vec<_> = files.collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(name, entries)| (&**name, &**entries))
+        .collect();
+    Rig::new(&files, &config)
 }
 
 const RECIPIENTS: [&str; 7] = [
@@ -188,73 +177,44 @@ proptest! {
 /// No recipient is deferred if a hit could at most tag, or was already answered at RCPT.
 #[test]
 fn recipients_share_a_transaction_where_they_can() {
-    let (bob, postmaster) = ("<bob@our.example>", "<postmaster@our.example>");
-    for (rest, mail_from, expected) in [
-        ("", "<a@ok.example>", "tempfail accept"),
-        ("action = 'quarantine'", "<a@ok.example>", "tempfail accept"),
-        ("action = 'tag'", "<a@ok.example>", "accept"),
-        ("action = 'log'", "<a@ok.example>", "accept"),
-        ("dry_run = true", "<a@ok.example>", "accept"),
-        ("enabled = false", "<a@ok.example>", "accept"),
-        ("check = ['mail-from']", "<a@ok.example>", "accept"),
-        ("check = ['mail-from']", "<x@bad.test>", "reject accept"),
-        (
-            "check = ['mail-from']\naction = 'discard'",
-            "<a@ok.example>",
-            "accept",
-        ),
-        (
-            "check = ['mail-from']\naction = 'discard'",
-            "<x@bad.test>",
-            "tempfail accept",
-        ),
-        (
-            "except_recipients = ['bob@our.example']",
-            "<a@ok.example>",
-            "accept",
-        ),
+    let both = ["<postmaster@our.example>", "<bob@our.example>"];
+    for [settings, mail_from, expected] in rows(
+        r"
+                                                   | <a@ok.example> | tempfail accept
+        action = 'quarantine'                      | <a@ok.example> | tempfail accept
+        action = 'tag'                             | <a@ok.example> | accept
+        action = 'log'                             | <a@ok.example> | accept
+        dry_run = true                             | <a@ok.example> | accept
+        enabled = false                            | <a@ok.example> | accept
+        check = ['mail-from']                      | <a@ok.example> | accept
+        check = ['mail-from']                      | <x@bad.test>   | reject accept
+        check = ['mail-from']\naction = 'discard'  | <a@ok.example> | accept
+        check = ['mail-from']\naction = 'discard'  | <x@bad.test>   | tempfail accept
+        except_recipients = ['bob@our.example']    | <a@ok.example> | accept
         // A cleared hit defers no recipient.
-        (
-            "check = ['mail-from']\naction = 'discard'\n[whitelist]\nentries = ['x@bad.test']",
-            "<x@bad.test>",
-            "accept",
-        ),
-    ] {
-        let rig = Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", rest));
-        let letter = TestMail::new(mail_from, &[postmaster, bob], &["From: a@ok.example"]);
-        assert_eq!(
-            verdict(&rig.deliver(&letter)),
-            expected,
-            "{rest} {mail_from}"
-        );
+        check = ['mail-from']\naction = 'discard'\n[whitelist]\nentries = ['x@bad.test'] | <x@bad.test> | accept
+        ",
+    ) {
+        let rig = spam(settings);
+        let found = verdict(&rig.deliver(&TestMail::new(mail_from, &both, &[OK])));
+        assert_eq!(found, expected, "{settings} {mail_from}");
         let deferred = rig.live.counters.deferred.get();
         assert_eq!(
             deferred,
             u64::from(expected.starts_with("tempfail")),
-            "{rest}"
+            "{settings}"
         );
     }
     // Neither for an exempt client, nor for local mail, which would come again unchanged.
-    let rig = Rig::new(
-        &[("spam.list", "@bad.test\n")],
-        &format!(
-            "{}[exempt]\nlocal = false\nauthenticated = false\nnetworks = ['192.0.2.7']\n",
-            list("spam", "")
-        ),
-    );
+    let rig = spam("[exempt]\nlocal = false\nauthenticated = false\nnetworks = ['192.0.2.7']\n");
     for (client, port, login) in [
         ("192.0.2.7", 25, ""),
         ("127.0.0.1", 0, ""),
         // A mail program with authentication would not send at all.
         ("192.0.2.8", 25, "bob"),
     ] {
-        let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
-        peer.client(client.parse().unwrap(), port).unwrap();
-        let mut letter = TestMail::new(
-            "<a@ok.example>",
-            &[bob, postmaster],
-            &["From: a@ok.example"],
-        );
+        let mut peer = rig.client(client, port);
+        let mut letter = TestMail::new("<a@ok.example>", &both, &[OK]);
         letter.macros = vec![("{auth_authen}".into(), login.into())];
         assert_eq!(
             verdict(&peer.deliver(&letter).unwrap()),
@@ -269,48 +229,47 @@ fn recipients_share_a_transaction_where_they_can() {
 #[test]
 fn what_every_recipient_would_refuse_is_refused() {
     let rig = tenants("tag");
-    let (shop, corp, later) = ("<a@shop.example>", "<b@corp.example>", "<c@later.example>");
-    let (nobody, postmaster) = ("<d@elsewhere.example>", "<postmaster@shop.example>");
-    for (recipients, sender, expected) in [
-        (vec![shop, corp], "x@bad.test", "reject"),
-        (vec![corp, shop, shop], "x@bad.test", "reject"),
-        (vec![shop, later], "x@bad.test", "tempfail"),
-        (vec![later, corp, shop], "x@bad.test", "tempfail"),
-        (vec![shop, nobody], "x@bad.test", "tag"),
-        (vec![nobody, corp, shop], "x@bad.test", "tag"),
-        (vec![shop, corp, postmaster], "x@bad.test", "tag"),
-        (vec![nobody, postmaster], "x@bad.test", "accept"),
-        (vec![shop, corp], "x@held.test", "quarantine"),
-        (vec![shop, later], "x@held.test", "tag"),
-    ] {
-        let header = format!("From: {sender}");
-        let outcome = rig.deliver(&TestMail::new("<a@ok.example>", &recipients, &[&header]));
-        assert_eq!(verdict(&outcome), expected, "{recipients:?} {sender}");
+    for [recipients, sender, expected] in rows(
+        "
+        <a@shop.example> <b@corp.example>                    | x@bad.test  | reject
+        <b@corp.example> <a@shop.example> <a@shop.example>   | x@bad.test  | reject
+        <a@shop.example> <c@later.example>                   | x@bad.test  | tempfail
+        <c@later.example> <b@corp.example> <a@shop.example>  | x@bad.test  | tempfail
+        <a@shop.example> <d@else.example>                    | x@bad.test  | tag
+        <d@else.example> <b@corp.example> <a@shop.example>   | x@bad.test  | tag
+        <a@shop.example> <b@corp.example> <postmaster@shop.example> | x@bad.test | tag
+        <d@else.example> <postmaster@shop.example>           | x@bad.test  | accept
+        <a@shop.example> <b@corp.example>                    | x@held.test | quarantine
+        <a@shop.example> <c@later.example>                   | x@held.test | tag
+        ",
+    ) {
+        let to: Vec<&str> = recipients.split(' ').collect();
+        let mail = TestMail::new("<a@ok.example>", &to, &[&format!("From: {sender}")]);
+        assert_eq!(
+            verdict(&rig.deliver(&mail)),
+            expected,
+            "{recipients} {sender}"
+        );
     }
     // For the envelope sender, each recipient gets its own answer.
-    let outcome = rig.deliver(&TestMail::new(
-        "<x@bad.test>",
-        &[shop, nobody, later, corp, postmaster],
-        &["From: a@ok.example"],
-    ));
+    let to = [0, 3, 2, 1, 4].map(|n| RECIPIENTS[n]);
+    let outcome = rig.deliver(&TestMail::new("<x@bad.test>", &to, &[OK]));
     assert_eq!(verdict(&outcome), "reject tempfail reject accept");
-    let refused: Vec<bool> = outcome.recipients.iter().map(|one| one.refuses()).collect();
+    let refused: Vec<bool> = outcome.recipients.iter().map(Answer::refuses).collect();
     assert_eq!(refused, [true, false, true, true, false]);
 }
 
 /// A list in a dry run, or one that only logs, has no effect, not even through another list.
 #[test]
 fn a_list_that_changes_nothing_does_not_harden_another() {
-    let letter = from(
-        "<l@lists.example>",
-        &["From: x@bad.test", "List-Id: <l.lists.example>"],
-    );
-    for (other, expected) in [
-        ("action = 'reject'\ndry_run = true", "tag"),
-        ("action = 'log'", "tag"),
-        ("recipients = ['@elsewhere.example']", "tag"),
-        ("action = 'tag'", "reject"),
-    ] {
+    for [other, expected] in rows(
+        r"
+        action = 'reject'\ndry_run = true    | tag
+        action = 'log'                       | tag
+        recipients = ['@elsewhere.example']  | tag
+        action = 'tag'                       | reject
+        ",
+    ) {
         let rig = Rig::new(
             &[
                 ("spam.list", "@bad.test\n"),
@@ -318,62 +277,51 @@ fn a_list_that_changes_nothing_does_not_harden_another() {
             ],
             &[list("spam", "mailing_list = 'tag'"), list("other", other)].concat(),
         );
-        assert_eq!(verdict(&rig.deliver(&letter)), expected, "{other}");
+        let headers = ["From: x@bad.test", "List-Id: <l.lists.example>"];
+        assert_eq!(
+            rig.verdict("<l@lists.example>", &headers),
+            expected,
+            "{other}"
+        );
     }
 }
 
 /// The whitelist finds an address by every rule by which a list finds it, and no other address.
 #[test]
 fn the_whitelist_follows_the_rules_of_the_list() {
-    let rig = Rig::new(
-        &[("spam.list", "@never.test\n")],
-        &format!(
-            "{}[whitelist]\nentries = ['good@bad.test', '@friend.example']\n",
-            list("spam", "")
-        ),
-    );
+    let rig = spam("[whitelist]\nentries = ['good@bad.test', '@friend.example']\n");
     let list = rig.path("options.list");
     std::fs::write(&list, "@bad.test\n@relay.example\nrole@any.example\n").unwrap();
-    let plan = Plan {
-        threads: 1,
-        rules: Rules {
-            plus: true,
-            srs: true,
-            ..Rules::default()
-        },
-        ..Plan::new(rig.path("spam.blf"), vec![list])
+    let mut plan = Plan::new(rig.path("spam.blf"), vec![list]);
+    plan.rules = Rules {
+        plus: true,
+        srs: true,
+        ..Rules::default()
     };
     compile::build(&plan, &Progress::new()).unwrap();
-    let verdict_of = |sender: &str| verdict(&rig.deliver(&from(sender, &["From: a@ok.example"])));
-    until("the new filter", || {
-        (verdict_of("<x@bad.test>") == "reject").then_some(())
-    });
-    for (sender, expected) in [
-        ("<good@bad.test>", "accept"),
-        ("<good+tag@bad.test>", "accept"),
-        ("<goods@bad.test>", "reject"),
-        ("<SRS0=HHH=TT=bad.test=good@forwarder.example>", "accept"),
-        ("<SRS0=HHH=TT=bad.test=evil@forwarder.example>", "reject"),
-        ("<SRS0=HHH=TT=bad.test=evil@friend.example>", "accept"),
+    rig.becomes("<x@relay.example>", "reject");
+    rig.judges(
+        "
+        <good@bad.test>                                 | From: a@ok.example | accept
+        <good+tag@bad.test>                             | From: a@ok.example | accept
+        <goods@bad.test>                                | From: a@ok.example | reject
+        <SRS0=HHH=TT=bad.test=good@forwarder.example>   | From: a@ok.example | accept
+        <SRS0=HHH=TT=bad.test=evil@forwarder.example>   | From: a@ok.example | reject
+        <SRS0=HHH=TT=bad.test=evil@friend.example>      | From: a@ok.example | accept
         // Anybody can write another address into their own.
-        ("<SRS0=HHH=TT=bad.test=good@relay.example>", "reject"),
-        ("<SRS0=HHH=TT=friend.example=x@relay.example>", "reject"),
-    ] {
-        assert_eq!(verdict_of(sender), expected, "{sender}");
-    }
+        <SRS0=HHH=TT=bad.test=good@relay.example>       | From: a@ok.example | reject
+        <SRS0=HHH=TT=friend.example=x@relay.example>    | From: a@ok.example | reject
+        ",
+    );
 }
 
 /// A provider with several domains signs with the domain that was written, not with the one that is
 /// compared.
 #[test]
 fn dkim_vouches_for_the_domain_that_was_written() {
-    let rig = Rig::new(
-        &[("spam.list", "no-such-friend@gmail.com\n")],
-        &format!(
-            "{}[whitelist]\nentries = ['no-such-friend@gmail.com']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n",
-            list("spam", "")
-        ),
-    );
+    let whitelist = "[whitelist]\nentries = ['no-such-friend@gmail.com']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n";
+    let files = [("spam.list", "no-such-friend@gmail.com\n")];
+    let rig = Rig::new(&files, &list("spam", whitelist));
     for (signer, expected) in [
         ("googlemail.com", "accept"),
         ("gmail.com", "accept"),
@@ -381,49 +329,46 @@ fn dkim_vouches_for_the_domain_that_was_written() {
     ] {
         let vouched =
             format!("Authentication-Results: mx.our.example; dkim=pass header.d={signer}");
-        let letter = from(
-            "<a@ok.example>",
-            &[&vouched, "From: no-such-friend@googlemail.com"],
+        let headers = [&vouched, "From: no-such-friend@googlemail.com"];
+        assert_eq!(
+            rig.verdict("<a@ok.example>", &headers),
+            expected,
+            "{signer}"
         );
-        assert_eq!(verdict(&rig.deliver(&letter)), expected, "{signer}");
     }
 }
 
 /// An unreadable list with a mild action does not defer mail.
 #[test]
 fn an_unreadable_list_that_only_logs_is_not_waited_for() {
-    for (rest, expected) in [
+    for (settings, expected) in [
         ("action = 'log'", "accept"),
         ("dry_run = true", "accept"),
         ("", "tempfail"),
         // A hit would be a tag, so an undecided message gets a tag that says so.
         ("mailing_list = 'tag'", "tag"),
     ] {
-        let rig = Rig::new(
-            &[("spam.list", "@bad.test\n")],
-            &list("spam", &format!("load = 'disk'\n{rest}")),
-        );
-        let mut file = OpenOptions::new()
+        let rig = spam(&format!("load = 'disk'\n{settings}"));
+        let file = std::fs::File::options()
             .write(true)
-            .open(rig.path("spam.blf"))
-            .unwrap();
+            .open(rig.path("spam.blf"));
+        let mut file = file.unwrap();
         file.seek(SeekFrom::Start(4096)).unwrap();
         file.write_all(&[0xff; 64]).unwrap();
-        let letter = from("<>", &["From: a@ok.example", "List-Id: x"]);
-        assert_eq!(verdict(&rig.deliver(&letter)), expected, "{rest}");
+        assert_eq!(
+            rig.verdict("<>", &[OK, "List-Id: x"]),
+            expected,
+            "{settings}"
+        );
     }
 }
 
 /// A mail server that sends no recipient does not end an exemption.
 #[test]
 fn an_exempt_client_is_exempt_without_recipients() {
-    let rig = Rig::new(
-        &[("spam.list", "@bad.test\n")],
-        &format!("{}[exempt]\nnetworks = ['192.0.2.7']\n", list("spam", "")),
-    );
+    let rig = spam("[exempt]\nnetworks = ['192.0.2.7']\n");
     for (client, expected) in [("192.0.2.7", "accept"), ("192.0.2.8", "reject")] {
-        let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
-        peer.client(client.parse().unwrap(), 25).unwrap();
+        let mut peer = rig.client(client, 25);
         let letter = TestMail::new("<x@bad.test>", &[], &["From: x@bad.test"]);
         assert_eq!(verdict(&peer.deliver(&letter).unwrap()), expected);
         peer.quit().unwrap();
@@ -434,24 +379,23 @@ fn an_exempt_client_is_exempt_without_recipients() {
 /// mail server.
 #[test]
 fn forged_tags() {
-    let files = [("spam.list", "@bad.test\n")];
     let forged = "x-SENDER-blocklist: list=spam; identity=from";
-    let changes = |config: &str, headers: &[&str]| {
-        let rig = Rig::new(&files, config);
-        rig.deliver(&from("<a@ok.example>", headers)).changes
+    let changes = |settings: &str, headers: &[&str]| {
+        spam(settings)
+            .deliver(&letter("<a@ok.example>", headers))
+            .changes
     };
     let removed = |index| Change::Changed(index, "X-Sender-Blocklist".into(), String::new());
-    for (rest, expected) in [
+    for (settings, expected) in [
         ("action = 'tag'", vec![removed(1)]),
         // It tags because of mixed recipients.
         ("", vec![removed(1)]),
         ("action = 'log'", vec![]),
         ("action = 'tag'\ndry_run = true", vec![]),
     ] {
-        assert_eq!(changes(&list("spam", rest), &[forged]), expected, "{rest}");
+        assert_eq!(changes(settings, &[forged]), expected, "{settings}");
     }
-    let many = vec![forged; 5_000];
-    let made = changes(&list("spam", "action = 'tag'"), &many);
+    let made = changes("action = 'tag'", &[forged; 5_000]);
     assert_eq!(made.len(), 100, "{:?}", made.first());
     assert_eq!(made.last(), Some(&removed(1)));
 }
@@ -460,57 +404,43 @@ fn forged_tags() {
 #[test]
 fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
     let files = [("spam.list", "@bad.test\n")];
-    let crowds: Vec<String> = (0..4)
-        .map(|n| crowd("From", 3_000, &format!("c{n}.ok.example")))
-        .collect();
+    let crowds = (0..4).map(|n| crowd("From", 3_000, &format!("c{n}.ok.example")));
+    let crowds: Vec<String> = crowds.collect();
     let mut headers: Vec<&str> = crowds.iter().map(String::as_str).collect();
     headers.push("From: x@bad.test");
-    let hidden = |recipients: &[&str]| TestMail::new("<a@ok.example>", recipients, &headers);
-    for (rest, recipients, expected) in [
-        ("", &["<bob@our.example>"][..], "tempfail"),
-        ("", &["<abuse@our.example>"], "accept"),
+    for [settings, recipients, expected] in rows(
+        "
+                              | <bob@our.example>                     | tempfail
+                              | <abuse@our.example>                   | accept
         // An exempt recipient does not make it clean.
-        ("", &["<bob@our.example>", "<abuse@our.example>"], "tag"),
-        ("dry_run = true", &["<bob@our.example>"], "accept"),
-        ("action = 'log'", &["<bob@our.example>"], "accept"),
+                              | <bob@our.example> <abuse@our.example> | tag
+        dry_run = true        | <bob@our.example>                     | accept
+        action = 'log'        | <bob@our.example>                     | accept
         // An undecided sender never gets more than a listed one.
-        ("action = 'tag'", &["<bob@our.example>"], "tag"),
-        (
-            "action = 'tag'",
-            &["<bob@our.example>", "<abuse@our.example>"],
-            "tag",
-        ),
-        ("check = ['mail-from']", &["<bob@our.example>"], "accept"),
-    ] {
+        action = 'tag'        | <bob@our.example>                     | tag
+        action = 'tag'        | <bob@our.example> <abuse@our.example> | tag
+        check = ['mail-from'] | <bob@our.example>                     | accept
+        ",
+    ) {
         // A list that checks all headers, in a dry run.
         let trial = "[[list]]\nname = 'trial'\nfilter = 'spam.blf'\ndry_run = true\n";
-        let rest = &format!("{rest}\n{trial}");
-        let tagging = format!("mixed_recipients = 'tag'\n{}", list("spam", rest));
-        let rig = Rig::new(&files, &tagging);
-        let outcome = rig.deliver(&hidden(recipients));
-        assert_eq!(verdict(&outcome), expected, "{rest} {recipients:?}");
-        let added = |change: &Change| match change {
-            Change::Added(_, value) => Some(value.clone()),
+        let spam = list("spam", &format!("{settings}\n{trial}"));
+        let rig = Rig::new(&files, &format!("mixed_recipients = 'tag'\n{spam}"));
+        let recipients: Vec<&str> = recipients.split(' ').collect();
+        let outcome = rig.deliver(&TestMail::new("<a@ok.example>", &recipients, &headers));
+        assert_eq!(verdict(&outcome), expected, "{settings} {recipients:?}");
+        let tag = outcome.changes.iter().find_map(|change| match change {
+            Change::Added(_, value) => Some(value.as_str()),
             Change::Changed(..) | Change::Quarantined(_) => None,
-        };
-        let tag = outcome.changes.iter().find_map(added);
-        assert_eq!(tag, (expected == "tag").then(|| "undecided".to_owned()));
+        });
+        assert_eq!(tag, (expected == "tag").then_some("undecided"));
     }
     let rig = Rig::new(
         &files,
         &format!("on_error = 'accept'\n{}", list("spam", "")),
     );
-    assert_eq!(
-        verdict(&rig.deliver(&hidden(&["<bob@our.example>"]))),
-        "accept"
-    );
+    assert_eq!(rig.verdict("<a@ok.example>", &headers), "accept");
     // A sender that is found on a list is rejected permanently.
-    let mut first = headers.clone();
-    first.rotate_right(1);
-    let outcome = rig.deliver(&TestMail::new(
-        "<a@ok.example>",
-        &["<bob@our.example>"],
-        &first,
-    ));
-    assert_eq!(verdict(&outcome), "reject");
+    headers.rotate_right(1);
+    assert_eq!(rig.verdict("<a@ok.example>", &headers), "reject");
 }

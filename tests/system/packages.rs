@@ -9,8 +9,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::Scratch;
 use support::markdown::{read, root};
+use support::{Said, Scratch, has, rows};
 use toml::Value;
 
 /// The folder into which `contrib/package` installs before it packs.
@@ -46,14 +46,18 @@ fn install(scratch: &Scratch, built_apart: &[&str]) -> PathBuf {
     for program in built_apart {
         symlink(programs.join("blocklist-compile"), built.join(program)).expect("our own folder");
     }
-    support::run(
-        Command::new(root().join("contrib/install"))
-            .arg("--postfix")
-            .env("CARGO_TARGET_DIR", scratch.join("built"))
-            .env("DESTDIR", scratch.join("root"))
-            .env("PREFIX", "/usr"),
-    );
+    support::run(installer(scratch).env("PREFIX", "/usr"));
     scratch.join("root")
+}
+
+/// Returns the script that installs the programs in `built` to `root`.
+fn installer(scratch: &Scratch) -> Command {
+    let mut install = Command::new(root().join("contrib/install"));
+    install
+        .arg("--postfix")
+        .env("CARGO_TARGET_DIR", scratch.join("built"));
+    install.env("DESTDIR", scratch.join("root"));
+    install
 }
 
 /// Returns every file below a folder.
@@ -61,13 +65,11 @@ fn files(below: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![below.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("it was installed") {
-            let path: PathBuf = entry.expect("it can be read").path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => found.push(path),
-            }
-        }
+        let entries = fs::read_dir(folder).expect("it was installed");
+        let paths = entries.map(|entry| entry.expect("it can be read").path());
+        let (more, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+        folders.extend(more);
+        found.extend(files);
     }
     found
 }
@@ -165,21 +167,15 @@ fn completions_are_where_the_shells_look() {
         ("generate-rpm", "site-functions"),
     ] {
         let places: BTreeSet<String> = packed(package).into_iter().map(|file| file.1).collect();
-        for program in [
-            "blocklist-milter",
-            "blocklist-compile",
-            "blocklist-fetch",
-            "blocklist-publish",
-        ] {
+        let programs = "blocklist-milter blocklist-compile blocklist-fetch blocklist-publish";
+        for program in programs.split(' ') {
             for place in [
                 format!("bash-completion/completions/{program}"),
                 format!("zsh/{zsh}/_{program}"),
                 format!("fish/vendor_completions.d/{program}.fish"),
             ] {
-                assert!(
-                    places.contains(&format!("usr/share/{place}")),
-                    "{package}: {place}"
-                );
+                let is_there = places.contains(&format!("usr/share/{place}"));
+                assert!(is_there, "{package}: {place}");
             }
         }
     }
@@ -192,29 +188,20 @@ fn a_missing_program_is_named_with_its_command() {
     let built = scratch.join("built/release");
     fs::create_dir_all(&built).expect("our own folder");
     let some = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
-    for (there, missing) in [
-        (
-            "blocklist-compile",
-            "blocklist-milter: run cargo build --release first",
-        ),
-        ("blocklist-milter", ""),
-        (
-            "blocklist-fetch",
-            "blocklist-publish: run cargo build --release -p blocklist-fetch first",
-        ),
-    ] {
+    for [there, missing] in rows(
+        "
+        blocklist-compile | blocklist-milter: run cargo build --release first
+        blocklist-milter  |
+        blocklist-fetch   | blocklist-publish: run cargo build --release -p blocklist-fetch first
+        ",
+    ) {
         symlink(some, built.join(there)).expect("our own folder");
         if missing.is_empty() {
             continue;
         }
-        let output = Command::new(root().join("contrib/install"))
-            .arg("--postfix")
-            .env("CARGO_TARGET_DIR", scratch.join("built"))
-            .env("DESTDIR", scratch.join("root"))
-            .output()
-            .expect("a script");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(missing), "{said}");
+        let said = Said::of(&mut installer(&scratch));
+        assert_ne!(said.code, Some(0));
+        has(&said.err, missing);
         assert!(!scratch.join("root").exists());
     }
 }
@@ -235,11 +222,8 @@ fn what_fetches_is_whole() {
         assert!(installed.contains(&format!("usr/{file}")), "{file}");
     }
     let without = installed_with(&[]);
-    let left: Vec<&String> = without
-        .iter()
-        .filter(|file| file.contains("fetch") || file.contains("publish"))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    let of_fetch = |file: &String| file.contains("fetch") || file.contains("publish");
+    assert!(!without.iter().any(of_fetch), "{without:?}");
     assert_eq!(without.len() + 12, installed.len());
 }
 
@@ -263,21 +247,14 @@ fn both_packages_stop_and_restart_the_same_units() {
             .map(str::to_owned)
             .collect()
     };
-    for (verb, deb, rpm) in [
+    for (verb, deb, key) in [
         ("stop", "prerm", "pre_uninstall_script"),
         ("restart", "postinst", "post_install_script"),
         ("try-restart", "postinst", "post_install_script"),
-    ]
-    .map(|(verb, deb, key)| {
-        (
-            verb,
-            read(&root().join("contrib/debian").join(deb)),
-            &rpm[key],
-        )
-    }) {
-        let expected = units(&deb, verb);
+    ] {
+        let expected = units(&read(&root().join("contrib/debian").join(deb)), verb);
         assert!(!expected.is_empty(), "{verb}");
-        assert_eq!(units(rpm.as_str().expect("a script"), verb), expected);
+        assert_eq!(units(rpm[key].as_str().expect("a script"), verb), expected);
     }
 }
 

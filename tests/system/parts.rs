@@ -1,33 +1,41 @@
 //! A list in pieces: the parts give the bytes of one build, or nothing.
-#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
-
-use crate::support as machine;
-use crate::support::compile as support;
-use crate::support::kills;
-use crate::support::pieces;
-
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::process::Command;
 
 use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
-use blocklist_milter::filter::{Filter, Load};
-use kills::{When, at_each_call};
-use machine::installed;
-use pieces::{cut, part_plan, parts, text, whole, write_pieces};
-use support::{addresses, build, command, folder, names, plan};
+use blocklist_milter::filter::Filter;
 use twox_hash::XxHash3_64;
+
+use crate::support::compile::{
+    Dir, LIST_WITH_DAYS, TODAY, addresses, build, command, folder, with_days,
+};
+use crate::support::kills::{When, at_each_call};
+use crate::support::pieces::{cut, part_plan, parts, text, whole, write_pieces};
+use crate::support::{Said, has, has_all, installed, milter, root};
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
     compile::merge(plan, None, expected, &Progress::new())
 }
 
-fn join(dir: &Path, output: &str, parts: &[String]) -> Result<Vec<u8>, String> {
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let plan = plan(dir, output, &parts);
+fn join(dir: &Dir, output: &str, parts: &[&str]) -> Result<Vec<u8>, String> {
+    let plan = dir.plan(output, parts);
     join_as(&plan, &Expected::default()).map_err(|error| error.to_string())?;
     Filter::verify(&plan.output).unwrap();
-    Ok(fs::read(&plan.output).unwrap())
+    Ok(dir.read(output))
+}
+
+/// Joins parts that do not belong together; the error has these words.
+#[track_caller]
+fn not_joined(dir: &Dir, parts: &[&str], words: &[&str]) {
+    let error = join(dir, "bad.blf", parts).unwrap_err();
+    has_all(&error, words);
+    assert!(!dir.at("bad.blf").exists());
+}
+
+fn names_of(parts: &[String]) -> Vec<&str> {
+    parts.iter().map(String::as_str).collect()
 }
 
 #[test]
@@ -36,27 +44,16 @@ fn parts_give_the_bytes_of_one_build() {
     for pieces in [1, 2, 7, 40] {
         let dir = folder(&[]);
         let one = whole(dir.path(), &text);
-        let mut parts = parts(dir.path(), &text, pieces);
-        assert!(
-            join(dir.path(), "a.blf", &parts).unwrap() == one,
-            "{pieces}"
-        );
+        let parts = parts(dir.path(), &text, pieces);
+        let mut parts = names_of(&parts);
+        assert!(join(&dir, "a.blf", &parts).unwrap() == one, "{pieces}");
         parts.reverse();
         parts.rotate_left(pieces / 3);
-        assert!(
-            join(dir.path(), "b.blf", &parts).unwrap() == one,
-            "{pieces}"
-        );
-        let one_thread = Plan {
-            threads: 1,
-            ..plan(
-                dir.path(),
-                "c.blf",
-                &parts.iter().map(String::as_str).collect::<Vec<_>>(),
-            )
-        };
+        assert!(join(&dir, "b.blf", &parts).unwrap() == one, "{pieces}");
+        let mut one_thread = dir.plan("c.blf", &parts);
+        one_thread.threads = 1;
         let report = join_as(&one_thread, &Expected::default()).unwrap();
-        assert!(fs::read(&one_thread.output).unwrap() == one);
+        assert!(dir.read("c.blf") == one);
         assert_eq!(report.inputs.len(), 1);
         assert_eq!(report.inputs[0].lines, text.lines().count() as u64);
         assert_eq!(report.inputs[0].own, report.filter.unwrap().entries);
@@ -70,32 +67,23 @@ fn pieces_count_as_the_file_they_were_cut_from() {
     let dir = folder(&[("list.txt", &text)]);
     for (number, piece) in cut(&text, 3).iter().enumerate() {
         // A name that a backup may have, too.
-        fs::write(dir.path().join(format!("piece.{number}")), piece).unwrap();
+        dir.write(&format!("piece.{number}"), piece);
     }
     let run = |words: &str| {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let mut command = command(&words);
-        command
-            .current_dir(dir.path())
-            .env("SOURCE_DATE_EPOCH", "1790000000");
-        let done = command.output().unwrap();
-        let stderr = String::from_utf8(done.stderr).unwrap();
-        assert!(done.status.success(), "{words:?}: {stderr}");
+        Said::of(dir.command(words).env("SOURCE_DATE_EPOCH", "1790000000")).ok();
     };
     run("build -q -o seed.blf --allow-empty /dev/null");
     run("build -q -o one.blf --name x --seed-from seed.blf list.txt");
+    let part = "build -q --part --seed-from seed.blf --source list.txt -o";
     for number in 0..3 {
-        run(&format!(
-            "build -q --part -o {number}.part --seed-from seed.blf --source list.txt piece.{number}"
-        ));
+        run(&format!("{part} {number}.part piece.{number}"));
     }
     run("merge -q -o all.blf --name x 2.part 0.part 1.part");
-    let read = |file| fs::read(dir.path().join(file)).unwrap();
-    assert!(read("one.blf") == read("all.blf"));
+    assert!(dir.read("one.blf") == dir.read("all.blf"));
     // Folders of pieces, and pieces in several parts or as a whole, give the same.
-    run("build -q --part -o 01.part --seed-from seed.blf --source list.txt piece.0 piece.1");
+    run(&format!("{part} 01.part piece.0 piece.1"));
     run("merge -q -o all.blf --name x 01.part 2.part --overwrite");
-    let filter = Filter::open(&dir.path().join("all.blf"), Load::Memory).unwrap();
+    let filter = dir.filter("all.blf");
     assert_eq!(filter.spec().generation, 2);
     assert_eq!(filter.spec().sources.len(), 1);
     assert_eq!(filter.spec().sources[0].licence, "CC0-1.0");
@@ -104,71 +92,46 @@ fn pieces_count_as_the_file_they_were_cut_from() {
 /// Dates of rows, which only wide keys keep, in some pieces but not in others; several lists.
 #[test]
 fn dates_and_several_lists_survive() {
-    let dated = |range: std::ops::Range<u32>| -> String {
+    let dated = |range: Range<u32>| {
         let row = |n| {
-            format!(
-                "user{n}@x.example,20{:02}-03-01,20{:02}-06-01\n",
-                10 + n % 9,
-                27 + n % 9
-            )
+            let (added, ends) = (10 + n % 9, 27 + n % 9);
+            format!("user{n}@x.example,20{added:02}-03-01,20{ends:02}-06-01\n")
         };
-        range.map(row).collect()
+        range.map(row).collect::<String>()
     };
     let head = "email,added,expires\n";
-    let (a, b, c) = (dated(0..900), dated(600..1500), addresses(0..3000));
+    let (a, b) = (dated(0..900), dated(600..1500));
     let dir = folder(&[
-        ("dated.csv", &format!("{head}{a}{b}")),
+        ("dated/dated.csv", &format!("{head}{a}{b}")),
+        ("dated/list.toml", LIST_WITH_DAYS),
         ("a.csv", &format!("{head}{a}")),
         ("b.csv", &format!("{head}{b}")),
-        ("more.txt", &c),
+        ("more.txt", &addresses(0..3000)),
     ]);
-    let named = |mut plan: Plan, source: &str| {
+    for (output, input, source) in [
+        ("a.part", "a.csv", "dated.csv"),
+        ("b.part", "b.csv", "dated.csv"),
+        ("more.part", "more.txt", "more.txt"),
+    ] {
+        let mut plan = dir.plan(output, &[input]);
         if source == "dated.csv" {
-            plan.declared = support::with_days();
+            plan.declared = with_days();
         }
         plan.part = Some(String::new());
         plan.source = Some(source.to_owned());
         build(&plan);
-    };
-    named(plan(dir.path(), "a.part", &["a.csv"]), "dated.csv");
-    named(plan(dir.path(), "b.part", &["b.csv"]), "dated.csv");
-    named(plan(dir.path(), "more.part", &["more.txt"]), "more.txt");
-    let run = |words: &[&str]| {
-        let mut command = command(words);
-        let done = command.current_dir(dir.path()).output().unwrap();
-        assert!(
-            done.status.success(),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
-    };
-    let day = support::TODAY.to_string();
-    fs::create_dir(dir.path().join("dated")).unwrap();
-    fs::rename(
-        dir.path().join("dated.csv"),
-        dir.path().join("dated/dated.csv"),
-    )
-    .unwrap();
-    let table = support::LIST_WITH_DAYS;
-    fs::write(dir.path().join("dated/list.toml"), table).unwrap();
-    run(&[
-        "build", "-q", "--seed", "5eed", "--date", &day, "--name", "test", "-o", "one.blf",
-        "dated", "more.txt",
-    ]);
-    let parts = ["more.part", "b.part", "a.part"].map(str::to_owned);
-    let joined = join(dir.path(), "all.blf", &parts).unwrap();
+    }
+    let one = "build -q --seed 5eed --name test -o one.blf dated more.txt";
+    dir.run(&format!("{one} --date {TODAY}")).ok();
+    let joined = join(&dir, "all.blf", &["more.part", "b.part", "a.part"]).unwrap();
     // Each piece has the CSV header as a line.
-    let one = Filter::open(&dir.path().join("one.blf"), Load::Memory).unwrap();
-    let all = Filter::open(&dir.path().join("all.blf"), Load::Memory).unwrap();
+    let [one, all] = ["one.blf", "all.blf"].map(|name| dir.filter(name));
     assert_eq!(all.spec().sources[0].lines, one.spec().sources[0].lines + 1);
     assert_eq!(all.spec().sources[1], one.spec().sources[1]);
-    assert_eq!(
-        support::records(&dir.path().join("one.blf")),
-        support::records(&dir.path().join("all.blf"))
-    );
+    assert_eq!(dir.records("one.blf"), dir.records("all.blf"));
     assert!(all.header().has_entries_of(one.header()) && !joined.is_empty());
     // Entries that have expired by the day of the merge are dropped and not counted.
-    let mut later = plan(dir.path(), "later.blf", &["a.part", "b.part"]);
+    let mut later = dir.plan("later.blf", &["a.part", "b.part"]);
     later.built += 3650 * 86_400;
     let report = join_as(&later, &Expected::default()).unwrap();
     assert!(report.expired > 500, "{}", report.expired);
@@ -183,17 +146,14 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
     let parts = parts(dir.path(), &text, 3);
     let attempt = |change: &dyn Fn(&mut Plan)| {
         let mut plan = part_plan(dir.path(), "piece.0001", "list.txt");
-        plan.output = dir.path().join("attempt.part");
+        plan.output = dir.at("attempt.part");
         change(&mut plan);
         build(&plan);
     };
-    let with_attempt = || {
-        let all = [&parts[..], &["attempt.part".to_owned()]].concat();
-        join(dir.path(), "all.blf", &all)
-    };
+    let with_attempt = [&names_of(&parts)[..], &["attempt.part"]].concat();
     // A machine with another clock, on the same day.
     attempt(&|plan| plan.built += 5);
-    assert!(with_attempt().unwrap() == one);
+    assert!(join(&dir, "all.blf", &with_attempt).unwrap() == one);
     for change in [
         &|plan: &mut Plan| plan.built += 86_400,
         &|plan: &mut Plan| plan.protect.push("host.example".to_owned()),
@@ -201,109 +161,83 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
     ] as [&dyn Fn(&mut Plan); 3]
     {
         attempt(change);
-        let error = with_attempt().unwrap_err();
-        assert!(
-            error.contains("attempt.part: has other records than"),
-            "{error}"
-        );
-        assert!(error.contains("piece piece.0001;"), "{error}");
+        let words = ["attempt.part: has other records than", "piece piece.0001;"];
+        not_joined(&dir, &with_attempt, &words);
     }
     // The piece of the day before.
-    fs::write(dir.path().join("piece.0001"), "spam@bad.example\n").unwrap();
+    dir.write("piece.0001", "spam@bad.example\n");
     attempt(&|_| ());
-    let error = with_attempt().unwrap_err();
-    assert!(
-        error.contains("attempt.part: made from another text than"),
-        "{error}"
-    );
-    assert!(error.contains("piece.0001.part"), "{error}");
+    let words = [
+        "attempt.part: made from another text than",
+        "piece.0001.part",
+    ];
+    not_joined(&dir, &with_attempt, &words);
     // Standard input has no name: only the text distinguishes the pieces.
-    let from_stdin = |output: &str, text: &str| {
-        let mut plan = part_plan(dir.path(), text, "list.txt");
-        plan.output = dir.path().join(output);
-        plan.part = Some(String::new());
-        let mut command = command(&[
-            "build", "-q", "--part", "--seed", "5eed", "--source", "list.txt", "-o", output, "-",
-        ]);
-        command.current_dir(dir.path());
-        command.stdin(fs::File::open(dir.path().join(text)).unwrap());
-        assert!(command.status().unwrap().success());
-    };
+    let mut lines = 0;
     for (output, piece) in [
         ("x.part", "piece.0000"),
         ("y.part", "piece.0002"),
         ("z.part", "piece.0000"),
     ] {
-        from_stdin(output, piece);
+        let mut build = dir.command("build -q --part --seed 5eed --source list.txt -");
+        let build = build.args(["-o", output]);
+        Said::with_input(build, &dir.read(piece)).ok();
+        if output != "z.part" {
+            lines += dir.text(piece).lines().count() as u64;
+        }
     }
-    let all = ["x.part", "y.part", "z.part"].map(str::to_owned);
-    let mut plan = plan(dir.path(), "stdin.blf", &["x.part", "y.part", "z.part"]);
-    plan.inputs.dedup();
+    let plan = dir.plan("stdin.blf", &["x.part", "y.part", "z.part"]);
     let report = join_as(&plan, &Expected::default()).unwrap();
-    let lines = |piece| {
-        fs::read_to_string(dir.path().join(piece))
-            .unwrap()
-            .lines()
-            .count() as u64
-    };
-    assert_eq!(
-        report.inputs[0].lines,
-        lines("piece.0000") + lines("piece.0002")
-    );
-    assert_eq!(all.len(), 3);
+    assert_eq!(report.inputs[0].lines, lines);
 }
 
 #[test]
 fn pieces_that_must_be_there_are_there() {
     let dir = folder(&[]);
     let parts = parts(dir.path(), &text(), 4);
-    let digest = |piece: &str| {
-        let info = blocklist_milter::inspect::part_info(&dir.path().join(piece)).unwrap();
-        info.digest
+    let parts = names_of(&parts);
+    let digest = |piece: usize| {
+        let info = blocklist_milter::inspect::part_info(&dir.at(parts[piece]));
+        info.unwrap().digest
     };
-    let join = |names: &str, parts: &[String], sources: &[&str]| {
-        let file = dir.path().join("pieces.txt");
-        fs::write(&file, names).unwrap();
+    let join = |names: &str, parts: &[&str], sources: &[&str]| {
+        let file = dir.write("pieces.txt", names);
         let expected = Expected {
             pieces: (!names.is_empty()).then_some(file),
             sources: sources.iter().map(|&source| source.to_owned()).collect(),
         };
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let done = join_as(&plan(dir.path(), "all.blf", &parts), &expected);
-        done.map(drop).map_err(|error| error.to_string())
+        match join_as(&dir.plan("all.blf", parts), &expected) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        }
     };
     let all = "piece.0000\npiece.0001\n\npiece.0002\npiece.0003";
-    join(all, &parts, &["list.txt"]).unwrap();
-    let by_digest = format!(
-        "{}\n{}   piece.0001\n{} piece.0002\npiece.0003\n",
-        digest(&parts[0]),
-        digest(&parts[1]),
-        digest(&parts[2])
+    assert_eq!(join(all, &parts, &["list.txt"]), "");
+    let [first, second, third] = [0, 1, 2].map(digest);
+    let by_digest = format!("{first}\n{second}   piece.0001\n{third} piece.0002\npiece.0003\n");
+    assert_eq!(join(&by_digest, &parts, &[]), "");
+    let missing = join(all, &[parts[0], parts[3]], &[]);
+    has(
+        &missing,
+        "pieces.txt: parts of these pieces are missing: piece.0001, piece.0002",
     );
-    join(&by_digest, &parts, &[]).unwrap();
-    let missing = join(all, &[&parts[..1], &parts[3..]].concat(), &[]).unwrap_err();
-    assert!(
-        missing.ends_with("pieces.txt: parts of these pieces are missing: piece.0001, piece.0002"),
-        "{missing}"
-    );
-    let foreign = join("piece.0000\npiece.0001\npiece.0002\n", &parts, &[]).unwrap_err();
-    assert!(
-        foreign.contains("piece.0003.part: the part of a piece that is not in"),
-        "{foreign}"
+    let foreign = join("piece.0000\npiece.0001\npiece.0002\n", &parts, &[]);
+    has(
+        &foreign,
+        "piece.0003.part: the part of a piece that is not in",
     );
     // The right name with another text is another piece.
-    let other = by_digest.replace(&digest(&parts[1]), &digest(&parts[2]));
-    let other = join(&other, &parts, &[]).unwrap_err();
-    assert!(
-        other.contains("piece.0001.part: the part of a piece that is not in"),
-        "{other}"
+    let other = join(&by_digest.replace(&second, &third), &parts, &[]);
+    has(
+        &other,
+        "piece.0001.part: the part of a piece that is not in",
     );
-    let source = join("", &parts, &["other.txt"]).unwrap_err();
-    assert!(
-        source.ends_with("piece.0000.part: a part of list.txt, which is not given by --source"),
-        "{source}"
+    let source = join("", &parts, &["other.txt"]);
+    has(
+        &source,
+        "piece.0000.part: a part of list.txt, which is not given by --source",
     );
-    let source = join("", &parts, &["list.txt", "other.txt"]).unwrap_err();
+    let source = join("", &parts, &["list.txt", "other.txt"]);
     assert_eq!(source, "--source other.txt: no part of this list was given");
 }
 
@@ -311,38 +245,24 @@ fn pieces_that_must_be_there_are_there() {
 fn what_is_foreign_is_refused() {
     let dir = folder(&[]);
     let parts = parts(dir.path(), &text(), 2);
-    let odd = |output: &str, change: &dyn Fn(&mut Plan)| {
+    let odd = |output: &str, words: &str, change: &dyn Fn(&mut Plan)| {
         let mut plan = part_plan(dir.path(), "piece.0001", "list.txt");
-        plan.output = dir.path().join(output);
+        plan.output = dir.at(output);
         change(&mut plan);
         build(&plan);
-        let parts = [parts[0].clone(), output.to_owned()];
-        join(dir.path(), "all.blf", &parts).unwrap_err()
+        not_joined(&dir, &[&parts[0], output], &[&format!("{output}: {words}")]);
     };
-    let seed = odd("seed.part", &|plan| plan.seed = compile::Seed::Fixed(1));
-    assert!(
-        seed.contains("seed.part: has a different hash seed from"),
-        "{seed}"
-    );
-    let rules = odd("rules.part", &|plan| plan.rules.plus = true);
-    assert!(
-        rules.contains("rules.part: made with other address rules"),
-        "{rules}"
-    );
-    let filter = odd("filter.blf", &|plan| plan.part = None);
-    assert!(
-        filter.contains("filter.blf: not a part of a list"),
-        "{filter}"
-    );
-    assert!(!dir.path().join("all.blf").exists());
-    let filters = plan(dir.path(), "all.blf", &["filter.blf", "piece.0000.part"]);
-    let part = compile::merge(&filters, None, &Expected::default(), &Progress::new())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        part.contains("piece.0000.part: one part of a list, not a filter"),
-        "{part}"
-    );
+    odd("seed.part", "has a different hash seed from", &|plan| {
+        plan.seed = compile::Seed::Fixed(1);
+    });
+    odd("rules.part", "made with other address rules", &|plan| {
+        plan.rules.plus = true;
+    });
+    odd("filter.blf", "not a part of a list", &|plan| {
+        plan.part = None;
+    });
+    let words = ["piece.0000.part: one part of a list, not a filter"];
+    not_joined(&dir, &["filter.blf", "piece.0000.part"], &words);
 }
 
 /// A part never replaces a filter, nor any other file by chance.
@@ -352,52 +272,38 @@ fn a_part_replaces_parts_only() {
     let mut part = part_plan(dir.path(), "a.txt", "list.txt");
     build(&part);
     build(&part);
-    build(&plan(dir.path(), "a.blf", &["a.txt"]));
+    dir.build("a.blf", &["a.txt"]);
     for output in ["a.blf", "x.part"] {
-        part.output = dir.path().join(output);
-        let error = compile::build(&part, &Progress::new()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("is not a part of a list; move it away"),
-            "{error}"
-        );
+        part.output = dir.at(output);
+        let error = crate::support::compile::build_error(&part);
+        has(&error, "is not a part of a list; move it away");
     }
     part.overwrite = true;
     build(&part);
-    assert_eq!(
-        names(dir.path()),
-        ["a.blf", "a.txt", "a.txt.part", "x.part"]
-    );
+    assert_eq!(dir.names(), ["a.blf", "a.txt", "a.txt.part", "x.part"]);
 }
 
 #[test]
 fn a_damaged_part_is_refused_by_name() {
+    let part = "a.txt.part";
     let dir = folder(&[("a.txt", &addresses(0..300))]);
     build(&part_plan(dir.path(), "a.txt", "list.txt"));
-    let path = dir.path().join("a.txt.part");
-    let good = fs::read(&path).unwrap();
-    let one = join(dir.path(), "one.blf", &["a.txt.part".to_owned()]).unwrap();
-    let step = 97;
-    for at in (0..good.len()).step_by(step).chain([good.len() - 1]) {
+    let good = dir.read(part);
+    let one = join(&dir, "one.blf", &[part]).unwrap();
+    for at in (0..good.len()).step_by(97).chain([good.len() - 1]) {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
-        fs::write(&path, &bad).unwrap();
-        let error = join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).unwrap_err();
-        assert!(error.contains("a.txt.part: "), "byte {at}: {error}");
-        assert!(Filter::verify(&path).is_err(), "byte {at}");
+        dir.write(part, &bad);
+        not_joined(&dir, &[part], &["a.txt.part: "]);
+        assert!(Filter::verify(&dir.at(part)).is_err(), "byte {at}");
     }
     for length in [0, 7, 4095, 4096, good.len() - 1] {
-        fs::write(&path, &good[..length]).unwrap();
-        assert!(
-            join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).is_err(),
-            "{length}"
-        );
+        dir.write(part, &good[..length]);
+        not_joined(&dir, &[part], &[]);
     }
-    fs::write(&path, &good).unwrap();
-    Filter::verify(&path).unwrap();
-    assert!(join(dir.path(), "again.blf", &["a.txt.part".to_owned()]).unwrap() == one);
-    assert!(!dir.path().join("bad.blf").exists());
+    dir.write(part, &good);
+    Filter::verify(&dir.at(part)).unwrap();
+    assert!(join(&dir, "again.blf", &[part]).unwrap() == one);
 }
 
 /// Memory is allocated for the possible number of records, never for the number in a header.
@@ -408,22 +314,26 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     const SUM: usize = 4088;
     let dir = folder(&[("a.txt", &addresses(0..300))]);
     build(&part_plan(dir.path(), "a.txt", "list.txt"));
-    let path = dir.path().join("a.txt.part");
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[ENTRIES..ENTRIES + 8].copy_from_slice(&(1_u64 << 45).to_le_bytes());
-    let sum = XxHash3_64::oneshot(&bytes[..SUM]);
-    bytes[SUM..SUM + 8].copy_from_slice(&sum.to_le_bytes());
-    fs::write(&path, &bytes).unwrap();
-    let error = join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).unwrap_err();
-    assert!(error.contains("a.txt.part: room for at most"), "{error}");
-    // Flags 5: a part of an earlier version.
-    bytes[FLAGS] = 5;
-    let sum = XxHash3_64::oneshot(&bytes[..SUM]);
-    bytes[SUM..SUM + 8].copy_from_slice(&sum.to_le_bytes());
-    fs::write(&path, &bytes).unwrap();
-    let error = join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).unwrap_err();
-    let why = "a.txt.part: one part of a list, made by an earlier version";
-    assert!(error.contains(why), "{error}");
+    let mut bytes = dir.read("a.txt.part");
+    for (at, forged, words) in [
+        (
+            ENTRIES,
+            &(1_u64 << 45).to_le_bytes()[..],
+            "room for at most",
+        ),
+        // A part of an earlier version.
+        (
+            FLAGS,
+            &[5],
+            "one part of a list, made by an earlier version",
+        ),
+    ] {
+        bytes[at..at + forged.len()].copy_from_slice(forged);
+        let sum = XxHash3_64::oneshot(&bytes[..SUM]);
+        bytes[SUM..SUM + 8].copy_from_slice(&sum.to_le_bytes());
+        dir.write("a.txt.part", &bytes);
+        not_joined(&dir, &["a.txt.part"], &[&format!("a.txt.part: {words}")]);
+    }
 }
 
 /// Killed at each system call that changes a file, `merge` and `build --part` leave the old file or
@@ -434,91 +344,60 @@ fn a_kill_at_any_system_call_leaves_a_whole_file() {
         ("old.txt", &addresses(0..500)),
         ("new.txt", &addresses(100..900)),
     ]);
-    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
     for piece in ["old", "new"] {
         let mut plan = part_plan(dir.path(), &format!("{piece}.txt"), "list.txt");
-        plan.output = dir.path().join(format!("{piece}.part"));
+        plan.output = dir.at(&format!("{piece}.part"));
         plan.part = Some("piece".to_owned());
         build(&plan);
-        let name = format!("{piece}.blf");
-        join(dir.path(), &name, &[format!("{piece}.part")]).unwrap();
+        join(&dir, &format!("{piece}.blf"), &[&format!("{piece}.part")]).unwrap();
     }
-    let day = format!("--date={}", support::TODAY);
-    let part = [
-        "build",
-        "-q",
-        "--part=piece",
-        "--seed",
-        "5eed",
-        "--source",
-        "list.txt",
-        &day,
-    ];
-    let merge = [
-        "merge", "-q", "--name", "test", &day, "-o", "here", "new.part",
-    ];
-    for (words, kind) in [
-        (&[&part[..], &["-o", "here", "new.txt"]].concat(), "part"),
-        (&merge.to_vec(), "blf"),
-    ] {
-        let [old, mut new] = ["old", "new"].map(|name| read(&format!("{name}.{kind}")));
+    let part = "build -q --part=piece --seed 5eed --source list.txt -o here new.txt";
+    let merge = "merge -q --name test -o here new.part";
+    for (words, kind) in [(part, "part"), (merge, "blf")] {
+        let words = format!("{words} --date={TODAY}");
+        let [old, mut new] = ["old", "new"].map(|name| dir.read(&format!("{name}.{kind}")));
         // The filter after the old one is its next generation.
         if kind == "blf" {
-            fs::write(dir.path().join("here"), &old).unwrap();
-            assert!(
-                command(words)
-                    .current_dir(dir.path())
-                    .status()
-                    .unwrap()
-                    .success()
-            );
-            new = read("here");
-            Filter::verify(&dir.path().join("here")).unwrap();
+            dir.write("here", &old);
+            dir.run(&words).ok();
+            new = dir.read("here");
+            Filter::verify(&dir.at("here")).unwrap();
         }
         let kills = at_each_call(
             dir.path(),
-            words,
-            || fs::write(dir.path().join("here"), &old).unwrap(),
+            &crate::support::words(&words),
+            || drop(dir.write("here", &old)),
             |when| {
-                let here = read("here");
+                let here = dir.read("here");
                 assert!(here == old || here == new, "{kind}");
                 if when == When::Finished {
-                    assert_eq!(names(dir.path()).len(), 7, "{:?}", names(dir.path()));
+                    assert_eq!(dir.names().len(), 7, "{:?}", dir.names());
                 }
                 here == old
             },
         );
-        assert!(
-            kills.is_none_or(|kills| kills.killed > 10 && kills.kept > 5),
-            "{kills:?}"
-        );
+        let enough = kills.is_none_or(|kills| kills.killed > 10 && kills.kept > 5);
+        assert!(enough, "{kills:?}");
     }
 }
 
 /// The daemon reports what the file is, and what to do.
 #[test]
 fn the_daemon_refuses_a_part() {
-    let dir = folder(&[
-        ("a.txt", "spam@bad.example\n"),
-        (
-            "x.toml",
-            "listen = []\n[[list]]\nname = \"spam\"\nfilter = \"a.txt.part\"\n",
-        ),
-    ]);
+    let dir = folder(&[("a.txt", "spam@bad.example\n")]);
     build(&part_plan(dir.path(), "a.txt", "list.txt"));
-    let config = fs::read_to_string(dir.path().join("x.toml")).unwrap();
-    let path = dir.path().join("a.txt.part");
-    let config = config.replace("a.txt.part", path.to_str().unwrap());
-    fs::write(dir.path().join("x.toml"), config).unwrap();
-    let check = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+    let path = dir.at("a.txt.part");
+    let list = format!(
+        "[[list]]\nname = \"spam\"\nfilter = \"{}\"\n",
+        path.display()
+    );
+    dir.write("x.toml", format!("listen = []\n{list}"));
+    let mut check = milter();
+    check
         .args(["check", "--config", "x.toml"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(check.stderr).unwrap();
-    assert_eq!(check.status.code(), Some(2), "{stderr}");
+        .current_dir(dir.path());
     let message = "a.txt.part: one part of a list, not a filter; join all its parts with";
-    assert!(stderr.contains(message), "{stderr}");
+    Said::of(&mut check).ends(2, &[message]);
 }
 
 /// As many open files as a shell allows, and far more parts; some pieces are empty.
@@ -535,37 +414,26 @@ fn thousands_of_parts_need_few_open_files() {
         (plan.threads, plan.memory_bytes) = (1, 32 << 20);
         build(&plan);
     }
-    fs::write(dir.path().join("pieces.txt"), names.join("\n")).unwrap();
-    let day = support::TODAY.to_string();
-    let merged = Command::new("prlimit")
-        .args([
-            "--nofile=24",
-            env!("CARGO_BIN_EXE_blocklist-compile"),
-            "merge",
-            "-q",
-            "--name",
-            "test",
-        ])
-        .args([
-            "--expect",
-            "pieces.txt",
-            "--source",
-            "list.txt",
-            "--date",
-            &day,
-            "-o",
-            "all.blf",
-        ])
-        .args(names.iter().map(|name| format!("{name}.part")))
-        .current_dir(dir.path())
-        .output();
-    let merged = merged.expect("prlimit, of util-linux");
-    assert!(
-        merged.status.success(),
-        "{}",
-        String::from_utf8_lossy(&merged.stderr)
-    );
-    assert!(fs::read(dir.path().join("all.blf")).unwrap() == one);
+    dir.write("pieces.txt", names.join("\n"));
+    let day = format!("--date={TODAY}");
+    let merge = [
+        "merge",
+        "-q",
+        "--name=test",
+        "--expect=pieces.txt",
+        "--source=list.txt",
+        &day,
+    ];
+    let merge = command(&[&merge[..], &["-o", "all.blf"]].concat());
+    // prlimit, of util-linux
+    let mut limited = Command::new("prlimit");
+    limited
+        .arg("--nofile=24")
+        .arg(merge.get_program())
+        .args(merge.get_args());
+    limited.args(names.iter().map(|name| format!("{name}.part")));
+    Said::of(limited.current_dir(dir.path())).ok();
+    assert!(dir.read("all.blf") == one);
 }
 
 /// The example of the manual.
@@ -574,36 +442,25 @@ fn gnu_parallel_builds_the_parts() {
     if !installed("parallel") {
         return;
     }
-    let text = text();
-    let dir = folder(&[("big.txt", &text)]);
-    let guide =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/large.md")).unwrap();
-    let recipe = guide
+    let dir = folder(&[("big.txt", &text())]);
+    let guide = fs::read_to_string(root("docs/large.md")).unwrap();
+    let mut blocks = guide
         .split("```bash\n")
-        .find(|block| block.contains("parallel "))
-        .and_then(|block| block.split("```").next())
-        .expect("docs/large.md has the recipe for GNU parallel");
-    let bin = PathBuf::from(env!("CARGO_BIN_EXE_blocklist-compile"));
+        .filter_map(|block| block.split("```").next());
+    let recipe = blocks.find(|block| block.contains("parallel "));
+    let recipe = recipe.expect("docs/large.md has the recipe for GNU parallel");
+    // In one shell, so that the date is that of the recipe.
+    let build = "blocklist-compile build -q --seed-from seed.blf --name big -o one.blf big.txt";
+    let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile")).parent();
     let path = format!(
         "{}:{}",
-        bin.parent().unwrap().display(),
+        bin.unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    let run = |script: &str| {
-        let done = Command::new("sh")
-            .args(["-euc", script])
-            .current_dir(dir.path())
-            .env("PATH", &path)
-            .env("HOME", dir.path())
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{stderr}");
-    };
-    // In one shell, so that the date is that of the recipe.
-    run(&format!(
-        "{recipe}\nblocklist-compile build -q --seed-from seed.blf --name big -o one.blf big.txt"
-    ));
-    let read = |file| fs::read(dir.path().join(file)).unwrap();
-    assert!(read("one.blf") == read("big.blf"));
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-euc", &format!("{recipe}\n{build}")])
+        .current_dir(dir.path());
+    Said::of(shell.env("PATH", &path).env("HOME", dir.path())).ok();
+    assert!(dir.read("one.blf") == dir.read("big.blf"));
 }

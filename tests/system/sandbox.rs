@@ -3,14 +3,12 @@
 //! A process cannot regain a permission that it has given up, so forbidden operations are tried in
 //! a separate process: this program again, with the test `inside`.
 
-use crate::support;
-
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -19,12 +17,11 @@ use std::time::Duration;
 use blocklist_milter::daemon::{
     Confined, Needs, fetch, keep_memory_private, limit_calls, limit_files,
 };
-use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
 use rustix::process::{Resource, Signal, getppid, getrlimit, kill_process};
-use support::rig::verdict;
-use support::site::{Daemon, Site, Socket, Transport};
-use support::{run, until, usable};
+
+use crate::support::site::{Daemon, SPAM, Site, Socket, Transport};
+use crate::support::{has, run, until, usable};
 
 /// The folder in which `inside` tries the operations.
 const FOLDER: &str = "BLOCKLIST_MILTER_INSIDE";
@@ -45,18 +42,12 @@ fn what_is_forbidden_fails() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let program = std::env::current_exe().expect("this program");
-    let arguments = [
-        "--exact",
-        "sandbox::inside",
-        "--ignored",
-        "--test-threads=1",
-    ];
-    let report = run(Command::new(program)
-        .args(arguments)
-        .arg("--nocapture")
-        .env(FOLDER, folder.path()));
-    assert!(report.contains("1 passed"), "{report}");
+    let mut program = Command::new(std::env::current_exe().expect("this program"));
+    program.args(["--exact", "sandbox::inside", "--ignored"]);
+    program
+        .args(["--test-threads=1", "--nocapture"])
+        .env(FOLDER, folder.path());
+    has(&run(&mut program), "1 passed");
 }
 
 fn is_denied<T>(what: &str, result: io::Result<T>) {
@@ -154,23 +145,10 @@ fn inside() {
     assert_eq!(getrlimit(Resource::Core).current, Some(0));
 }
 
-const SPAM: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
-
 fn site() -> Site {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["spammer@listed.test"]);
+    let mut site = Site::spam(&["spammer@listed.test"], "");
     site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}"));
     site
-}
-
-fn answer(site: &Site, sender: &str) -> String {
-    let Socket::Unix(path) = &site.socket else {
-        unreachable!("asked for a unix socket")
-    };
-    let mut peer = Peer::unix(path).expect("the daemon listens");
-    peer.stranger().expect("the daemon answers");
-    let letter = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
-    verdict(&peer.deliver(&letter).expect("the daemon answers"))
 }
 
 /// Returns a line of `/proc/PID/task/TID/status` for each thread.
@@ -199,22 +177,17 @@ fn every_thread_of_the_daemon_is_limited() {
         return;
     }
     let mut site = site();
-    site.configure(&format!(
-        "status_file = \"@DIR@/status\"\n[status]\nlisten = \"unix:@DIR@/pages\"\n{SPAM}"
-    ));
+    let status = "status_file = \"@DIR@/status\"\n[status]\nlisten = \"unix:@DIR@/pages\"\n";
+    site.configure(&format!("{status}{SPAM}"));
     let daemon = site.serve();
     daemon.logged(&["listening"]);
+    let all = |daemon: &Daemon, field: &str, value: &str| {
+        of_threads(daemon, field).iter().all(|found| found == value)
+    };
     until("every thread is limited", || {
-        let is_limited = of_threads(&daemon, "Seccomp:")
-            .iter()
-            .all(|mode| mode == "2");
-        is_limited.then_some(())
+        all(&daemon, "Seccomp:", "2").then_some(())
     });
-    assert!(
-        of_threads(&daemon, "NoNewPrivs:")
-            .iter()
-            .all(|on| on == "1")
-    );
+    assert!(all(&daemon, "NoNewPrivs:", "1"));
     // Also what a thread requests after the calls are limited: a lower priority for work that may
     // wait.
     until(
@@ -224,43 +197,36 @@ fn every_thread_of_the_daemon_is_limited() {
             let stats =
                 tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
             let niced: Vec<_> = stats.filter_map(|stat| nice_of(&stat)).collect();
-            let of = |name: &str| {
+            let is_low = |name: &&str| {
                 let found = niced.iter().find(|(known, _)| known.starts_with(name));
-                found.map(|(_, nice)| *nice)
+                found.is_some_and(|(_, nice)| *nice == 10)
             };
-            let low = ["slow lane", "status", "watch"];
-            low.iter().all(|name| of(name) == Some(10)).then_some(())
+            ["slow lane", "status", "watch"]
+                .iter()
+                .all(is_low)
+                .then_some(())
         },
     );
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).expect("it runs");
     let core = limits.lines().find(|line| line.starts_with("Max core"));
     let core = core.expect("a limit").split_whitespace().nth(4);
     assert_eq!(core, Some("0"), "{limits}");
-    until("the status", || {
-        site.path().join("status").exists().then_some(())
-    });
-    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
-    let pages = site.path().join("pages");
+    until("the status", || site.at("status").exists().then_some(()));
+    site.is("<spammer@listed.test>", "reject");
+    let pages = site.at("pages");
     let page = fetch(&Endpoint::Unix(pages.clone()), "/healthz");
     assert_eq!(page.expect("pages are served").0, 200);
     assert!(!daemon.log().contains("WARN"), "{}", daemon.log());
     assert!(daemon.terminate().success());
     assert!(!pages.exists(), "it is removed at the end");
-    let Socket::Unix(socket) = &site.socket else {
-        unreachable!("asked for a unix socket")
-    };
-    assert!(!socket.exists(), "it is removed at the end");
+    assert!(!site.unix().exists(), "it is removed at the end");
 
-    fs::remove_file(site.path().join("daemon.log")).expect("our own");
+    fs::remove_file(site.at("daemon.log")).expect("our own");
     site.configure(&format!("sandbox = false\n{SPAM}"));
     let daemon = site.serve();
     daemon.logged(&["listening"]);
-    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
-    assert!(
-        of_threads(&daemon, "Seccomp:")
-            .iter()
-            .all(|mode| mode == "0")
-    );
+    site.is("<spammer@listed.test>", "reject");
+    assert!(all(&daemon, "Seccomp:", "0"));
     assert!(daemon.terminate().success());
 }
 
@@ -273,9 +239,9 @@ fn it_listens_at_a_name() {
     };
     site.list("spam", &["spammer@listed.test"]);
     site.configure(SPAM);
-    let written = fs::read_to_string(site.path().join("milter.toml")).expect("just written");
+    let written = fs::read_to_string(site.at("milter.toml")).expect("just written");
     let named = written.replace("@127.0.0.1", "@localhost");
-    assert!(named.contains(&format!("inet:{port}@localhost")));
+    has(&named, &format!("inet:{port}@localhost"));
     site.write("milter.toml", &named);
     let daemon = site.serve();
     daemon.logged(&["listening"]);
@@ -287,49 +253,44 @@ fn it_listens_at_a_name() {
 fn files_that_come_later_and_links_that_are_swapped_are_loaded() {
     let mut site = site();
     for folder in ["elsewhere/1", "elsewhere/2", "in/..1", "in/..2"] {
-        fs::create_dir_all(site.path().join(folder)).expect("our own folder");
+        fs::create_dir_all(site.at(folder)).expect("our own folder");
     }
     let built = |site: &Site, sender: &str, to: &str| {
         site.list("built", &[sender]);
-        fs::rename(site.path().join("built.blf"), site.path().join(to)).expect("our own");
+        fs::rename(site.at("built.blf"), site.at(to)).expect("our own");
     };
     let swap = |site: &Site, link: &str, to: &str| {
-        let aside = site.path().join("in/aside");
-        symlink(to, &aside).expect("our own folder");
-        fs::rename(aside, site.path().join(link)).expect("our own folder");
+        let aside = site.at("in/aside");
+        let swapped = symlink(to, &aside).and_then(|()| fs::rename(aside, site.at(link)));
+        swapped.expect("our own folder");
     };
     built(&site, "one@listed.test", "elsewhere/1/list.blf");
     built(&site, "two@listed.test", "in/..1/list.blf");
     swap(&site, "in/away", "../elsewhere/1");
     swap(&site, "in/..data", "..1");
     swap(&site, "in/list.blf", "..data/list.blf");
-    let list = |name: &str, file: &str| {
+    let list = |(name, file)| {
         format!("[[list]]\nname = \"{name}\"\nfilter = \"@DIR@/{file}\"\nmax_age = \"none\"\n")
     };
     let lists = [
-        list("away", "in/away/list.blf"),
-        list("data", "in/list.blf"),
-        list("later", "in/later.blf"),
+        ("away", "in/away/list.blf"),
+        ("data", "in/list.blf"),
+        ("later", "in/later.blf"),
     ];
-    site.configure(&lists.concat());
+    site.configure(&lists.map(list).concat());
     let daemon = site.serve();
     daemon.logged(&["not serving as configured", "later.blf"]);
-    assert_eq!(answer(&site, "<one@listed.test>"), "reject");
-    assert_eq!(answer(&site, "<two@listed.test>"), "reject");
-    assert_eq!(answer(&site, "<three@listed.test>"), "tempfail");
-    let becomes = |sender: &str, expected: &str| {
-        until(&format!("{sender} gets {expected}"), || {
-            (answer(&site, sender) == expected).then_some(())
-        });
-    };
+    site.is("<one@listed.test>", "reject");
+    site.is("<two@listed.test>", "reject");
+    site.is("<three@listed.test>", "tempfail");
     built(&site, "three@listed.test", "in/later.blf");
-    becomes("<three@listed.test>", "reject");
+    site.becomes("<three@listed.test>", "reject");
     built(&site, "four@listed.test", "elsewhere/2/list.blf");
     swap(&site, "in/away", "../elsewhere/2");
-    becomes("<four@listed.test>", "reject");
+    site.becomes("<four@listed.test>", "reject");
     built(&site, "five@listed.test", "in/..2/list.blf");
     swap(&site, "in/..data", "..2");
-    becomes("<five@listed.test>", "reject");
+    site.becomes("<five@listed.test>", "reject");
     assert!(!daemon.log().contains("restart"), "{}", daemon.log());
     assert!(daemon.terminate().success());
 }
@@ -345,25 +306,16 @@ fn files_in_other_folders_need_a_restart_and_the_old_ones_stay() {
     outside.list("other", &["other@listed.test"]);
     let daemon = site.serve();
     daemon.logged(&["filter in effect"]);
-    let filter = outside.path().join("other.blf");
-    let other = format!(
-        "[[list]]\nname = \"other\"\nfilter = \"{}\"\n",
-        filter.display()
-    );
+    let filter = outside.at("other.blf").display().to_string();
+    let other = format!("[[list]]\nname = \"other\"\nfilter = \"{filter}\"\n");
     site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}{other}"));
     let why = "the last good configuration is in use";
-    daemon.logged(&[why, "sandbox", "restart it", &shown(&filter)]);
-    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
-    assert_eq!(answer(&site, "<other@listed.test>"), "accept");
+    daemon.logged(&[why, "sandbox", "restart it", &filter]);
+    site.is("<spammer@listed.test>", "reject");
+    site.is("<other@listed.test>", "accept");
     assert!(daemon.terminate().success());
     let daemon = site.serve();
-    until("both lists", || {
-        (answer(&site, "<other@listed.test>") == "reject").then_some(())
-    });
-    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
+    site.becomes("<other@listed.test>", "reject");
+    site.is("<spammer@listed.test>", "reject");
     assert!(daemon.terminate().success());
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -4,7 +4,6 @@
 //! The values are generated from a seed: a few thousand in the ordinary run, 100,000 in the ignored
 //! campaign (`DIFFERENTIAL_SEED` selects others). Python is used if `python3` is installed.
 //! Addresses are compared in canonical form. A difference of an unknown kind fails, with the value.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

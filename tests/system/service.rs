@@ -1,37 +1,40 @@
 //! The daemon under a service manager: limits of the process, signals at bad moments.
 
-use crate::support;
-
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use blocklist_milter::daemon::fetch;
-use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::demo::peer::Peer;
 use blocklist_milter::endpoint::Endpoint;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
-use support::site::{Daemon, Site, Socket, Transport};
-use support::{installed, run, until};
 
-const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
+use crate::support::site::{Daemon, SPAM, Site, Socket};
+use crate::support::wire::Wire;
+use crate::support::{Said, has, has_all, installed, milter, run, until};
 
-fn site() -> (Site, std::path::PathBuf) {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["spammer@listed.test"]);
-    site.configure(LIST);
-    let Socket::Unix(path) = site.socket.clone() else {
-        unreachable!("asked for a unix socket")
-    };
-    (site, path)
+fn site() -> Site {
+    Site::spam(&["spammer@listed.test"], "")
+}
+
+/// Runs a command of the program with the site's configuration, as the user of the tests.
+fn by_root(site: &Site, arguments: &[&str]) -> Said {
+    let mut command = milter();
+    Said::of(
+        command
+            .args(arguments)
+            .arg("--config")
+            .arg(site.at("milter.toml")),
+    )
 }
 
 /// Fails without the check of the user in `src/serve.rs`.
 #[test]
 fn running_as_root_brings_a_warning() {
-    let (site, _) = site();
+    let site = site();
     let told = |daemon: Daemon| {
         daemon.logged(&["listening"]);
         let told = daemon.log().contains("running as root");
@@ -41,10 +44,13 @@ fn running_as_root_brings_a_warning() {
     // The tests run it as another user if possible.
     assert!(!told(site.serve()));
     if rustix::process::geteuid().is_root() {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-        command.arg("--config").arg(site.path().join("milter.toml"));
-        let log = site.path().join("root.log");
-        assert!(told(Daemon::spawn(command, &site.socket, log)));
+        let mut command = milter();
+        command.arg("--config").arg(site.at("milter.toml"));
+        assert!(told(Daemon::spawn(
+            command,
+            &site.socket,
+            site.at("root.log")
+        )));
     }
 }
 
@@ -52,32 +58,22 @@ fn running_as_root_brings_a_warning() {
 /// shows why the daemon refuses a file.
 #[test]
 fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
-    let (mut site, _) = site();
-    let rest = format!("status_file = \"@DIR@/status\"\n{LIST}");
+    let mut site = site();
+    let rest = format!("status_file = \"@DIR@/status\"\n{SPAM}");
     site.configure(&rest.replace("filter =", "filtr ="));
     let daemon = site.serve();
     daemon.logged(&["not serving as configured", "did you mean filter?"]);
     site.configure(&rest);
     daemon.logged(&["filter in effect", "generation=1"]);
-    let many: Vec<String> = (0..300).map(|n| format!("x{n}@listed.test")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    site.list("spam", &many);
+    site.long_list("spam", 300);
     daemon.logged(&["filter in effect", "entries=300"]);
     // The compiler would refuse to shrink it this much; a copied file bypasses that.
-    let few = site.write("few.txt", "spammer@listed.test\n");
-    let other = site.path().join("few.blf");
-    run(site
-        .program("blocklist-compile")
-        .args(["build", "--name", "spam", "-o"])
-        .arg(&other)
-        .arg(few));
-    fs::rename(&other, site.path().join("spam.blf")).expect("our own folder");
+    site.write("few.txt", "spammer@listed.test\n");
+    let mut build = site.program("blocklist-compile");
+    run(build.args(["build", "--name", "spam", "-o", "few.blf", "few.txt"]));
+    fs::rename(site.at("few.blf"), site.at("spam.blf")).expect("our own folder");
     daemon.logged(&["the last good filter is in use", "max_shrink"]);
-    let check = || {
-        let config = site.path().join("milter.toml");
-        let mut command = site.program("blocklist-milter");
-        run(command.arg("--check").arg("--config").arg(config))
-    };
+    let check = || site.milter(&["--check"]).ends(0, &[]);
     until("the refusal shows in --check", || {
         let report = check();
         let shown = report.contains("the running daemon") && report.contains("max_shrink");
@@ -90,32 +86,19 @@ fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
 /// `reload` reports the result, including what only the daemon can know, in any configuration.
 #[test]
 fn a_reload_that_was_asked_for_tells_its_outcome() {
-    let (mut site, _) = site();
-    let rest = format!("status_file = \"@DIR@/status\"\n{LIST}[status]\nlisten = \"\"\n");
+    let mut site = site();
+    let rest = format!("status_file = \"@DIR@/status\"\n{SPAM}[status]\nlisten = \"\"\n");
     site.configure(&rest);
-    let config = site.path().join("milter.toml");
-    let program = |command: &str| {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-        program.arg(command).arg("--config").arg(&config);
-        program
-    };
-    let reload = || {
-        let output = program("reload").output().expect("the program starts");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        (output.status.code(), said)
-    };
-    assert_eq!(reload().0, Some(2), "nothing runs");
+    let reload = |site: &Site| by_root(site, &["reload"]);
+    // Nothing runs.
+    reload(&site).ends(2, &[]);
     let daemon = site.serve();
     daemon.logged(&["filter in effect"]);
     until("the daemon writes its status", || {
-        site.path().join("status").exists().then_some(())
+        site.at("status").exists().then_some(())
     });
-    let (code, said) = reload();
-    assert_eq!(
-        (code, said.as_str()),
-        (Some(0), "serving 1 list, 1 entry, 0 on the whitelist\n")
-    );
+    let said = reload(&site).ends(0, &[]);
+    assert_eq!(said, "serving 1 list, 1 entry, 0 on the whitelist\n");
 
     site.write("white.txt", "friend@listed.test\n");
     site.configure(&format!(
@@ -123,68 +106,42 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
     ));
     // The second request may come during the first reload, and gets its own result.
     std::thread::scope(|scope| {
-        let both = [scope.spawn(reload), scope.spawn(reload)];
+        let both = [scope.spawn(|| reload(&site)), scope.spawn(|| reload(&site))];
         for one in both {
-            let (code, said) = one.join().expect("it does not panic");
-            assert!(
-                code == Some(0) && said.contains("1 on the whitelist"),
-                "{said}"
-            );
+            one.join()
+                .expect("it does not panic")
+                .ends(0, &["1 on the whitelist"]);
         }
     });
 
     // A file that is valid, but older than the one in effect.
-    let filter = site.path().join("spam.blf");
-    let old = fs::read(&filter).expect("it was compiled");
+    let old = fs::read(site.at("spam.blf")).expect("it was compiled");
     site.list("spam", &["spammer@listed.test", "other@listed.test"]);
-    assert_eq!(reload().0, Some(0));
-    let aside = site.path().join("old.blf");
-    fs::write(&aside, old)
-        .and_then(|()| fs::rename(&aside, &filter))
-        .expect("our own folder");
-    run(&mut program("check"));
+    reload(&site).ends(0, &[]);
+    let aside = site.at("old.blf");
+    let written = fs::write(&aside, old).and_then(|()| fs::rename(&aside, site.at("spam.blf")));
+    written.expect("our own folder");
+    by_root(&site, &["check"]).ends(0, &[]);
     for _ in 0..2 {
-        let (code, said) = reload();
-        assert!(
-            code == Some(2)
-                && said.contains("it is generation 1 (built")
-                && said.contains("older than generation 2"),
-            "{said}"
-        );
+        reload(&site).ends(2, &["it is generation 1 (built", "older than generation 2"]);
     }
     site.write("milter.toml", "listen = 7\n");
-    let (code, said) = reload();
-    assert!(
-        code == Some(2) && said.contains("milter.toml:1:10"),
-        "{said}"
-    );
+    reload(&site).ends(2, &["milter.toml:1:10"]);
     assert!(daemon.terminate().success());
 }
 
 /// A process that now has the id of an ended daemon does not get SIGHUP, which would end it.
 #[test]
 fn a_reload_harms_no_other_process() {
-    let (mut site, _) = site();
-    site.configure(&format!("status_file = \"@DIR@/status\"\n{LIST}"));
-    let other = Command::new("sleep")
-        .arg("60")
-        .spawn()
-        .expect("sleep is there");
-    let mut other = Killed(other);
-    let id = other.0.id();
+    let mut site = site();
+    site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}"));
+    let other = Command::new("sleep").arg("60").spawn();
+    let mut other = Killed(other.expect("sleep is there"));
+    let id = other.0.id().to_string();
     let running = format!("{{\"process\":{id},\"status\":\"serving\",\"problems\":[]}}");
     site.write("status", &running);
-    let config = site.path().join("milter.toml");
-    let number = other.0.id().to_string();
-    for arguments in [&[][..], &["--pid", &number]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-        let output = command
-            .args(["reload", "--config"])
-            .arg(&config)
-            .args(arguments)
-            .output()
-            .expect("it starts");
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    for arguments in [&["reload"][..], &["reload", "--pid", &id]] {
+        by_root(&site, arguments).ends(2, &[]);
         assert!(other.0.try_wait().expect("our own child").is_none());
     }
 }
@@ -192,13 +149,12 @@ fn a_reload_harms_no_other_process() {
 /// Connections never take the descriptor that a new list needs.
 #[test]
 fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
-    let (site, path) = site();
+    let site = site();
     let limited = "ulimit -n 64; exec \"$0\" \"$@\"";
     let command = site.program_under("sh", &["-c", limited]);
-    let daemon = Daemon::spawn(command, &site.socket, site.path().join("daemon.log"));
-    let connected: Vec<_> = (0..200)
-        .map(|_| UnixStream::connect(&path).expect("the queue of the socket is long"))
-        .collect();
+    let daemon = Daemon::spawn(command, &site.socket, site.at("daemon.log"));
+    let connected = (0..200).map(|_| UnixStream::connect(site.unix()));
+    let connected: Result<Vec<_>, _> = connected.collect();
     daemon.logged(&["connection limit reached"]);
     site.list("spam", &["spammer@listed.test", "other@listed.test"]);
     daemon.logged(&["filter in effect", "generation=2"]);
@@ -206,26 +162,18 @@ fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
     assert!(!log.contains("Too many open files"));
     // Logged once, not for each connection.
     assert_eq!(log.matches("connection limit reached").count(), 1);
-    drop(connected);
+    drop(connected.expect("the queue of the socket is long"));
     assert!(daemon.terminate().success());
 }
 
 /// The first signal lets messages finish, however long they take; the second does not.
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let (mut site, path) = site();
-    site.configure(&format!("{LIST}[limits]\ndrain_s = 3600\n"));
+    let mut site = site();
+    site.configure(&format!("{SPAM}[limits]\ndrain_s = 3600\n"));
     let mut daemon = site.serve();
-    let mut peer = UnixStream::connect(&path).expect("the daemon listens");
-    peer.write_all(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff")
-        .and_then(|()| peer.write_all(b"\0\0\0\x05M<a>\0\0\0\0\x05R<b>\0"))
-        .expect("the daemon reads");
-    let mut answers = Vec::new();
-    while !answers.ends_with(b"\0\0\0\x01c") {
-        let mut byte = [0];
-        peer.read_exact(&mut byte).expect("the daemon answers");
-        answers.extend(byte);
-    }
+    let mut peer = Wire::negotiated(site.unix());
+    assert_eq!(peer.ask(&[(b'M', b"<a>\0"), (b'R', b"<b>\0")]), b'c');
     daemon.signal(Signal::TERM);
     daemon.logged(&["finishing messages in progress"]);
     daemon.signal(Signal::TERM);
@@ -235,40 +183,42 @@ fn a_second_signal_ends_it_at_once() {
 /// Reading large filters takes a while; a SIGHUP during that time must not end the daemon.
 #[test]
 fn a_hangup_at_the_start_is_not_the_end() {
-    let (site, _) = site();
+    let site = site();
     // Reading this configuration blocks until somebody writes it.
-    let config = site.path().join("pipe.toml");
+    let config = site.at("pipe.toml");
     run(Command::new("mkfifo").arg(&config));
-    let log = site.path().join("daemon.log");
-    let child = site
-        .program("blocklist-milter")
+    let log = File::create(site.at("daemon.log")).expect("our own folder");
+    let mut command = site.program("blocklist-milter");
+    command
         .arg("--config")
         .arg(&config)
         .stdin(Stdio::null())
-        .stderr(File::create(&log).expect("our own folder"))
-        .spawn();
-    let mut child = Killed(child.expect("the program starts"));
+        .stderr(log);
+    let mut child = Killed(command.spawn().expect("the program starts"));
     let pid = Pid::from_raw(child.0.id().cast_signed()).expect("a child has a number");
     until("the program is ready for signals", || {
         catches_hangup(pid).then_some(())
     });
     kill_process(pid, Signal::HUP).expect("our own child");
-    let text = fs::read(site.path().join("milter.toml")).expect("just written");
-    // Wait for a reader: data written to a pipe that nobody has open is lost.
-    let mut pipe = until("the program reads its configuration", || {
+    let text = fs::read(site.at("milter.toml")).expect("just written");
+    let mut lives = || {
         let ended = child.0.try_wait().expect("our own child");
         assert!(ended.is_none(), "{ended:?}");
-        let mut options = File::options();
-        options
+    };
+    // Wait for a reader: data written to a pipe that nobody has open is lost.
+    let mut pipe = until("the program reads its configuration", || {
+        lives();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        File::options()
             .write(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        options.open(&config).ok()
+            .custom_flags(flags)
+            .open(&config)
+            .ok()
     });
     pipe.write_all(&text).expect("our own pipe");
     drop(pipe);
     until("the daemon listens", || {
-        let ended = child.0.try_wait().expect("our own child");
-        assert!(ended.is_none(), "{ended:?}");
+        lives();
         site.socket.listens().then_some(())
     });
     kill_process(pid, Signal::TERM).expect("our own child");
@@ -280,38 +230,26 @@ fn a_hangup_at_the_start_is_not_the_end() {
 /// that, and the daemon's error says what to do.
 #[test]
 fn a_filter_that_the_service_cannot_read_is_named_with_its_remedy() {
-    let (mut site, _) = site();
-    let Some((uid, _)) = site.user else {
+    let mut site = site();
+    if site.user.is_none() {
         println!("left out: only root has files that another user cannot read");
         return;
-    };
-    site.configure(&format!("status_file = \"@DIR@/run/status\"\n{LIST}"));
-    fs::create_dir(site.path().join("run")).expect("our own folder");
-    std::os::unix::fs::chown(site.path().join("run"), Some(uid), None).expect("root may");
-    let filter = site.path().join("spam.blf");
-    let by_root = || {
-        let config = site.path().join("milter.toml");
-        let mut check = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-        let output = check.arg("--config").arg(config).arg("--check").output();
-        let output = output.expect("the program starts");
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        )
-    };
-    assert_eq!(by_root(), (Some(0), String::new()));
+    }
+    site.configure(&format!("status_file = \"@DIR@/run/status\"\n{SPAM}"));
+    site.folder("run");
+    let filter = site.at("spam.blf");
+    let good = by_root(&site, &["--check"]);
+    assert_eq!((good.code, &*good.err), (Some(0), ""));
 
     std::os::unix::fs::chown(&filter, Some(0), Some(0)).expect("root may");
     let remedy = format!("chmod g+r {}", filter.display());
-    let (code, said) = by_root();
-    assert_eq!(code, Some(2), "{said}");
-    let words = ["spam.blf (mode 0640, owner root, group root)", &remedy];
-    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    let owner = "(mode 0640, owner root, group root)";
+    let said = by_root(&site, &["--check"]).ends(2, &[&remedy]);
+    has(&said, &format!("spam.blf {owner}"));
 
     let daemon = site.serve();
     let log = daemon.logged(&["not serving as configured", "cannot open", &remedy]);
-    assert!(log.contains("(mode 0640, owner root, group root)"), "{log}");
-    drop(daemon);
+    has(&log, owner);
 }
 
 /// A child that is killed if a failing test leaves it.
@@ -342,26 +280,19 @@ fn a_status_socket_from_systemd() {
     if !installed("systemd-socket-activate") {
         return;
     }
-    let (mut site, _) = site();
-    let configured = site.path().join("configured.sock");
+    let mut site = site();
+    let configured = site.at("configured.sock");
     let status = format!("[status]\nlisten = \"unix:{}\"\n", configured.display());
-    site.configure(&format!("{LIST}{status}"));
-    let [mail, pages] = ["mail", "pages"].map(|name| site.path().join(name));
-    let text = |path: &std::path::Path| path.to_str().expect("a plain path").to_owned();
-    let arguments = [
-        "-l",
-        &text(&mail),
-        "-l",
-        &text(&pages),
-        "--fdname=mail:status",
-    ];
+    site.configure(&format!("{SPAM}{status}"));
+    let [mail, pages] = ["mail", "pages"].map(|name| site.at(name));
+    let [mail_name, pages_name] = [&mail, &pages].map(|path| path.to_str().expect("a plain path"));
+    let arguments = ["-l", mail_name, "-l", pages_name, "--fdname=mail:status"];
     let command = site.program_under("systemd-socket-activate", &arguments);
-    let log = site.path().join("daemon.log");
-    let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), log);
+    let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), site.at("daemon.log"));
     // It creates one socket after the other.
     until("the second socket", || pages.exists().then_some(()));
-    let (code, body) = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
-    assert_eq!((code, body.as_slice()), (200, &b"ok\n"[..]));
+    let page = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
+    assert_eq!(page, (200, b"ok\n".to_vec()));
     Peer::unix(&mail).expect("it speaks the milter protocol");
     assert!(!configured.exists());
 }
@@ -370,25 +301,18 @@ fn a_status_socket_from_systemd() {
 /// watched folder, so a line about each event would cause another event.
 #[test]
 fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
-    let (mut site, path) = site();
-    site.configure(&format!("{LIST}[log]\nlevel = \"trace\"\n"));
+    let mut site = site();
+    site.configure(&format!("{SPAM}[log]\nlevel = \"trace\"\n"));
     let daemon = site.serve();
-    let mut peer = Peer::unix(&path).expect("it listens");
-    peer.stranger().expect("it answers");
-    let mail = TestMail::new("<spammer@listed.test>", &["<bob@our.example>"], &[]);
-    peer.deliver(&mail).expect("it answers");
-    let found = [
-        "looked up",
-        "identity=\"mail-from\"",
-        "address=spammer@listed.test",
-        "outcome=\"listed\"",
-    ];
-    daemon.logged(&found);
+    site.is("<spammer@listed.test>", "reject");
+    let line = daemon.logged(&["looked up", "identity=\"mail-from\""]);
+    has_all(
+        &line,
+        &["address=spammer@listed.test", "outcome=\"listed\""],
+    );
     site.list("spam", &["spammer@listed.test", "other@listed.test"]);
     daemon.logged(&["filter in effect", "generation=2"]);
     let log = daemon.log();
-    assert!(
-        !log.contains("inotify") && !log.contains("registering event source"),
-        "{log}"
-    );
+    let feeds_itself = log.contains("inotify") || log.contains("registering event source");
+    assert!(!feeds_itself, "{log}");
 }

@@ -4,21 +4,15 @@
 //!
 //! strace(1) kills and injects errors. `tests/run` tries some calls of each kind, `tests/run
 //! --long` all of them. `power_cut.rs` tests power cuts.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
-use crate::support;
-use crate::support::compile as compiles;
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use compiles::{addresses, names};
-use support::{find_program, usable};
-use tempfile::TempDir;
+use crate::support::compile::{self as compiles, Dir, addresses};
+use crate::support::{find_program, usable, words};
 
 /// A command that replaces files.
 struct Writer {
@@ -79,41 +73,9 @@ const BUILT_S: &str = "1790000000";
 const MODE: u32 = 0o604;
 
 /// Calls that may fail: each error is reported, and nothing panics.
-const FALLIBLE: [&str; 33] = [
-    "access",
-    "clone",
-    "clone3",
-    "copy_file_range",
-    "fadvise64",
-    "fallocate",
-    "fchmod",
-    "fchown",
-    "fcntl",
-    "fdatasync",
-    "flock",
-    "fstat",
-    "fsync",
-    "ftruncate",
-    "getdents64",
-    "ioctl",
-    "lseek",
-    "lstat",
-    "newfstatat",
-    "open",
-    "openat",
-    "pread64",
-    "pwrite64",
-    "read",
-    "readlink",
-    "rename",
-    "stat",
-    "statfs",
-    "statx",
-    "unlink",
-    "unlinkat",
-    "write",
-    "writev",
-];
+const FALLIBLE: &str = "access clone clone3 copy_file_range fadvise64 fallocate fchmod fchown fcntl \
+    fdatasync flock fstat fsync ftruncate getdents64 ioctl lseek lstat newfstatat open openat \
+    pread64 pwrite64 read readlink rename stat statfs statx unlink unlinkat write writev";
 /// Calls after whose failure the standard library or the allocator ends the program.
 const FATAL: [&str; 3] = ["close", "getrandom", "mmap"];
 /// Calls of each kind that the short form tries.
@@ -121,7 +83,7 @@ const SOME: u32 = 2;
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EINTR", "EMFILE"];
 
 struct Trial {
-    folder: TempDir,
+    folder: Dir,
     writer: Writer,
     old: Vec<Option<Vec<u8>>>,
     new: Vec<Vec<u8>>,
@@ -131,33 +93,31 @@ struct Trial {
 
 impl Trial {
     fn new(writer: Writer) -> Self {
+        let authserv =
+            "[whitelist]\nentries = ['friend@good.example']\nauthserv_ids = ['mx.our.example']\n";
+        let mail =
+            |head: &str| format!("Message-ID: <1@bad.example>\n{head}\nSubject: x\n\nspam\n");
         let folder = compiles::folder(&[
             ("few.txt", &addresses(0..20)),
             ("list.txt", &addresses(0..900)),
             ("more.txt", &addresses(5_000..5_100)),
             ("own.txt", &addresses(0..5)),
             ("people.txt", "bob@else.example # seen 2026-09-20\n"),
+            ("milter.toml", authserv),
             (
-                "milter.toml",
-                "[whitelist]\nentries = ['friend@good.example']\nauthserv_ids = ['mx.our.example']\n",
+                "Junk/cur/1",
+                &mail(
+                    "Authentication-Results: mx.our.example; dkim=pass header.d=bad.example\nFrom: spam@bad.example",
+                ),
+            ),
+            (
+                "Sent/cur/1",
+                &mail(
+                    "From: a@our.example\nTo: eve@else.example\nDate: Mon, 21 Sep 2026 10:00:00 +0000",
+                ),
             ),
         ]);
-        let dir = folder.path();
-        for (folder, head) in [
-            (
-                "Junk",
-                "Authentication-Results: mx.our.example; dkim=pass header.d=bad.example\nFrom: spam@bad.example",
-            ),
-            (
-                "Sent",
-                "From: a@our.example\nTo: eve@else.example\nDate: Mon, 21 Sep 2026 10:00:00 +0000",
-            ),
-        ] {
-            fs::create_dir_all(dir.join(folder).join("cur")).unwrap();
-            let text = format!("Message-ID: <1@bad.example>\n{head}\nSubject: x\n\nspam\n");
-            fs::write(dir.join(folder).join("cur/1"), text).unwrap();
-        }
-        for words in [
+        for line in [
             "build -q --seed 4711 -o out.blf list.txt",
             "build -q --seed 4711 -o next.blf list.txt",
             "build -q --seed 4711 -o next.blf list.txt more.txt",
@@ -168,16 +128,14 @@ impl Trial {
             "merge -q -o all.blf a.part",
             "delta -q -o next.delta out.blf next.blf",
         ] {
-            let words: Vec<_> = words.split(' ').collect();
-            let done = compiles::command(&words)
-                .current_dir(dir)
+            let done = folder
+                .command(line)
                 .env("SOURCE_DATE_EPOCH", BUILT_S)
-                .output()
-                .unwrap();
-            assert!(done.status.success(), "{words:?}: {done:?}");
+                .output();
+            assert!(done.unwrap().status.success(), "{line}");
         }
         for target in writer.targets {
-            let _ = fs::set_permissions(dir.join(target), Permissions::from_mode(MODE));
+            let _ = fs::set_permissions(folder.at(target), Permissions::from_mode(MODE));
         }
         let mut trial = Self {
             old: Vec::new(),
@@ -190,26 +148,22 @@ impl Trial {
         let done = trial.run(&[]);
         assert!(done.status.success(), "{done:?}");
         trial.new = trial.read().into_iter().map(Option::unwrap).collect();
-        trial.names = names(trial.folder.path());
+        trial.names = trial.folder.names();
         trial.restore();
         trial
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     fn read(&self) -> Vec<Option<Vec<u8>>> {
         let targets = self.writer.targets.iter();
         targets
-            .map(|target| fs::read(self.path(target)).ok())
+            .map(|target| fs::read(self.folder.at(target)).ok())
             .collect()
     }
 
     /// Restores the old files, without any other change.
     fn restore(&self) {
         for (target, old) in self.writer.targets.iter().zip(&self.old) {
-            let path = self.path(target);
+            let path = self.folder.at(target);
             match old {
                 Some(old) => {
                     fs::write(&path, old).unwrap();
@@ -256,22 +210,19 @@ impl Trial {
             return None;
         }
         let mut by_thread = BTreeMap::<(String, String), u32>::new();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         for line in fs::read_to_string(log.path()).unwrap().lines() {
+            // `12 read(3, ...`, also with `<unfinished ...>`; not `<... read resumed>` and `+++
+            // exited`.
             let Some((thread, call)) = line.trim().split_once(' ') else {
                 continue;
             };
-            // `12 read(3, ...`, also with `<unfinished ...>`; not `<... read resumed>` and `+++
-            // exited`.
             let Some((name, _)) = call.trim().split_once('(') else {
                 continue;
             };
-            if name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            {
-                *by_thread
-                    .entry((name.to_owned(), thread.to_owned()))
-                    .or_default() += 1;
+            if name.bytes().all(is_name) {
+                let made = by_thread.entry((name.to_owned(), thread.to_owned()));
+                *made.or_default() += 1;
             }
         }
         let mut calls = BTreeMap::new();
@@ -290,18 +241,11 @@ impl Trial {
         let done = self.run(&strace);
         let case = format!("{}, {what} at {call} {number}: {done:?}", self.writer.words);
         let found = self.read();
-        for ((target, found), (old, new)) in self
-            .writer
-            .targets
-            .iter()
-            .zip(&found)
-            .zip(self.old.iter().zip(&self.new))
-        {
-            assert!(
-                found == old || found.as_ref() == Some(new),
-                "{target}: neither old nor new: {case}"
-            );
-            if let (Some(_), Ok(meta)) = (old, fs::metadata(self.path(target))) {
+        let targets = self.writer.targets.iter().zip(&found);
+        for ((target, found), (old, new)) in targets.zip(self.old.iter().zip(&self.new)) {
+            let is_whole = found == old || found.as_ref() == Some(new);
+            assert!(is_whole, "{target}: neither old nor new: {case}");
+            if let (Some(_), Ok(meta)) = (old, fs::metadata(self.folder.at(target))) {
                 assert_eq!(meta.permissions().mode() & 0o777, MODE, "{target}: {case}");
             }
         }
@@ -311,12 +255,12 @@ impl Trial {
         }
         let said = String::from_utf8_lossy(&done.stderr);
         let is_error = what.starts_with("error");
-        if is_error && FALLIBLE.contains(&call) {
+        if is_error && words(FALLIBLE).contains(&call) {
             assert!(!said.contains("panicked"), "{case}");
             assert!(matches!(done.status.code(), Some(0..=2 | 127)), "{case}");
             assert!(done.status.success() || !said.is_empty(), "{case}");
         }
-        let left = names(self.folder.path());
+        let left = self.folder.names();
         let is_left = left.iter().any(|name| !self.names.contains(name));
         // A file that could not be removed, or that nobody was left to remove.
         let may_be_left = done.status.signal().is_some() || call.starts_with("unlink");
@@ -325,12 +269,9 @@ impl Trial {
         if is_left || !done.status.success() {
             let next = self.run(&[]);
             assert!(next.status.success(), "the next run: {next:?}: {case}");
-            assert_eq!(
-                self.read().into_iter().flatten().collect::<Vec<_>>(),
-                self.new,
-                "the next run: {case}"
-            );
-            assert_eq!(names(self.folder.path()), self.names, "{case}");
+            let found: Vec<_> = self.read().into_iter().flatten().collect();
+            assert_eq!(found, self.new, "the next run: {case}");
+            assert_eq!(self.folder.names(), self.names, "{case}");
             self.restore();
         }
         done
@@ -358,7 +299,7 @@ fn disturb(writer: Writer, at_most: u32) {
         if call == "execve" {
             continue;
         }
-        let is_file_call = FALLIBLE.contains(&call.as_str());
+        let is_file_call = words(FALLIBLE).contains(&call.as_str());
         for number in spread(*count, at_most) {
             if at_most == u32::MAX || is_file_call {
                 let done = trial.inject(call, "signal=KILL", number);
@@ -393,114 +334,34 @@ fn disturb(writer: Writer, at_most: u32) {
 // file is neither old nor new; without removing leftovers in its `lock` the next run fails; without
 // its `Drop` leftovers stay.
 
-#[test]
-fn build_is_disturbed() {
-    disturb(BUILD, SOME);
+macro_rules! disturbed {
+    ($(#[test] $writer:ident: fn $short:ident(), fn $long:ident();)+) => {
+        $(
+            #[test]
+            fn $short() {
+                disturb($writer, SOME);
+            }
+
+            #[test]
+            #[ignore = "some minutes: tests/run --long"]
+            fn $long() {
+                disturb($writer, u32::MAX);
+            }
+        )+
+    };
 }
 
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn build_is_disturbed_at_every_call() {
-    disturb(BUILD, u32::MAX);
-}
-
-#[test]
-fn part_is_disturbed() {
-    disturb(PART, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn part_is_disturbed_at_every_call() {
-    disturb(PART, u32::MAX);
-}
-
-#[test]
-fn merge_is_disturbed() {
-    disturb(MERGE, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn merge_is_disturbed_at_every_call() {
-    disturb(MERGE, u32::MAX);
-}
-
-#[test]
-fn update_is_disturbed() {
-    disturb(UPDATE, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn update_is_disturbed_at_every_call() {
-    disturb(UPDATE, u32::MAX);
-}
-
-#[test]
-fn add_is_disturbed() {
-    disturb(ADD, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn add_is_disturbed_at_every_call() {
-    disturb(ADD, u32::MAX);
-}
-
-#[test]
-fn remove_is_disturbed() {
-    disturb(REMOVE, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn remove_is_disturbed_at_every_call() {
-    disturb(REMOVE, u32::MAX);
-}
-
-#[test]
-fn delta_is_disturbed() {
-    disturb(DELTA, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn delta_is_disturbed_at_every_call() {
-    disturb(DELTA, u32::MAX);
-}
-
-#[test]
-fn apply_is_disturbed() {
-    disturb(APPLY, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn apply_is_disturbed_at_every_call() {
-    disturb(APPLY, u32::MAX);
-}
-
-#[test]
-fn junk_is_disturbed() {
-    disturb(JUNK, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn junk_is_disturbed_at_every_call() {
-    disturb(JUNK, u32::MAX);
-}
-
-#[test]
-fn correspondents_are_disturbed() {
-    disturb(CORRESPONDENTS, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn correspondents_are_disturbed_at_every_call() {
-    disturb(CORRESPONDENTS, u32::MAX);
+disturbed! {
+    #[test] BUILD: fn build_is_disturbed(), fn build_is_disturbed_at_every_call();
+    #[test] PART: fn part_is_disturbed(), fn part_is_disturbed_at_every_call();
+    #[test] MERGE: fn merge_is_disturbed(), fn merge_is_disturbed_at_every_call();
+    #[test] UPDATE: fn update_is_disturbed(), fn update_is_disturbed_at_every_call();
+    #[test] ADD: fn add_is_disturbed(), fn add_is_disturbed_at_every_call();
+    #[test] REMOVE: fn remove_is_disturbed(), fn remove_is_disturbed_at_every_call();
+    #[test] DELTA: fn delta_is_disturbed(), fn delta_is_disturbed_at_every_call();
+    #[test] APPLY: fn apply_is_disturbed(), fn apply_is_disturbed_at_every_call();
+    #[test] JUNK: fn junk_is_disturbed(), fn junk_is_disturbed_at_every_call();
+    #[test] CORRESPONDENTS: fn correspondents_are_disturbed(), fn correspondents_are_disturbed_at_every_call();
 }
 
 /// Reads and writes of the C library that do only part of the request, and are interrupted in turn.
@@ -545,23 +406,13 @@ fn short_and_interrupted_reads_and_writes_change_nothing() {
         return;
     }
     let preload = format!("LD_PRELOAD={}", library.display());
-    for writer in [
-        BUILD,
-        PART,
-        MERGE,
-        UPDATE,
-        ADD,
-        REMOVE,
-        DELTA,
-        APPLY,
-        JUNK,
-        CORRESPONDENTS,
-    ] {
+    let compiles = [BUILD, PART, MERGE, UPDATE, ADD, REMOVE, DELTA, APPLY];
+    for writer in compiles.into_iter().chain([JUNK, CORRESPONDENTS]) {
         let trial = Trial::new(writer);
         let done = trial.run(&["env", &preload]);
         assert!(done.status.success(), "{}: {done:?}", trial.writer.words);
         let found: Vec<_> = trial.read().into_iter().flatten().collect();
         assert!(found == trial.new, "{}", trial.writer.words);
-        assert_eq!(names(trial.folder.path()), trial.names);
+        assert_eq!(trial.folder.names(), trial.names);
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
 use blocklist_milter::compile::{self, Progress};
 
+use crate::check::{Said, has, words};
 use crate::support::{NOW, Site, updated};
 use crate::tools::installed;
 
@@ -119,7 +120,7 @@ fn limits_and_older_filters() {
     let error = publish(&site.to_publish(), &site.signer)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("build generation 5 or later"), "{error}");
+    has(&error, "build generation 5 or later");
     // A recreated store does not distribute it either.
     fs::remove_dir_all(site.path("store")).unwrap();
     fs::create_dir(site.path("store")).unwrap();
@@ -197,107 +198,52 @@ fn a_host_with_another_name_asks_again() {
 #[test]
 fn the_programs_and_minisign_agree() {
     let site = Site::new();
-    let run = |program: &str, words: &[&str]| {
-        let done = Command::new(program)
-            .args(words)
-            .current_dir(site.folder.path())
-            .output()
-            .unwrap();
-        let said = [done.stdout, done.stderr].map(|said| String::from_utf8(said).unwrap());
-        (done.status.code(), said.concat())
+    let run = |line: &str| {
+        let (program, arguments) = line.split_once(' ').expect("arguments");
+        let mut command = Command::new(match program {
+            "publish" => env!("CARGO_BIN_EXE_blocklist-publish"),
+            "fetch" => env!("CARGO_BIN_EXE_blocklist-fetch"),
+            other => other,
+        });
+        Said::of(
+            command
+                .args(words(arguments))
+                .current_dir(site.folder.path()),
+        )
     };
-    let publish = env!("CARGO_BIN_EXE_blocklist-publish");
-    let fetch = env!("CARGO_BIN_EXE_blocklist-fetch");
     site.build(0..1_000);
-    let words = [
-        "--to",
-        "store",
-        "--list",
-        "spammers",
-        "--key",
-        "publisher.key",
-        "spammers.blf",
-    ];
-    let (code, said) = run(publish, &words);
-    assert!(
-        code == Some(0) && said.ends_with(", generation 1; 0 deltas\n"),
-        "{said}"
-    );
-    let words = [
-        "--from",
-        "store",
-        "--list",
-        "spammers",
-        "--key",
-        "publisher.pub",
-        "-o",
-        "host.blf",
-    ];
-    let (code, said) = run(fetch, &words);
-    assert!(
-        code == Some(0) && said.starts_with("host.blf: generation 1, "),
-        "{said}"
-    );
+    let publish = "publish --to store --list spammers --key publisher.key spammers.blf";
+    let fetch = "fetch --from store --list spammers --key publisher.pub -o host.blf";
+    run(publish).ends(0, &[", generation 1; 0 deltas\n"]);
+    let said = run(fetch).ends(0, &[]);
+    assert!(said.starts_with("host.blf: generation 1, "), "{said}");
     assert!(site.is_up_to_date());
-    let (code, said) = run(fetch, &words);
-    assert_eq!((code, said.as_str()), (Some(0), "host.blf: unchanged\n"));
+    assert_eq!(run(fetch).ends(0, &[]), "host.blf: unchanged\n");
     // With -q, but with the reason why all hosts will read the whole file.
     site.build(5_000..6_000);
-    let words = [
-        "-q",
-        "--to",
-        "store",
-        "--list",
-        "spammers",
-        "--key",
-        "publisher.key",
-        "spammers.blf",
-    ];
-    let (code, said) = run(publish, &words);
-    assert!(
-        code == Some(0) && said.starts_with("blocklist-publish: no delta from generation 1: "),
-        "{said}"
-    );
+    let why = "blocklist-publish: no delta from generation 1: ";
+    let said = run(&format!("{publish} -q")).ends(0, &[why]);
     assert_eq!(said.lines().count(), 1, "{said}");
     // Filters contain their seed.
     for file in fs::read_dir(site.path("store/spammers")).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0);
     }
-    let wrong = [
-        "--from", "store", "--list", "spammers", "--key", "RWx", "-o", "host.blf",
-    ];
-    let (code, said) = run(fetch, &wrong);
+    let wrong = run("fetch --from store --list spammers --key RWx -o host.blf").ends(2, &[]);
     assert_eq!(
-        (code, said.as_str()),
-        (
-            Some(2),
-            "blocklist-fetch: RWx: not a public key of minisign\n"
-        )
+        wrong,
+        "blocklist-fetch: RWx: not a public key of minisign\n"
     );
 
-    let verify = ["-V", "-p", "publisher.pub", "-m", "store/spammers.json"];
     if !installed("minisign") {
         return;
     }
-    let (code, said) = run("minisign", &verify);
-    assert!(code == Some(0) && said.contains("list:spammers"), "{said}");
+    let verified = run("minisign -V -p publisher.pub -m store/spammers.json");
+    verified.ends(0, &["list:spammers"]);
     // Also with a key that minisign made.
-    let (code, said) = run("minisign", &["-G", "-W", "-p", "d.pub", "-s", "d.key"]);
-    assert_eq!(code, Some(0), "{said}");
-    let words = [
-        "--to",
-        ".",
-        "--list",
-        "spammers",
-        "--key",
-        "d.key",
-        "spammers.blf",
-    ];
-    let (code, said) = run(publish, &words);
-    assert_eq!(code, Some(0), "{said}");
-    let verify = ["-V", "-p", "d.pub", "-m", "spammers.json"];
-    assert_eq!(run("minisign", &verify).0, Some(0));
+    run("minisign -G -W -p d.pub -s d.key").ok();
+    run("publish --to . --list spammers --key d.key spammers.blf").ok();
+    run("minisign -V -p d.pub -m spammers.json").ok();
 }
 
 /// A person has replaced the filter.

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use blocklist_fetch::{Outcome, fetch, publish};
 
+use crate::check::has;
 use crate::support::{NOW, Site, new_key, updated};
 
 #[test]
@@ -22,7 +23,7 @@ fn a_key_that_changes_is_announced_before() {
     let error = publish(&site.to_publish(), &stranger)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("--previous-key"), "{error}");
+    has(&error, "--previous-key");
     let mut change = site.to_publish();
     change.previous_key = Some(site.signer.public.clone());
     site.build(1..1_000);

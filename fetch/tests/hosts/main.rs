@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod buckets;
+#[path = "../../../tests/support/check.rs"]
+mod check;
 mod fetching;
 mod keys;
 mod lying;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use blocklist_fetch::store::Login;
 use blocklist_fetch::{Fetch, Outcome, fetch, publish};
 
+use crate::check::has;
 use crate::support::{Site, updated};
 use crate::tools::installed;
 
@@ -156,7 +157,7 @@ fn nginx_serves_a_store() {
     fetch(&at(&address, "mail")).unwrap();
     assert!(site.is_up_to_date());
     let said = requests(&site.path("requests"));
-    assert!(said.contains(".blf 206 bytes="), "{said}");
+    has(&said, ".blf 206 bytes=");
     // With a compression that we do not request.
     site.release(6..20_000);
     fetch(&at(&nginx.address, "compressed")).unwrap();

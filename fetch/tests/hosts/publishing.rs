@@ -6,6 +6,7 @@ use std::process::Command;
 use blocklist_fetch::store::{Access, Got, Store};
 use blocklist_fetch::{Publish, publish};
 
+use crate::check::has;
 use crate::support::{NOW, Site};
 
 #[test]
@@ -101,10 +102,7 @@ fn stores_that_give_secrets_away_are_refused() {
             .output()
             .unwrap();
         let said = String::from_utf8(done.stderr).unwrap();
-        assert!(
-            said.contains(&format!("{variable}: must be https")),
-            "{said}"
-        );
+        has(&said, &format!("{variable}: must be https"));
         assert!(!said.contains("hidden"), "{said}");
         assert_eq!(done.status.code(), Some(2));
     }
@@ -119,7 +117,7 @@ fn stores_that_give_secrets_away_are_refused() {
         .output()
         .unwrap();
     let said = String::from_utf8(done.stderr).unwrap();
-    assert!(said.contains("not over http: use https"), "{said}");
+    has(&said, "not over http: use https");
 }
 
 /// After a publisher dies at any point, hosts and the next publisher continue.
@@ -158,7 +156,7 @@ fn a_filter_that_changes_while_it_is_published_is_not_stored() {
     let store = Store::open(&site.to_publish().to, &Access::default()).unwrap();
     let error = store.upload("x.blf", &site.path("spammers.blf"), &"0".repeat(64));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("was replaced during"), "{error}");
+    has(&error, "was replaced during");
     assert_eq!(fs::read_dir(site.path("store")).unwrap().count(), 0);
     // Two publishers do not work on one filter.
     let held = site.path(".spammers.blf.publish-lock");
@@ -194,9 +192,9 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
     let error = publish(&site.to_publish(), &site.signer)
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("store/spammers: another blocklist-publish is running"),
-        "{error}"
+    has(
+        &error,
+        "store/spammers: another blocklist-publish is running",
     );
     drop(lock);
     site.publish();

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use blocklist_fetch::{Fetch, fetch, publish};
 
+use crate::check::has;
 use crate::support::{Server, Site};
 use crate::tools::{SmallDisk, installed};
 
@@ -379,7 +380,7 @@ fn a_limit_of_file_sizes_is_an_error_and_a_full_standard_error_is_none() {
     let done = fetch(&limit, Stdio::piped());
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(2), "{said}");
-    assert!(said.contains("File too large"), "{said}");
+    has(&said, "File too large");
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let done = fetch(&limit, full.into());
     assert_eq!(done.status.code(), Some(2), "{:?}", done.status);

@@ -15,6 +15,6 @@ pub(crate) use problem::text_of;
 pub use problem::{Error, Problem};
 pub(crate) use read::{Reader, Section};
 pub(crate) use values::{
-    Fault, Value, boolean, choice, count, nearest, number, parsed, percent, percent_of_a_whole,
-    text, wrong_type,
+    Fault, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
+    wrong_type,
 };

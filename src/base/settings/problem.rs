@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::base::access;
 
 /// Every setting of a file, by section; `""` is the top of the file. Blanks divide them.
-pub(crate) type Settings = &'static [(&'static str, &'static str)];
+pub(crate) type Settings<'s> = &'s [(&'static str, &'static str)];
 
 /// Largest configuration file that is read: a wrong path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
@@ -21,7 +21,7 @@ const FILE_MAX_BYTES: u64 = 4 << 20;
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
-    #[error("{}: cannot read the configuration: {source}", path.display())]
+    #[error("{}: cannot read {}: {source}", path.display(), name_of(path))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -36,6 +36,14 @@ pub enum Error {
         /// The errors.
         problems: Vec<Problem>,
     },
+}
+
+/// Returns what a file of settings is called: the configuration can have any name.
+fn name_of(path: &Path) -> &'static str {
+    match path.ends_with("list.toml") {
+        true => "how the list is read",
+        false => "the configuration",
+    }
 }
 
 /// Writes each error on a line, in the format of compilers, which editors understand.
@@ -105,10 +113,9 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
         .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;
     if bytes.len() as u64 > FILE_MAX_BYTES {
-        return Err(unreadable(std::io::Error::new(
-            std::io::ErrorKind::FileTooLarge,
-            format!("larger than {FILE_MAX_BYTES} bytes; not a configuration file"),
-        )));
+        let why = format!("larger than {FILE_MAX_BYTES} bytes; not a configuration file");
+        let kind = std::io::ErrorKind::FileTooLarge;
+        return Err(unreadable(std::io::Error::new(kind, why)));
     }
     String::from_utf8(bytes).map_err(|error| Error::Faulty {
         path: path.to_owned(),

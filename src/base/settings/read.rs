@@ -6,7 +6,7 @@
 //! replaced by its default. A key that nobody asked for is unknown; the error suggests the most
 //! similar known name.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -20,27 +20,32 @@ use super::values::{Fault, nearest, text, wrong_type};
 pub(crate) struct Reader<'t> {
     text: &'t str,
     /// Every setting, to tell where a misplaced one belongs.
-    settings: Settings,
+    settings: Settings<'t>,
     problems: RefCell<Vec<Problem>>,
     /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
+    /// Whether the name of a table is broken: then settings seem to be where they are not.
+    has_broken_table: Cell<bool>,
 }
 
 impl<'t> Reader<'t> {
-    pub(crate) fn new(text: &'t str, settings: Settings) -> Self {
+    pub(crate) fn new(text: &'t str, settings: Settings<'t>) -> Self {
         Self {
             text,
             settings,
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
+            has_broken_table: Cell::new(false),
         }
     }
 
     /// Records an error at a byte of the text.
-    pub(crate) fn problem(&self, at: usize, message: impl Into<String>) {
+    fn problem(&self, at: usize, message: impl Into<String>) {
         let problem = self.place(at, message.into());
         let mut problems = self.problems.borrow_mut();
-        if !self.broken_lines.borrow().contains(&problem.line) && !problems.contains(&problem) {
+        let is_guess =
+            self.has_broken_table.get() || self.broken_lines.borrow().contains(&problem.line);
+        if !is_guess && !problems.contains(&problem) {
             problems.push(problem);
         }
     }
@@ -74,6 +79,11 @@ impl<'t> Reader<'t> {
             if let Some(setting) = setting_at(self.text, span.start) {
                 message = format!("{setting}: {message}");
             }
+            let before = self.text.get(..span.start).unwrap_or_default();
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            let is_of_table = line.trim_start().starts_with('[');
+            self.has_broken_table
+                .set(self.has_broken_table.get() || is_of_table);
             let problem = self.place(span.start, message);
             if self.broken_lines.borrow_mut().insert(problem.line) {
                 self.problems.borrow_mut().push(problem);
@@ -127,6 +137,11 @@ impl<'s, 't> Section<'s, 't> {
         self.span.start
     }
 
+    /// Records an error at a byte of the text.
+    pub(crate) fn problem(&self, at: usize, message: String) {
+        self.reader.problem(at, message);
+    }
+
     /// Returns line and column of a setting's value, or of the table if the setting is missing.
     pub(crate) fn place(&self, name: &str) -> (usize, usize) {
         let value = self.table.and_then(|table| table.get(name));
@@ -160,13 +175,10 @@ impl<'s, 't> Section<'s, 't> {
         let Some(value) = self.value(name) else {
             return default;
         };
-        match read(value.get_ref()) {
-            Ok(read) => read,
-            Err(fault) => {
-                self.note(value, name, &fault);
-                default
-            }
-        }
+        read(value.get_ref()).unwrap_or_else(|fault| {
+            self.note(value, name, &fault);
+            default
+        })
     }
 
     /// Returns a setting that may be missing.
@@ -188,10 +200,8 @@ impl<'s, 't> Section<'s, 't> {
             self.optional(name, read)
         } else {
             self.asked.borrow_mut().push(name);
-            self.reader.problem(
-                self.start(),
-                format!("[{}] missing required setting {name}", self.path),
-            );
+            let message = format!("[{}] missing required setting {name}", self.path);
+            self.reader.problem(self.start(), message);
             None
         }
     }
@@ -238,19 +248,6 @@ impl<'s, 't> Section<'s, 't> {
             }
         }
         all
-    }
-
-    /// Like [`each`](Self::each), for a list that must not be empty; `what` names what it lacks
-    /// then.
-    pub(crate) fn some<T>(
-        &self,
-        name: &'static str,
-        what: &str,
-        default: Vec<T>,
-        read: impl Fn(&str) -> Result<T, Fault>,
-    ) -> Vec<T> {
-        self.check_filled(name, what);
-        self.each(name, default, read)
     }
 
     /// Records that a list is empty, which lacks `what` then.
@@ -317,11 +314,8 @@ impl<'s, 't> Section<'s, 't> {
             return none;
         };
         let Some(table) = value.get_ref().as_table() else {
-            self.note(
-                value,
-                name,
-                &wrong_type(&format!("a table, written [{name}]"), value.get_ref()),
-            );
+            let wanted = format!("a table, written [{name}]");
+            self.note(value, name, &wrong_type(&wanted, value.get_ref()));
             return none;
         };
         self.reader.section(name, table, value.span())
@@ -332,17 +326,19 @@ impl<'s, 't> Section<'s, 't> {
         let Some(value) = self.value(name) else {
             return Vec::new();
         };
-        let mut sections = Vec::new();
         let wanted = format!("a list of tables, each written [[{name}]]");
-        match value.get_ref().as_array() {
-            None => self.note(value, name, &wrong_type(&wanted, value.get_ref())),
-            Some(items) => {
-                for item in items.iter() {
-                    match item.get_ref().as_table() {
-                        Some(table) => sections.push(self.reader.section(name, table, item.span())),
-                        None => self.note(item, name, &wrong_type(&wanted, item.get_ref())),
-                    }
-                }
+        let wrong = |value: &Spanned<DeValue<'_>>| {
+            self.note(value, name, &wrong_type(&wanted, value.get_ref()));
+        };
+        let Some(items) = value.get_ref().as_array() else {
+            wrong(value);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in items.iter() {
+            match item.get_ref().as_table() {
+                Some(table) => sections.push(self.reader.section(name, table, item.span())),
+                None => wrong(item),
             }
         }
         sections
@@ -357,24 +353,19 @@ impl<'s, 't> Section<'s, 't> {
             if asked.contains(&written) {
                 continue;
             }
-            let place = if self.path.is_empty() {
-                String::new()
-            } else {
-                format!(" in [{}]", self.path)
+            let place = match self.path {
+                "" => String::new(),
+                path => format!(" in [{path}]"),
             };
-            let hint = match (
-                elsewhere(self.reader.settings, written),
-                nearest(written, &asked),
-            ) {
+            let home = elsewhere(self.reader.settings, written);
+            let hint = match (home, nearest(written, &asked)) {
                 (Some(section), _) => format!("; it belongs {section}"),
                 (None, Some(name)) => format!("; did you mean {name}?"),
                 (None, None) => format!("; there are: {}", asked.join(", ")),
             };
             let written = written.escape_debug();
-            self.reader.problem(
-                key.span().start,
-                format!("unknown setting {written}{place}{hint}"),
-            );
+            let message = format!("unknown setting {written}{place}{hint}");
+            self.reader.problem(key.span().start, message);
         }
     }
 }
@@ -413,7 +404,7 @@ fn hint(text: &str) -> Option<&'static str> {
 }
 
 /// Returns where a setting with this name belongs, if there is one.
-fn elsewhere(settings: Settings, written: &str) -> Option<String> {
+fn elsewhere(settings: Settings<'_>, written: &str) -> Option<String> {
     let (section, _) = settings
         .iter()
         .find(|(_, names)| names.split_whitespace().any(|name| name == written))?;

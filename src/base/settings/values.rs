@@ -38,20 +38,10 @@ pub(crate) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
 }
 
 pub(crate) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
-    format!(
-        "expected {wanted}, found {} {}",
-        article(found.type_str()),
-        found.type_str()
-    )
-    .into()
-}
-
-fn article(word: &str) -> &'static str {
-    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        "an"
-    } else {
-        "a"
-    }
+    let found = found.type_str();
+    let has_vowel = found.starts_with(['a', 'e', 'i', 'o', 'u']);
+    let article = if has_vowel { "an" } else { "a" };
+    format!("expected {wanted}, found {article} {found}").into()
 }
 
 pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
@@ -107,15 +97,6 @@ pub(crate) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> R
     let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
     let hint = nearest(written, &names)
         .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
-    Err(format!(
-        "\"{}\" is not one of {}{hint}",
-        written.escape_debug(),
-        names.join(", ")
-    )
-    .into())
-}
-
-/// Returns a number that was checked to be small.
-pub(crate) fn count(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+    let (written, names) = (written.escape_debug(), names.join(", "));
+    Err(format!("\"{written}\" is not one of {names}{hint}").into())
 }

@@ -11,15 +11,16 @@ mod delta;
 mod examples;
 mod preview;
 mod query;
+mod text;
 mod values;
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::Done;
-use super::output::{Output, say};
+use super::output::{Output, say, success};
 use super::progress::Watcher;
 use crate::base::clock::today;
 use crate::base::day::Day;
@@ -35,7 +36,6 @@ pub use args::Cli;
 use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
 
 /// Runs the command line. Prints errors as `blocklist-compile: what: cause`.
-#[must_use]
 pub fn main() -> ExitCode {
     super::main(run)
 }
@@ -197,9 +197,11 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
         plan.rules = compile::changeable(filter)?;
     }
     let edited = if adds {
-        compile::add_to_list(&plan, &args.list, &args.entries, &args.note)?
+        let noted = |entry| (String::as_str(entry), args.note.as_str());
+        let entries: Vec<_> = args.entries.iter().map(noted).collect();
+        compile::add_or_renew(&plan, &args.list, &entries, |_| false)?
     } else {
-        compile::remove_from_list(&plan, &args.list, &args.entries)?
+        compile::remove_lines(&plan, &args.list, &args.entries, |_| true)?
     };
     let report = args.filter.is_some().then(|| {
         let mut changes = Changes::new(plan);
@@ -228,14 +230,13 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
             out.line(format_args!("{filter}: {changed}"))?;
         }
     }
-    Ok(if !adds && edited.misses_some() {
+    let is_missed = !adds && edited.misses_some();
+    if is_missed {
         say(format_args!(
             "blocklist-compile: some entries are not in this list; if another list has them, add the senders to the whitelist"
         ));
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    }
+    Ok(success(!is_missed))
 }
 
 fn merge(args: &Merge, out: &mut Output) -> Done {
@@ -339,87 +340,35 @@ fn work(
     if let Some(file) = &plan.rejects {
         may_write(file, "write the rejects", &plan.output, reads)?;
     }
-    let json = work.json || work.report.as_deref() == Some(Path::new("-"));
-    let report_file = match &work.report {
-        Some(file) if file.as_os_str() != "-" => {
-            may_write(file, WRITE_REPORT, &plan.output, reads)?;
-            Some(ReportFile::open(file)?)
-        }
-        Some(_) | None => None,
+    let report_file = work.report.as_deref();
+    let (is_stdout, report_file) = match report_file {
+        Some(file) if file == Path::new("-") => (true, None),
+        file => (false, file),
     };
+    if let Some(file) = report_file {
+        may_write(file, WRITE_REPORT, &plan.output, reads)?;
+    }
     let watcher = Watcher::start(work.quiet)?;
     let report = job(plan, watcher.progress());
     drop(watcher);
     let report = report?;
-    finish(&report, report_file)?;
-    if json {
-        out.json(&report)?;
-    } else if !work.quiet || report.refused.is_some() {
-        say(format_args!("{report}"));
+    if let Some(file) = report_file {
+        write_report(&report, file)?;
     }
-    Ok(if report.refused.is_some() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    let is_refused = report.refused.is_some();
+    Ok(out.tell(&report, is_refused, work.json || is_stdout, work.quiet)?)
 }
 
-/// The file of the report. It is opened before the task, so that a fault is detected early. An
-/// older report stays until the new one is written.
-struct ReportFile {
-    path: PathBuf,
-    file: File,
-    is_new: bool,
-}
-
-impl ReportFile {
-    fn open(path: &Path) -> Result<Self, Error> {
-        let found = path.symlink_metadata();
-        let is_new = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(Error::io(path, WRITE_REPORT))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            is_new,
-        })
-    }
-
-    fn write(mut self, report: &Report) -> io::Result<()> {
-        let json = serde_json::to_string_pretty(report)? + "\n";
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        self.is_new = false;
-        self.file.write_all(json.as_bytes())
-    }
-}
-
-impl Drop for ReportFile {
-    /// Removes the empty file of a task that failed.
-    fn drop(&mut self) {
-        if self.is_new {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Writes the report to its file.
-fn finish(report: &Report, file: Option<ReportFile>) -> Result<(), Error> {
-    let Some(file) = file else {
-        return Ok(());
-    };
-    let path = file.path.clone();
-    file.write(report).map_err(|error| match report.filter {
-        Some(_) => Error::io(&path, WRITE_REPORT)(io::Error::new(
-            error.kind(),
-            format!(
-                "{error}; {} was written nevertheless",
-                report.output.display()
-            ),
-        )),
-        None => Error::io(&path, WRITE_REPORT)(error),
+fn write_report(report: &Report, file: &Path) -> Result<(), Error> {
+    let json = serde_json::to_string_pretty(report).map_err(io::Error::from);
+    let written = json.and_then(|json| fs::write(file, json + "\n"));
+    written.map_err(|error| {
+        let nevertheless = match report.filter {
+            Some(_) => format!("; {} was written nevertheless", report.output.display()),
+            None => String::new(),
+        };
+        let why = format!("{error}{nevertheless}");
+        Error::io(file, WRITE_REPORT)(io::Error::new(error.kind(), why))
     })
 }
 
@@ -439,11 +388,7 @@ fn overlap(
 fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Output) -> Done {
     let found = inspect::false_positives(file, known_good, Day(today()))?;
     out.show(&found, json)?;
-    Ok(if found.is_clean() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(success(found.is_clean()))
 }
 
 fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
@@ -503,6 +448,11 @@ fn may_write(
     }
     if is_filter(file) {
         return cannot(IS_FILTER);
+    }
+    if file.is_file() {
+        // Not only when the work is done.
+        let opened = File::options().write(true).open(file);
+        opened.map_err(Error::io(file, doing))?;
     }
     Ok(())
 }

@@ -1,25 +1,18 @@
 //! `query`: answers for a few addresses, or for any number from standard input.
 //!
-//! ```text
-//!   standard input --reader--> blocks of lines --workers--> answers --in order--> standard output
-//! ```
-//!
-//! A block is the result of one read, up to its last newline. So all processors work on a file, and
-//! a user who types, or a program that asks and waits, gets the answer to each line before the next
-//! one.
+//! Standard input is answered block by block. A block is the result of one read, up to its last
+//! newline, and is divided among all processors: so they work on a file, and a user who types, or a
+//! program that asks and waits, gets the answer to each line before the next one.
 
 use std::io::{self, Read, Write};
-use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::path::Path;
 
 use super::args::QueryArgs;
 use crate::base::clock::today;
 use crate::base::day::Day;
-use crate::base::parallel::processors;
+use crate::base::parallel::{on_threads, processors};
 use crate::cli::Done;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, success};
 use crate::compile::Error;
 use crate::filter::Load;
 use crate::inspect::{Finding, Query};
@@ -27,14 +20,12 @@ use crate::inspect::{Finding, Query};
 /// Longest line of addresses, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
 /// Most bytes of one read.
-const READ_BYTES: usize = 64 << 10;
-/// Blocks that wait for each worker, or whose answers wait to be printed.
-const BLOCKS_PER_WORKER: usize = 4;
+const READ_BYTES: usize = 256 << 10;
+/// A thread for fewer bytes is not worth its cost.
+const MIN_PART_BYTES: usize = 8 << 10;
 
-/// Answers for one block: the output, and whether an address in it is listed.
+/// The output for some lines, and whether an address in them is listed.
 type Answers = Result<(Vec<u8>, bool), Error>;
-/// A block, and the channel for its answers.
-type Question = (Vec<u8>, SyncSender<Answers>);
 
 pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     let many = args.addresses.iter().any(|address| address == "-");
@@ -57,21 +48,7 @@ pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
         put(&finding, args.json, &mut text);
         out.write_all(&text)?;
     }
-    Ok(if listed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// Starts a detached thread.
-fn start(run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-    let started = thread::Builder::new().spawn(run);
-    started.map(drop).map_err(|source| Error::Io {
-        path: "a thread".into(),
-        doing: "be started",
-        source,
-    })
+    Ok(success(listed))
 }
 
 /// Answers every line of standard input, in order.
@@ -80,82 +57,40 @@ fn all_of_stdin(
     json: bool,
     out: &mut impl Write,
 ) -> Result<bool, Box<dyn std::error::Error>> {
-    let workers = processors();
-    let (questions, asked) = sync_channel::<Question>(workers);
-    // The threads are not joined: if output fails, the reading thread may wait for input
-    // forever.
-    let asked = Arc::new(Mutex::new(asked));
-    for _ in 0..workers {
-        let (asked, query) = (Arc::clone(&asked), query.clone());
-        start(move || work(&asked, query, json))?;
-    }
-    let (in_order, answers) = sync_channel(workers * BLOCKS_PER_WORKER);
-    start(move || read(io::stdin().lock(), &questions, &in_order))?;
+    let mut blocks = Blocks {
+        input: io::stdin().lock(),
+        begun: Vec::new(),
+    };
     let mut listed = false;
-    for answer in answers {
-        let answer = answer.recv().map_err(|_| Error::Io {
-            path: "standard input".into(),
-            doing: "answer",
-            source: io::Error::other("internal error: a worker ended early"),
-        })?;
-        let (text, any) = answer?;
-        listed |= any;
-        out.write_all(&text)?;
+    let failed = || Error::io(Path::new("standard input"), "read");
+    while let Some(block) = blocks.next().map_err(failed())? {
+        let answers = on_threads(parts(&block), |part| answer(&mut query.clone(), part, json));
+        for answer in answers {
+            let (text, any) = answer?;
+            listed |= any;
+            out.write_all(&text)?;
+        }
         out.flush()?;
     }
     Ok(listed)
 }
 
-/// Sends each block to the workers, and the receiver of its answers to the printer.
-fn read(
-    input: impl Read,
-    questions: &SyncSender<Question>,
-    in_order: &SyncSender<Receiver<Answers>>,
-) {
-    let mut blocks = Blocks {
-        input,
-        begun: Vec::new(),
-    };
-    loop {
-        let (answers, awaited) = sync_channel(1);
-        let next = blocks.next();
-        if matches!(next, Ok(None)) || in_order.send(awaited).is_err() {
-            return;
-        }
-        let gone = match next {
-            Ok(Some(block)) => questions.send((block, answers)).is_err(),
-            Ok(None) => true,
-            Err(source) => {
-                let failed = Error::Io {
-                    path: "standard input".into(),
-                    doing: "read",
-                    source,
-                };
-                // This is the end, even if nobody receives it.
-                let _ = answers.send(Err(failed));
-                true
-            }
-        };
-        if gone {
-            return;
-        }
+/// Divides a block into parts of whole lines, one for each processor.
+fn parts(block: &[u8]) -> Vec<&[u8]> {
+    let wanted = block.len().div_ceil(processors()).max(MIN_PART_BYTES);
+    let (mut parts, mut left) = (Vec::new(), block);
+    while !left.is_empty() {
+        let end = left
+            .get(wanted..)
+            .and_then(|rest| memchr::memchr(b'\n', rest));
+        let (part, rest) = left.split_at(end.map_or(left.len(), |at| wanted + at + 1));
+        parts.push(part);
+        left = rest;
     }
+    parts
 }
 
-/// Answers blocks until there are no more.
-fn work(asked: &Mutex<Receiver<Question>>, mut query: Query, json: bool) {
-    loop {
-        let question = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((block, answers)) = question else {
-            return;
-        };
-        if answers.send(answer(&mut query, &block, json)).is_err() {
-            return;
-        }
-    }
-}
-
-/// Answers each non-empty line of a block.
+/// Answers each non-empty line.
 fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
     let mut out = Vec::with_capacity(4 * block.len());
     let mut listed = false;
@@ -251,6 +186,10 @@ mod tests {
         for drop in 1..text.len() + 2 {
             let blocks = blocks(text, drop);
             assert_eq!(blocks.concat(), text, "{drop}");
+            assert_eq!(
+                parts(&blocks.concat().repeat(3000)).concat(),
+                text.repeat(3000)
+            );
             let (_, whole) = blocks.split_last().unwrap();
             assert!(whole.iter().all(|block| block.ends_with(b"\n")), "{drop}");
         }

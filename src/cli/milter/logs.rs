@@ -49,9 +49,6 @@ pub struct Case {
 }
 
 /// Prints a report of logs.
-///
-/// # Errors
-/// A log, the configuration or the state cannot be read, or the state cannot be written.
 pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
     let mut options = digest::Options {
         since: args.since,
@@ -67,14 +64,10 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
     };
     say_what_is_read(&args.logs);
     let digest = digest::digest(&args.logs, &options, &mut history)?;
-    if args.json {
-        out.json(&digest)?;
-    } else {
-        if let Some(to) = &args.mail_to {
-            write!(out, "{}", digest.mail_headers(to))?;
-        }
-        write!(out, "{digest}")?;
+    if let Some(to) = &args.mail_to {
+        write!(out, "{}", digest.mail_headers(to))?;
     }
+    out.show_lines(&digest, args.json)?;
     out.flush()?;
     // Last: if printing fails, the next report must show the same again.
     if let Some(file) = &args.state {
@@ -94,9 +87,6 @@ fn say_what_is_read(logs: &[PathBuf]) {
 }
 
 /// Prints the decision with a case id. Exit code 1: it is in none of the logs.
-///
-/// # Errors
-/// A log or the configuration cannot be read.
 pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     let Some((id, made)) = case_of(&args.id) else {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
@@ -117,11 +107,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     if let Some(config) = read_config(config)? {
         case.whitelist_file = config.whitelist.files.first().cloned();
     }
-    if args.json {
-        out.json(&case)?;
-    } else {
-        write!(out, "{case}")?;
-    }
+    out.show_lines(&case, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 

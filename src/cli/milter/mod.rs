@@ -28,7 +28,6 @@ pub use args::Milter;
 use args::{Command, Explain, Replay};
 
 /// Runs the command line. Prints errors as `blocklist-milter: what: cause`.
-#[must_use]
 pub fn main() -> ExitCode {
     super::main(run)
 }

@@ -1,7 +1,6 @@
 //! `blocklist-milter status`: asks the running daemon for its state.
 
 use std::error::Error;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -51,11 +50,7 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
             report.warn(stray);
         }
     }
-    if args.json {
-        out.json(&report)?;
-    } else {
-        write!(out, "{report}")?;
-    }
+    out.show_lines(&report, args.json)?;
     Ok(ExitCode::from(match report.health {
         Health::Ok => 0,
         Health::Warning => 1,

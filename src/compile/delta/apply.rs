@@ -15,10 +15,12 @@ use super::{named, open, records};
 use crate::base::numbers::{counted, size};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
+use crate::compile::error::Error;
 use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
+use crate::compile::plan::Seed;
+use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, fill};
-use crate::compile::{Error, Phase, Progress, Seed};
 use crate::filter::delta::Delta;
 use crate::filter::{self, Fault, Filter, Writer};
 
@@ -44,7 +46,6 @@ pub struct Deltas {
 
 impl Deltas {
     /// Returns the deltas of a filter, with every default.
-    #[must_use]
     pub fn new(old: &Path, deltas: &[PathBuf]) -> Self {
         Self {
             old: old.to_owned(),
@@ -112,7 +113,12 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     check_not_input(output, &deltas.deltas)?;
     let replacement = Replacement::claim(output)?;
     let old = open(&deltas.old)?;
-    Lineage::of(output, &Seed::Fixed(old.spec().seed), deltas.overwrite)?;
+    Lineage::of(
+        output,
+        &Seed::Fixed(old.spec().seed),
+        deltas.overwrite,
+        false,
+    )?;
     let chain = open_chain(&old, &deltas.deltas)?;
     let Some(last) = chain.last() else {
         return Err(Error::Plan("no delta to apply".to_owned()));

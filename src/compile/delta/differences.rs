@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::records;
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::compile::write::{Held, STEPS, Walk};
-use crate::compile::{Error, Progress};
 use crate::filter::delta::MAX_CLASSES;
 use crate::filter::{Class, Filter, Record};
 
@@ -24,9 +25,6 @@ pub(super) enum Difference {
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
 /// `expired` or before.
-///
-/// # Errors
-/// When a filter cannot be read, on an interrupt, and when `visit` fails.
 pub(super) fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,
@@ -55,6 +53,33 @@ pub(super) fn has_expired(record: &Record, day: u16) -> bool {
     Class::of(record).dates.have_expired(day)
 }
 
+/// The new classes of records that no edit names. Most have the class of the one before.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    classes: HashMap<Class, Class>,
+    last: (Class, Class),
+}
+
+impl Mapped {
+    /// Returns a map of old classes to new ones; all others stay.
+    pub(super) fn new(classes: HashMap<Class, Class>) -> Self {
+        let of_default = classes.get(&Class::default()).copied();
+        Self {
+            classes,
+            last: (Class::default(), of_default.unwrap_or_default()),
+        }
+    }
+
+    /// Returns the new class of an old one.
+    pub(super) fn of(&mut self, class: Class) -> Class {
+        if self.last.0 != class {
+            let new = self.classes.get(&class).copied();
+            self.last = (class, new.unwrap_or(class));
+        }
+        self.last.1
+    }
+}
+
 /// Number of occurrences of each difference of classes.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -72,7 +97,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Classes {
     /// The new class of each class that changes.
-    pub(super) mapped: BTreeMap<Class, Class>,
+    pub(super) mapped: Vec<(Class, Class)>,
     /// Classes of exceptions, and of added records; each with the most frequent first.
     pub(super) changed: Vec<Class>,
     pub(super) added: Vec<Class>,
@@ -139,7 +164,7 @@ impl Counts {
         }
         let classes = Classes {
             changed_count: changed.values().sum(),
-            mapped,
+            mapped: mapped.into_iter().collect(),
             changed: by_frequency(changed),
             added: by_frequency(self.added_classes),
         };

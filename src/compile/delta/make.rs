@@ -9,23 +9,16 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::differences::{Classes, Counts, Difference, differences};
+use super::differences::{Counts, Difference, Mapped, differences};
 use super::open;
 use crate::base::numbers::{counted, grouped, size};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
-use crate::compile::{Error, Phase, Progress, day_of};
-use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, Written, is_derived};
+use crate::compile::error::Error;
+use crate::compile::plan::day_of;
+use crate::compile::progress::{Phase, Progress};
+use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, is_derived};
 use crate::filter::{Class, Filter};
-
-/// Two generations of a filter.
-#[derive(Clone, Debug)]
-pub struct Pair {
-    /// The filter that hosts have.
-    pub old: PathBuf,
-    /// The filter that they need.
-    pub new: PathBuf,
-}
 
 /// The contents of a delta. Its text is the output of `blocklist-compile delta`.
 #[derive(Clone, Debug, Serialize)]
@@ -73,20 +66,22 @@ impl fmt::Display for Made {
     }
 }
 
-/// Writes the delta of a pair to `output`.
+/// Writes the delta that makes one filter from another to `output`.
 ///
 /// # Errors
 /// When a filter has no records or cannot be read, when `output` exists and is not a delta, and
 /// whatever prevents writing it.
-pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Error> {
+pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Result<Made, Error> {
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
     if !replacement.is_new() && !Delta::is_one(output) {
-        return Err(Error::NotADelta {
+        return Err(Error::NotReplaced {
             path: output.to_owned(),
+            wanted: "a delta",
+            instead: "name another file",
         });
     }
-    let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+    let (old, new) = (open(old)?, open(new)?);
     for filter in [&old, &new] {
         filter.records()?;
     }
@@ -104,9 +99,12 @@ pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Err
         new_sha256: String::new(),
         seconds: 0.0,
     };
-    made.refused = unlike(&old, &new);
-    if made.refused.is_none() {
-        write(replacement, (&old, &new), &mut made, progress)?;
+    made.refused = match unlike(&old, &new) {
+        None => write(replacement, (&old, &new), &mut made, progress)?,
+        why => why,
+    };
+    if let Some(why) = &mut made.refused {
+        why.push_str("; use the whole filter");
     }
     made.seconds = started.elapsed().as_secs_f64();
     Ok(made)
@@ -115,26 +113,23 @@ pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Err
 /// Returns why there can be no delta of the two, if so.
 fn unlike(old: &Filter, new: &Filter) -> Option<String> {
     let (old_path, new_path) = (old.path().display(), new.path().display());
-    let why = if old.spec().seed != new.spec().seed {
-        format!("{new_path} has another hash seed than {old_path}, so they share nothing")
-    } else if !is_derived(new.header()) {
-        format!(
-            "{new_path} does not have the number of pages that the compiler chooses for its entries"
-        )
-    } else {
-        return None;
-    };
-    Some(format!("{why}; {INSTEAD}"))
+    if old.spec().seed != new.spec().seed {
+        let why = "so they share nothing";
+        return Some(format!(
+            "{new_path} has another hash seed than {old_path}, {why}"
+        ));
+    }
+    let why = "does not have the number of pages that the compiler chooses for its entries";
+    (!is_derived(new.header())).then(|| format!("{new_path} {why}"))
 }
 
-const INSTEAD: &str = "use the whole filter";
-
+/// Writes the delta; returns why not, if it is not worth it.
 fn write(
     replacement: Replacement,
     (old, new): (&Filter, &Filter),
     made: &mut Made,
     progress: &Progress,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let expired = day_of(new.spec().built).0;
     let records = old.entries().saturating_add(new.entries());
     progress.begin(Phase::Counting, records);
@@ -145,18 +140,16 @@ fn write(
     })?;
     (made.added, made.removed) = (counts.added, counts.removed);
     if counts.kept < new.entries() / 2 {
-        made.refused = Some(format!(
-            "only {} of {} in {} are in {}; {INSTEAD}",
+        return Ok(Some(format!(
+            "only {} of {} in {} are in {}",
             grouped(counts.kept),
             counted(new.entries(), "entry", "entries"),
             new.path().display(),
             old.path().display()
-        ));
-        return Ok(());
+        )));
     }
     let Some(classes) = counts.classes() else {
-        made.refused = Some(format!("too many different sources and dates; {INSTEAD}"));
-        return Ok(());
+        return Ok(Some("too many different sources and dates".to_owned()));
     };
     made.changed = classes.changed_count;
 
@@ -171,44 +164,34 @@ fn write(
         digest,
         new: new.header().clone(),
         expired,
-        mapped: classes
-            .mapped
-            .iter()
-            .map(|(old, new)| (*old, *new))
-            .collect(),
-        changed: classes.changed.clone(),
-        added: classes.added.clone(),
+        mapped: classes.mapped,
+        changed: classes.changed,
+        added: classes.added,
         touched_count: made.removed + made.changed,
         added_count: made.added,
     };
     progress.begin(Phase::Writing, records);
     let mut writer = DeltaWriter::begin(replacement, &head)?;
-    let wrote = edits((old, new), expired, &classes, &mut writer, progress)?;
-    let written = if wrote {
-        writer.finish()?
-    } else {
-        Written::TooLarge
-    };
-    match written {
-        Written::Bytes(bytes) => made.bytes = bytes,
-        Written::TooLarge => {
-            made.refused = Some(format!("the delta would be larger; {INSTEAD}"));
+    edits((old, new), &head, &mut writer, progress)?;
+    Ok(match writer.finish()? {
+        Some(bytes) => {
+            made.bytes = bytes;
+            None
         }
-    }
-    Ok(())
+        None => Some("the delta would be larger".to_owned()),
+    })
 }
 
-/// Writes all edits; returns whether they are smaller than the filter.
+/// Writes all edits, as long as they are smaller than the filter.
 fn edits(
     filters: (&Filter, &Filter),
-    expired: u16,
-    classes: &Classes,
+    head: &Head,
     writer: &mut DeltaWriter,
     progress: &Progress,
-) -> Result<bool, Error> {
+) -> Result<(), Error> {
     let mut index = 0;
-    let mut last = None;
-    differences(filters, expired, progress, |difference| {
+    let mut mapped = Mapped::new(head.mapped.iter().copied().collect());
+    differences(filters, head.expired, progress, |difference| {
         if writer.is_too_large() {
             return Ok(());
         }
@@ -219,18 +202,12 @@ fn edits(
                 index += 1;
             }
             Difference::Kept(old, new) => {
-                let becomes = match last {
-                    Some((class, becomes)) if class == old => becomes,
-                    Some(_) | None => classes.mapped.get(&old).copied().unwrap_or(old),
-                };
-                last = Some((old, becomes));
-                if becomes != new {
+                if mapped.of(old) != new {
                     writer.touch(index, Touch::Changed(new))?;
                 }
                 index += 1;
             }
         }
         Ok(())
-    })?;
-    Ok(!writer.is_too_large())
+    })
 }

@@ -26,13 +26,13 @@ mod make;
 mod patched;
 
 pub use apply::{Applied, Deltas, apply};
-pub use make::{Made, Pair, make};
+pub use make::{Made, make};
 
 use std::path::Path;
 
-use super::Error;
 use super::write::FileRecords;
-use crate::filter::{Digest, Filter, Load};
+use crate::compile::error::Error;
+use crate::filter::{Digest, Filter, Key, Load};
 
 /// Opens a filter to read its records. No address is looked up in it, so it may have any version of
 /// the address rules.
@@ -41,7 +41,7 @@ fn open(path: &Path) -> Result<Filter, Error> {
 }
 
 fn records(filter: &Filter) -> Result<FileRecords<'_>, Error> {
-    FileRecords::new(filter, Vec::new())
+    FileRecords::new(filter, Key::default(), Vec::new())
 }
 
 /// Names a filter for messages: "generation 41 (a1b2...)".

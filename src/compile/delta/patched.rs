@@ -1,11 +1,10 @@
 //! The records of a filter, changed by the edits of a delta.
 
-use std::collections::HashMap;
 use std::mem;
 use std::path::PathBuf;
 
-use super::differences::has_expired;
-use crate::compile::Error;
+use super::differences::{Mapped, has_expired};
+use crate::compile::error::Error;
 use crate::compile::write::Sorted;
 use crate::filter::delta::{Delta, Edits, Head, Touch};
 use crate::filter::{self, Class, Fault, Key, Record};
@@ -20,9 +19,7 @@ pub(super) struct Patched<'a> {
     edits: Edits,
     head: Head,
     path: PathBuf,
-    mapped: HashMap<Class, Class>,
-    /// The class of the last record that no edit named, and its new class.
-    last: Option<(Class, Class)>,
+    mapped: Mapped,
     /// The last class that was found valid.
     possible: Option<Class>,
     taken: Vec<Record>,
@@ -43,9 +40,8 @@ impl<'a> Patched<'a> {
             old,
             edits,
             path,
-            mapped: head.mapped.iter().copied().collect(),
+            mapped: Mapped::new(head.mapped.iter().copied().collect()),
             head,
-            last: None,
             possible: None,
             taken: Vec::new(),
             index: 0,
@@ -61,17 +57,6 @@ impl<'a> Patched<'a> {
             fault: Fault::Delta { what },
         }
         .into()
-    }
-
-    fn mapped(&mut self, class: Class) -> Class {
-        match self.last {
-            Some((old, new)) if old == class => new,
-            Some(_) | None => {
-                let new = self.mapped.get(&class).copied().unwrap_or(class);
-                self.last = Some((class, new));
-                new
-            }
-        }
     }
 
     /// Appends added records before `end`.
@@ -124,7 +109,7 @@ impl Sorted for Patched<'_> {
             let class = match self.edits.touch(self.index)? {
                 Some(Touch::Removed) => None,
                 Some(Touch::Changed(class)) => Some(class),
-                None => Some(self.mapped(Class::of(record))),
+                None => Some(self.mapped.of(Class::of(record))),
             };
             self.index += 1;
             if let Some(class) = class {
@@ -146,8 +131,10 @@ mod tests {
     use super::*;
     use crate::base::replacement::Replacement;
     use crate::compile::write::Given;
+    use crate::compile::{Plan, Progress, build};
     use crate::filter::delta::DeltaWriter;
-    use crate::filter::{Digest, EncodedPage, Source, Spec, Writer, encode_page, sizing};
+    use crate::filter::{Digest, Filter, Load};
+    use std::fs;
 
     fn record(key: u64) -> Record {
         Record {
@@ -159,30 +146,17 @@ mod tests {
     /// Removes the records 1 to 4096 in one segment, and adds this key in the next one.
     fn removes_and_adds(key: u64) -> Delta {
         let folder = tempfile::tempdir().unwrap();
-        let [new, delta] = ["new.blf", "delta"].map(|name| folder.path().join(name));
-        let spec = Spec {
-            name: "x".to_owned(),
-            generation: 2,
-            built: 0,
-            seed: 1,
-            rules_version: 1,
-            rules: 0,
-            kinds: 1,
-            fpr: 1e-6,
-            records: true,
-            sources: vec![Source::default()],
-        };
-        let shape = sizing::shape(1, spec.fpr);
-        let mut page = EncodedPage::new();
-        encode_page(shape, &[record(key)], true, &mut page);
-        let mut writer = Writer::begin(Replacement::claim(&new).unwrap(), spec, 1, shape).unwrap();
-        writer.append(std::slice::from_ref(&page)).unwrap();
+        let [list, delta] = ["new.txt", "delta"].map(|name| folder.path().join(name));
+        fs::write(&list, "a@b.example\n").unwrap();
+        let plan = Plan::new(list.with_extension("blf"), vec![list]);
+        build(&plan, &Progress::new()).unwrap();
+        let new = Filter::open(&plan.output, Load::Disk).unwrap();
         let class = Class::of(&record(key));
         let head = Head {
             old: Digest::of(b"old"),
             old_generation: 1,
             digest: Digest::of(b"new"),
-            new: writer.finish().unwrap(),
+            new: new.header().clone(),
             expired: 0,
             mapped: Vec::new(),
             changed: Vec::new(),

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   headers --> checked: one seed, one set of rules; of parts, every piece exactly once
-//!   records --> staged keys --> sorted, joined, counted --> size --> the filter, as in a build
+//!   records --> staged keys --> sorted, merged, counted --> size --> the filter, as in a build
 //! ```
 //!
 //! The parts of a list give the filter that one build of the whole list would give, byte for byte.
 //! Filters with records may differ in size and rate: the result gets a new size. Without records
-//! there are only pages, which can be united if they have the same shape. Everything else is
+//! there are only pages, which can be merged if they have the same shape. Everything else is
 //! refused, with an error that says what to do.
 //!
 //! | file | about |
@@ -20,7 +20,7 @@ mod pages;
 mod pieces;
 mod staged;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
 use super::plan::{Plan, Seed};
 use super::progress::{Phase, Progress};
-use super::report::{FilterReport, InputReport, ReadReport, Report};
+use super::report::{FilterReport, InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
 use crate::filter::{Filter, Header, RecordFile, Spec};
@@ -66,16 +66,16 @@ pub fn merge(
         Some(first) => expected.is_some() || is_part(first)?,
         None => return Err(Error::Plan("no filter or part to merge".to_owned())),
     };
-    let (mut filters, mut files) = (Vec::new(), Vec::new());
-    if is_parts {
+    let mut filters = Vec::new();
+    let files: Vec<(PathBuf, Header)> = if is_parts {
         let pieces = pieces::pieces(&plan.inputs, expected, progress)?;
-        files.extend(pieces.into_iter().map(|piece| (piece.path, piece.header)));
         check_not_input(&plan.output, &plan.inputs)?;
+        pieces
     } else {
         filters = open_alike(&plan.inputs)?;
         let file = |filter: &Arc<Filter>| (filter.path().to_owned(), filter.header().clone());
-        files.extend(filters.iter().map(file));
-    }
+        filters.iter().map(file).collect()
+    };
     let mut sources = Sources::default();
     for (_, header) in &files {
         sources.add_counts(&header.spec.sources);
@@ -87,7 +87,12 @@ pub fn merge(
     };
     let inputs: Vec<Input> = files.into_iter().map(input).collect();
     let first = &inputs[0].header.spec;
-    let lineage = Lineage::of(&plan.output, &Seed::Fixed(first.seed), plan.overwrite)?;
+    let lineage = Lineage::of(
+        &plan.output,
+        &Seed::Fixed(first.seed),
+        plan.overwrite,
+        false,
+    )?;
     let specs = inputs.iter().map(|input| &input.header.spec);
     let spec = Spec {
         name: plan.name.clone(),
@@ -190,7 +195,7 @@ impl Merge<'_> {
         finish.run(replacement, keys, spec, report)
     }
 
-    /// Unites the pages of filters.
+    /// Merges the pages of filters.
     fn pages(
         &self,
         replacement: Replacement,
@@ -208,7 +213,7 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        let header = pages::unite_pages(replacement, spec, union, filters, progress)?;
+        let header = pages::merge_pages(replacement, spec, union, filters, progress)?;
         report.filter = Some(FilterReport::new(&header, &plan.output));
         report.seconds = self.started.elapsed().as_secs_f64();
         Ok(report)
@@ -227,17 +232,24 @@ impl Merge<'_> {
             false => total(self.inputs.iter().map(|input| input.header.entries))
                 .saturating_sub(all_expired),
         };
-        let lists = ReadReport {
+        let mut report = Report {
             inputs: (sources.clone().zip(expired))
-                .map(|(source, expired)| InputReport::of_source(source, format, expired))
+                .map(|(source, expired)| InputReport {
+                    file: source.file.clone(),
+                    format: format.to_owned(),
+                    lines: source.lines,
+                    entries: source.entries,
+                    expired,
+                    rejected: source.rejected,
+                    ..InputReport::default()
+                })
                 .collect(),
-            files: sources.clone().map(|source| source.file.clone()).collect(),
+            sources: spec.sources.clone(),
             rows,
             rejected: total(sources.map(|source| source.rejected)),
             expired: all_expired,
-            ..ReadReport::default()
+            ..Report::new(self.plan)
         };
-        let mut report = Report::after_reading(self.plan, lists, 0);
         report.compare_with(&self.lineage.before);
         report.refuse_changed_lists(self.plan);
         report
@@ -257,7 +269,6 @@ mod tests {
     use super::*;
     use crate::compile::build;
     use std::fs;
-    use std::path::PathBuf;
 
     fn parts(folder: &Path) -> Vec<PathBuf> {
         let part = |piece: usize| {
@@ -281,9 +292,9 @@ mod tests {
         let inputs: Vec<_> = pieces::pieces(&parts, &Expected::default(), &progress)
             .unwrap()
             .into_iter()
-            .map(|piece| Input {
-                path: piece.path,
-                header: piece.header,
+            .map(|(path, header)| Input {
+                path,
+                header,
                 numbers: vec![0],
             })
             .collect();

@@ -1,4 +1,4 @@
-//! Unites the pages of filters, some of which have no records.
+//! Merges the pages of filters, some of which have no records.
 //!
 //! A union of pages is correct only if every key has the same bits in the same page, so seeds,
 //! shapes and rules must be equal.
@@ -12,7 +12,7 @@ use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::count_set;
 use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
 
-/// Checks that the pages of filters can be united, if some have no records.
+/// Checks that the pages of filters can be merged, if some have no records.
 pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     for filter in filters {
         let path = filter.path().display();
@@ -70,7 +70,7 @@ pub(super) fn count_pages(
 }
 
 /// Writes the union of pages of one shape.
-pub(super) fn unite_pages(
+pub(super) fn merge_pages(
     replacement: Replacement,
     spec: Spec,
     union: Union,
@@ -98,69 +98,39 @@ pub(super) fn unite_pages(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::Load;
-    use crate::filter::{Key, Record, encode_page, page};
+    use crate::compile::plan::{Plan, Seed};
+    use crate::compile::{build, merge};
+    use crate::filter::{Key, Load};
+    use std::fs;
 
     /// Two full lists make pages three quarters full. Their rate is far too high, but the filter
     /// still holds both lists, and declares its rate.
     #[test]
     fn a_union_without_records_declares_the_rate_it_has() {
         let folder = tempfile::tempdir().unwrap();
-        let shape = sizing::shape(3_000, 1e-4);
-        let keys = |list: u64| {
-            let key = |i: u64| Key::of(&i.to_le_bytes(), list);
-            let mut keys: Vec<_> = (0..3_000).map(key).collect();
-            keys.sort_unstable();
-            keys
-        };
+        let entries = |list: u32| (0..3_000).map(move |n| format!("user{n}@{list}.example"));
         let filters = [1, 2].map(|list| {
-            let path = folder.path().join(format!("{list}.blf"));
-            let replacement = Replacement::claim(&path).unwrap();
-            let mut writer = Writer::begin(replacement, spec(), 3_000, shape).unwrap();
-            let mut encoded = EncodedPage::new();
-            for number in 0..shape.pages {
-                let here = |key: &Key| page::page_of(*key, shape.pages) == number;
-                let record = |key| Record {
-                    key,
-                    ..Record::default()
-                };
-                let here = keys(list).into_iter().filter(here).map(record);
-                encode_page(shape, &here.collect::<Vec<_>>(), false, &mut encoded);
-                writer.append(std::slice::from_ref(&encoded)).unwrap();
-            }
-            writer.finish().unwrap();
-            Arc::new(Filter::open(&path, Load::Disk).unwrap())
+            let text = folder.path().join(format!("{list}.txt"));
+            fs::write(&text, entries(list).collect::<Vec<_>>().join("\n")).unwrap();
+            let mut plan = Plan::new(text.with_extension("blf"), vec![text]);
+            (plan.seed, plan.records, plan.fpr) = (Seed::Fixed(5), false, Some(1e-4));
+            build(&plan, &Progress::new()).unwrap();
+            plan.output
         });
-        let path = folder.path().join("union.blf");
-        let replacement = Replacement::claim(&path).unwrap();
-        let progress = Progress::new();
-        let union = count_pages(&filters, spec().fpr, &progress).unwrap();
-        let header = unite_pages(replacement, spec(), union, &filters, &progress).unwrap();
-        assert!(header.estimated);
-        assert!(header.entries.abs_diff(6_000) < 300, "{}", header.entries);
+        let plan = Plan::new(folder.path().join("union.blf"), filters.to_vec());
+        merge(&plan, None, &Default::default(), &Progress::new()).unwrap();
+        let union = Filter::open(&plan.output, Load::Memory).unwrap();
+        let Header {
+            entries: estimated, ..
+        } = union.header();
         assert!(
-            header.spec.fpr > 1e-3 && header.spec.fpr < 0.5,
-            "{:e}",
-            header.spec.fpr
+            union.header().estimated && estimated.abs_diff(6_000) < 300,
+            "{estimated}"
         );
-        let union = Filter::open(&path, Load::Memory).unwrap();
-        for key in [keys(1), keys(2)].concat() {
-            assert!(union.may_hold(key).unwrap());
-        }
-    }
-
-    fn spec() -> Spec {
-        Spec {
-            name: "union".to_owned(),
-            generation: 1,
-            built: 0,
-            seed: 0,
-            rules_version: 1,
-            rules: 0,
-            kinds: 1,
-            fpr: 1e-4,
-            records: false,
-            sources: Vec::new(),
+        let fpr = union.spec().fpr;
+        assert!(fpr > 1e-3 && fpr < 0.5, "{fpr:e}");
+        for entry in entries(1).chain(entries(2)) {
+            assert!(union.may_hold(Key::of(entry.as_bytes(), 5)).unwrap());
         }
     }
 }

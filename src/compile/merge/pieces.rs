@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 
 use crate::address::{Kinds, RULES_VERSION, Rules};
 use crate::base::numbers::grouped;
+use crate::compile::alike::check_alike;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::read::text;
-use crate::compile::wording::digest_shown;
+use crate::compile::report::digest_shown;
 use crate::filter::{Header, RecordFile};
 use crate::lookup;
 
@@ -40,9 +41,9 @@ pub struct Expected {
 
 /// The header of a part.
 #[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) path: PathBuf,
-    pub(super) header: Header,
+struct Piece {
+    path: PathBuf,
+    header: Header,
 }
 
 impl Piece {
@@ -75,23 +76,6 @@ impl Piece {
         Error::Unlike(format!("{}: {why}", self.path.display()))
     }
 
-    /// Checks that its keys were made in the same way as those of `first`.
-    fn check_like(&self, first: &Self) -> Result<(), Error> {
-        let (spec, other) = (&self.header.spec, &first.header.spec);
-        let path = first.path.display();
-        if spec.seed != other.seed {
-            return Err(self.refused(&format!(
-                "has a different hash seed from {path}; build it again with the same --seed-from"
-            )));
-        }
-        if spec.rules != other.rules {
-            return Err(self.refused(&format!(
-                "made with other address rules than {path} (see info); build it again with the same"
-            )));
-        }
-        Ok(())
-    }
-
     /// Checks that it and `other` are equal attempts at one piece.
     fn check_twin(&self, other: &Self) -> Result<(), Error> {
         let path = other.path.display();
@@ -115,21 +99,19 @@ impl Piece {
 }
 
 /// Opens the parts of a list, each piece once.
-///
-/// # Errors
-/// A part cannot be read, or is not as expected.
 pub(super) fn pieces(
     paths: &[PathBuf],
     expected: &Expected,
     progress: &Progress,
-) -> Result<Vec<Piece>, Error> {
+) -> Result<Vec<(PathBuf, Header)>, Error> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
     let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
     for path in paths {
         progress.go_on()?;
         let piece = Piece::open(path)?;
         if let Some(first) = pieces.first() {
-            piece.check_like(first)?;
+            let other = (path.as_path(), &piece.header.spec);
+            check_alike((&first.path, &first.header.spec), other)?;
         }
         // A part without a name is identified by its digest.
         let digest = piece.header.part.filter(|_| piece.name().is_empty());
@@ -143,7 +125,8 @@ pub(super) fn pieces(
     }
     expected.check_sources(&pieces)?;
     expected.check_pieces(&pieces)?;
-    Ok(pieces)
+    let piece = |piece: Piece| (piece.path, piece.header);
+    Ok(pieces.into_iter().map(piece).collect())
 }
 
 impl Expected {

@@ -6,7 +6,7 @@
 //!   file 2   | pages | pages |   --+
 //! ```
 //!
-//! From there on, a merge is a build: the stages are sorted and joined, in memory and then on disk.
+//! From there on, a merge is a build: the stages are sorted and merged, in memory and then on disk.
 //! A worker has one file open at a time, so the number of files is not limited. The keys of a file
 //! are sorted, so those of a stage go to their chunk all at once.
 
@@ -48,9 +48,6 @@ pub(super) struct Records<'a> {
 
 impl<'a> Records<'a> {
     /// Returns the records of files that have this many sources together.
-    ///
-    /// # Errors
-    /// When the first record cannot be read.
     pub(super) fn of(
         inputs: &'a [Input],
         sources: usize,
@@ -70,10 +67,6 @@ impl<'a> Records<'a> {
 
     /// Stages all records on `threads` workers. Returns `None` if one has dates that `I` cannot
     /// keep; the others are then not staged.
-    ///
-    /// # Errors
-    /// When a file is damaged, has changed or cannot be read; when the spill file cannot be
-    /// written; and on an interrupt.
     pub(super) fn stage<'m, I: StagedKey>(
         &self,
         store: Store<'m, I>,

@@ -10,7 +10,7 @@ use std::slice::ChunksExactMut;
 use memmap2::{Advice, MmapMut, MmapOptions};
 
 use super::staged_key::STAGES;
-use crate::compile::Error;
+use crate::compile::error::Error;
 
 /// Size of a chunk if there is enough memory.
 const CHUNK_BYTES: usize = 4096;
@@ -29,9 +29,6 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// Maps about `memory_bytes`, without touching them, for `threads` workers.
-    ///
-    /// # Errors
-    /// When the system cannot allocate as much.
     pub(crate) fn new(memory_bytes: usize, threads: usize) -> Result<Self, Error> {
         // A quarter is for the chunks that the workers fill, the rest for full ones.
         let filling = threads.max(1) * STAGES;

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use super::arena::Chunk;
 use super::stage::Store;
 use super::staged_key::{STAGES, StagedKey, stage_of};
-use crate::compile::Error;
+use crate::compile::error::Error;
 use crate::filter::{Class, Key};
 
 /// Number of stages that share a bin.
@@ -102,9 +102,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     }
 
     /// Adds sorted keys of one class. They need no bins: those of a stage are next to each other.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
     pub(crate) fn add_sorted(&mut self, keys: &[Key], class: Class) -> Result<(), Error> {
         let mut left = keys;
         while let (Some(first), Some(last)) = (left.first(), left.last()) {
@@ -130,9 +127,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     }
 
     /// Checks that no key failed so far.
-    ///
-    /// # Errors
-    /// When memory was full and the spill file could not be written.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -157,9 +151,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     }
 
     /// Hands over the remaining keys.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.empty_all();
         self.check()?;

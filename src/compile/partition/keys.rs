@@ -1,6 +1,6 @@
 //! Staged keys -> distinct keys, counted, in order.
 //!
-//! The stages are sorted on all threads. The keys that remain after joining duplicates are
+//! The stages are sorted on all threads. The keys that remain after merging duplicates are
 //! counted by kind and source, so that the size of the filter is known before its first
 //! page is written.
 
@@ -10,14 +10,12 @@ use super::sort;
 use super::stage::Sealed;
 use super::staged_key::{STAGES, StagedKey, are_alike};
 use crate::base::parallel::on_threads;
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::compile::write::{EntryCounts, Gathered, Sorted};
-use crate::compile::{Error, Progress};
 use crate::filter::{Class, Dates, Key, Record};
 
-/// Sorts every stage and joins its duplicates, on `threads` threads.
-///
-/// # Errors
-/// When the spill file fails, and on an interrupt.
+/// Sorts every stage and merges its duplicates, on `threads` threads.
 pub(crate) fn sort_all<I: StagedKey>(
     keys: &Sealed<'_, I>,
     threads: usize,
@@ -35,7 +33,7 @@ pub(crate) fn sort_all<I: StagedKey>(
             progress.go_on()?;
             keys.gather(stage, &mut staged, &mut bytes)?;
             let before = staged.len() as u64;
-            sort::sort_and_join(&mut staged, &mut scratch);
+            sort::sort_and_merge(&mut staged, &mut scratch);
             keys.put_back(stage, &staged, &mut bytes)?;
             counts.count_staged(&staged);
             progress.add(before);

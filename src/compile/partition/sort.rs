@@ -1,4 +1,4 @@
-//! Sorts one stage, and joins its duplicates.
+//! Sorts one stage, and merges its duplicates.
 //!
 //! Keys are hashes, so the upper bits of a staged key are uniform, and a stage is small enough for
 //! the second-level cache. Two counting passes over the upper 18 bits, lowest digit first, leave an
@@ -29,9 +29,9 @@ const MOVES_PER_KEY: usize = 8;
 
 /// Sorts by [`StagedKey::order`], and keeps one staged key for each key. `scratch` is working
 /// memory; its content is lost.
-pub(crate) fn sort_and_join<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) {
+pub(crate) fn sort_and_merge<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) {
     if sort(keys, scratch) {
-        join_duplicates(keys);
+        merge_duplicates(keys);
     }
 }
 
@@ -93,11 +93,11 @@ fn sort_in_one_pass<I: StagedKey, const PLACES: usize>(keys: &[I], out: &mut [I]
 }
 
 /// Keeps one staged key for each key. The staged keys are sorted.
-pub(crate) fn join_duplicates<I: StagedKey>(keys: &mut Vec<I>) {
+pub(crate) fn merge_duplicates<I: StagedKey>(keys: &mut Vec<I>) {
     keys.dedup_by(|next, kept| {
         let same = next.same_key(*kept);
         if same {
-            *kept = kept.join(*next);
+            *kept = kept.merge(*next);
         }
         same
     });
@@ -183,7 +183,7 @@ mod tests {
         let has_duplicates = sort(&mut keys, &mut Vec::new());
         assert!(keys.iter().map(|key| key.order()).eq(expected));
         assert!(has_duplicates || keys.windows(2).all(|two| !two[0].same_key(two[1])));
-        join_duplicates(&mut keys);
+        merge_duplicates(&mut keys);
         assert!(
             keys.windows(2)
                 .all(|two| !two[0].same_key(two[1]) && two[0].order() < two[1].order())

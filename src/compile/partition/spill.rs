@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::compile::Error;
+use crate::compile::error::Error;
 
 /// A file that is created when the first byte is written.
 #[derive(Debug)]
@@ -39,9 +39,6 @@ impl Spill {
     }
 
     /// Appends `bytes` to the file, and clears them.
-    ///
-    /// # Errors
-    /// When the file cannot be created or written.
     pub(crate) fn append(&mut self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let file = match &self.file {
             Some(file) => file,
@@ -55,9 +52,6 @@ impl Spill {
     }
 
     /// Overwrites a part of the file.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(crate) fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Error> {
         self.file.iter().try_for_each(|file| {
             file.write_all_at(bytes, offset_bytes)
@@ -66,9 +60,6 @@ impl Spill {
     }
 
     /// Fills `bytes` from the file.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or is too short.
     pub(crate) fn read_at(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Error> {
         self.file.iter().try_for_each(|file| {
             file.read_exact_at(bytes, offset_bytes)

@@ -16,13 +16,13 @@
 //! A chunk holds its staged keys in the same bytes as the spill file.
 //!
 //! One address repeated endlessly would make one stage as large as the input. If a stage has more
-//! than twice the usual size, its duplicates are joined before it is spilled or sorted: chunk by
+//! than twice the usual size, its duplicates are merged before it is spilled or sorted: chunk by
 //! chunk, and repeatedly as long as that helps. This bounds the stage again.
 //!
 //! A list that names its addresses many times each (a log, for example) would fill the disk with
-//! duplicates. So when memory is full, the duplicates in a sample of the stages are joined. If that
+//! duplicates. So when memory is full, the duplicates in a sample of the stages are merged. If that
 //! frees half of the sample, the other stages follow, and if half of the memory is then free,
-//! nothing is spilled. Each joining frees as much as it reads, so the work stays linear.
+//! nothing is spilled. Each merging frees as much as it reads, so the work stays linear.
 
 use std::marker::PhantomData;
 use std::mem;
@@ -34,7 +34,7 @@ use super::arena::{Arena, Chunk, Chunks};
 use super::sort;
 use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
-use crate::compile::Error;
+use crate::compile::error::Error;
 
 /// Number of spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
@@ -116,7 +116,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
             .pool
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        pool.join_outliers();
+        pool.merge_outliers();
         Sealed {
             used_bytes: (pool.arena_bytes - pool.fresh.bytes()) as u64,
             stages: pool.stages.into_iter().map(Mutex::new).collect(),
@@ -126,9 +126,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
     }
 
     /// Takes a chunk that is full or has no memory, and gives an empty one.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
     pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
         let mut pool = held(&self.pool);
@@ -138,9 +135,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
     }
 
     /// Takes a chunk.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
     pub(crate) fn hand_over(&self, stage: usize, chunk: Chunk<'m>) -> Result<(), Error> {
         if chunk.len() == 0 {
             return Ok(());
@@ -162,17 +156,17 @@ impl<'m, I: StagedKey> Store<'m, I> {
 }
 
 impl<I: StagedKey> Pool<'_, I> {
-    /// Joins duplicates if there are many. Writes the rest to the spill file, unless half of
+    /// Merges duplicates if there are many. Writes the rest to the spill file, unless half of
     /// `max_chunks` is free by then.
     fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
-        self.join_outliers();
+        self.merge_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
         let before: usize = sample
             .clone()
             .map(|stage| self.stages[stage].bytes_in_memory())
             .sum();
-        if self.join_stages(sample) <= before / 2 {
-            self.join_stages(0..STAGES);
+        if self.merge_stages(sample) <= before / 2 {
+            self.merge_stages(0..STAGES);
         }
         if self.chunks <= max_chunks / 2 {
             return Ok(());
@@ -180,8 +174,8 @@ impl<I: StagedKey> Pool<'_, I> {
         self.spill()
     }
 
-    /// Joins the duplicates of stages; returns how many bytes they still have.
-    fn join_stages(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
+    /// Merges the duplicates of stages; returns how many bytes they still have.
+    fn merge_stages(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
         let (mut keys, mut scratch) = (Vec::new(), Vec::new());
         let mut left_bytes = 0;
         for number in numbers {
@@ -190,7 +184,7 @@ impl<I: StagedKey> Pool<'_, I> {
             for chunk in &stage.chunks {
                 I::load(chunk.bytes(), &mut keys);
             }
-            sort::sort_and_join(&mut keys, &mut scratch);
+            sort::sort_and_merge(&mut keys, &mut scratch);
             left_bytes += keys.len() * I::BYTES;
             let mut runs = keys.chunks(self.chunk_bytes / I::BYTES);
             stage.chunks.retain_mut(|chunk| {
@@ -237,8 +231,8 @@ impl<I: StagedKey> Pool<'_, I> {
         self.spill.append(&mut bytes)
     }
 
-    /// Joins the duplicates of stages that are far larger than usual.
-    fn join_outliers(&mut self) {
+    /// Merges the duplicates of stages that are far larger than usual.
+    fn merge_outliers(&mut self) {
         let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
         let common = total / STAGES + self.chunk_bytes;
         let mut keys = Vec::new();
@@ -255,7 +249,7 @@ impl<I: StagedKey> Pool<'_, I> {
                     keys.clear();
                     I::load(chunk.bytes(), &mut keys);
                     keys.sort_unstable_by_key(|key: &I| key.order());
-                    sort::join_duplicates(&mut keys);
+                    sort::merge_duplicates(&mut keys);
                     chunk.resize(0);
                     let length_bytes = keys.len() * I::BYTES;
                     let to = match kept.last_mut() {
@@ -396,7 +390,7 @@ mod tests {
         let (mut staged, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
         for stage in 0..STAGES {
             sealed.gather(stage, &mut staged, &mut bytes).unwrap();
-            sort::sort_and_join(&mut staged, &mut scratch);
+            sort::sort_and_merge(&mut staged, &mut scratch);
             sealed.put_back(stage, &staged, &mut bytes).unwrap();
         }
         for stage in 0..STAGES {

@@ -1,4 +1,4 @@
-//! What is staged, sorted and joined: a key and the data about its entry, packed.
+//! What is staged, sorted and merged: a key and the data about its entry, packed.
 //!
 //! Keys are distributed to [`STAGES`] stages by their top [`STAGE_BITS`] bits. Inside a stage
 //! these bits are the same for all keys, so a packed key need not hold them:
@@ -46,10 +46,10 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     /// Returns the bits in which the classes of two staged keys differ; 0 if they differ only in
     /// their keys.
     fn difference(self, other: Self) -> u64;
-    /// Joins two staged keys with the same key.
-    fn join(self, other: Self) -> Self {
+    /// Merges two staged keys with the same key.
+    fn merge(self, other: Self) -> Self {
         let dates = Dates::default();
-        self.with_class(self.class(dates).join(other.class(dates)))
+        self.with_class(self.class(dates).merge(other.class(dates)))
     }
     /// The type of its bytes.
     type Bytes: AsRef<[u8]>;
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(other.key(stage_of(key)), key);
         assert_eq!(other.class(DATES), class(1, 7));
         assert!(other.difference(staged) != 0 && staged.difference(staged) == 0);
-        assert_eq!(staged.join(other).class(DATES), class(1, 7));
+        assert_eq!(staged.merge(other).class(DATES), class(1, 7));
     }
 
     #[test]

@@ -10,31 +10,9 @@ const WHITELISTS: [&str; 4] = ["allowlist", "safelist", "welcomelist", "whitelis
 /// The name of the declaration of a folder.
 pub(crate) const LIST_TOML: &str = "list.toml";
 /// Endings of the names of copies, backups and unfinished files, and of the swap files of editors.
-const COPIES: [&str; 23] = [
-    "~",
-    ".bak",
-    ".backup",
-    ".bk",
-    ".disabled",
-    ".dpkg-bak",
-    ".dpkg-dist",
-    ".dpkg-new",
-    ".dpkg-old",
-    ".dpkg-tmp",
-    ".off",
-    ".old",
-    ".orig",
-    ".part",
-    ".rej",
-    ".rpmnew",
-    ".rpmorig",
-    ".rpmsave",
-    ".save",
-    ".swn",
-    ".swo",
-    ".swp",
-    ".tmp",
-];
+const COPIES: &str = "~ .bak .backup .bk .disabled .dpkg-bak .dpkg-dist .dpkg-new .dpkg-old \
+    .dpkg-tmp .off .old .orig .part .rej .rpmnew .rpmorig .rpmsave .save .swn .swo \
+    .swp .tmp";
 /// Endings of compressed files.
 const PACKED: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 
@@ -89,7 +67,7 @@ pub(super) fn is_backup(file: &Path) -> bool {
         (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit())
     });
     let is_autosave = name.len() > 2 && name.starts_with('#') && name.ends_with('#');
-    is_numbered || is_autosave || COPIES.iter().any(|ending| name.ends_with(ending))
+    is_numbered || is_autosave || COPIES.split(' ').any(|ending| name.ends_with(ending))
 }
 
 /// Returns whether a file's whole stem is the word for a whitelist.
@@ -107,44 +85,18 @@ mod tests {
 
     #[test]
     fn names_tell_lists_from_what_lies_beside_them() {
-        for name in [
-            "spam.txt",
-            "list.2026",
-            "list.20260101",
-            "list.csv.gz",
-            "bad.example.txt",
-            "allowed_senders.txt",
-            "my whitelist.txt",
-            "customers.txt",
-            "whitelist.new.txt",
-        ] {
+        let names = "spam.txt list.2026 list.20260101 list.csv.gz bad.example.txt \
+            allowed_senders.txt my_whitelist.txt customers.txt whitelist.new.txt";
+        for name in names.split(' ') {
             assert_eq!(is_not_meant(Path::new(name)), None, "{name}");
         }
-        for name in [
-            "list.txt.bak",
-            "list.txt.1",
-            "list.txt.2.gz",
-            "list.txt.dpkg-old",
-            "#list.txt#",
-            "list.txt~",
-            ".list.txt.swp",
-            "list.txt.bak.xz",
-            "Whitelist.txt",
-            "allowlist",
-            "welcomelist.csv.gz",
-            "safelist.txt",
-        ] {
+        let names = "list.txt.bak list.txt.1 list.txt.2.gz list.txt.dpkg-old #list.txt# list.txt~ \
+            .list.txt.swp list.txt.bak.xz Whitelist.txt allowlist welcomelist.csv.gz safelist.txt";
+        for name in names.split(' ') {
             assert!(is_not_meant(Path::new(name)).is_some(), "{name}");
         }
-        for name in [
-            "README",
-            "readme.md",
-            "LICENSE",
-            "copying.txt",
-            "spam.blf",
-            "spam.blf.report",
-            "list.toml",
-        ] {
+        let names = "README readme.md LICENSE copying.txt spam.blf spam.blf.report list.toml";
+        for name in names.split(' ') {
             assert!(is_no_list(Path::new(name)).is_some(), "{name}");
         }
     }

@@ -1,5 +1,5 @@
-//! The fast path for lists whose usual lines are an entry with something fixed around it: hosts files
-//! and access tables.
+//! The fast path for lists whose usual lines are one entry with something around it: hosts files,
+//! access tables, tables with separators and JSON lines.
 //!
 //! ```text
 //!   list     0.0.0.0 Bad.Example     # a comment     0.0.0.0 worse.example other.example
@@ -13,25 +13,28 @@
 
 use super::block::{Block, Line};
 use crate::address::{Kind, Rules};
-use crate::list::{self, Reader, Row, Usual};
+use crate::list::{self, MAX_LINE, Reader, Row, Usual};
 
 /// Memory for the keys of a block; reused for the next.
 #[derive(Debug, Default)]
 pub(super) struct UsualLines {
     /// A line for each of the block: its key, or nothing.
     keys: Vec<u8>,
+    /// Where each of these lines begins in the block.
+    starts: Vec<usize>,
     text: Block,
     below: Vec<u8>,
 }
 
 /// What a line gives.
 pub(super) enum Found<'a> {
-    /// An entry: its kind, its canonical text, and how it is written behind `prefix`.
+    /// An entry: its kind, its canonical text, and how it is written.
     Entry {
         kind: Kind,
         entry: &'a [u8],
-        prefix: &'static [u8],
         written: &'a [u8],
+        /// If the domain is listed with its subdomains, their entry.
+        below: Option<&'a [u8]>,
     },
     /// What the reader says.
     Row(Row<'a>),
@@ -42,83 +45,88 @@ impl UsualLines {
     /// returns the number of lines. `reader` reads nothing else.
     pub(super) fn read(
         &mut self,
-        usual: &Usual,
+        usual: &mut Usual,
         reader: &mut Reader,
         rules: Rules,
         block: &[u8],
         mut visit: impl FnMut(u64, Found<'_>),
     ) -> u64 {
         self.find_keys(usual, block);
-        let mut lines = list::lines(block);
+        let starts = &self.starts;
         let mut number = 0;
-        // Where the lines begin that the reader gets, and the number of lines before them.
+        // The number of lines before those that the reader gets.
         let mut unread = None;
-        let mut read = |text: &[u8], before: u64, visit: &mut dyn FnMut(u64, Found<'_>)| {
+        let mut read = |text: &[u8], before: usize, visit: &mut dyn FnMut(u64, Found<'_>)| {
             let read = reader.lines();
             reader.read(text, true, &mut |line, row| {
-                visit(before + line - read, Found::Row(row));
+                visit(before as u64 + line - read, Found::Row(row));
             });
         };
         let below = &mut self.below;
         self.text
             .lines(&self.keys, rules, |Line { written, entry }| {
-                let start = lines.start();
-                lines.next();
                 number += 1;
                 // A sign before an address may be one of the list.
-                let entry = entry.filter(|_| written.first() != Some(&b'-'));
+                let entry = entry.filter(|(kind, _)| {
+                    written.first() != Some(&b'-') && (usual.has_mailboxes || *kind == Kind::Domain)
+                });
                 let Some((kind, entry)) = entry else {
-                    unread.get_or_insert((start, number - 1));
+                    unread.get_or_insert(number - 1);
                     return;
                 };
-                if let Some((from, before)) = unread.take() {
+                if let Some(before) = unread.take() {
+                    let (from, start) = (starts[before], starts[number - 1]);
                     let text = block.get(from..start).unwrap_or_default();
                     read(text, before, &mut visit);
                 }
-                let found = Found::Entry {
-                    kind,
-                    entry,
-                    prefix: b"",
-                    written,
-                };
-                visit(number, found);
-                if usual.has_trees && kind == Kind::Domain {
+                let is_tree = usual.is_access && kind == Kind::Domain;
+                if is_tree {
                     below.clear();
                     below.extend_from_slice(entry);
                     if let Some(first) = below.first_mut() {
                         *first = b'.';
                     }
-                    let found = Found::Entry {
-                        kind: Kind::Subtree,
-                        entry: below,
-                        prefix: b".",
-                        written,
-                    };
-                    visit(number, found);
                 }
+                let found = Found::Entry {
+                    kind,
+                    entry,
+                    written,
+                    below: is_tree.then_some(&**below),
+                };
+                visit(number as u64, found);
             });
-        if let Some((from, before)) = unread {
-            let text = block.get(from..).unwrap_or_default();
+        if let Some(before) = unread {
+            let text = block.get(starts[before]..).unwrap_or_default();
             read(text, before, &mut visit);
         }
-        number
+        number as u64
     }
 
     /// Finds the key of each line.
-    fn find_keys(&mut self, usual: &Usual, block: &[u8]) {
+    fn find_keys(&mut self, usual: &mut Usual, block: &[u8]) {
         let keys = &mut self.keys;
         keys.clear();
+        self.starts.clear();
         let mut start = 0;
-        for line in list::lines(block) {
+        let mut lines = list::lines(block);
+        loop {
+            let begins = lines.start();
+            let Some(line) = lines.next() else {
+                return;
+            };
+            self.starts.push(begins);
             // It may continue the line before, or stand between that line and one that does. (A byte
             // order mark may come before a blank.)
             let continues = |first: &u8| !first.is_ascii_graphic() || *first == b'#';
-            if keys.len() > start && line.first().is_none_or(continues) {
+            if usual.is_access && keys.len() > start && line.first().is_none_or(continues) {
                 keys.truncate(start);
                 keys.push(b'\n');
             }
             start = keys.len();
-            keys.extend_from_slice((usual.key)(line));
+            // The reader does not read a longer one.
+            if line.len() < MAX_LINE - 2 {
+                keys.extend_from_slice(usual.keys.key(line));
+            }
             keys.push(b'\n');
         }
     }
@@ -128,7 +136,7 @@ impl UsualLines {
 mod tests {
     use super::*;
     use crate::address::Entry;
-    use crate::list::{Format, Reading};
+    use crate::list::{Declared, Format, Reading};
     use proptest::prelude::*;
 
     fn line() -> impl Strategy<Value = String> {
@@ -157,79 +165,173 @@ mod tests {
         ]
     }
 
+    /// Rows of a table: half of them usual.
+    fn row() -> impl Strategy<Value = String> {
+        let entry =
+            "([a-z+-]{1,3}@|)(b\\.example|gmail\\.com|co\\.uk| b\\.example |\\.b\\.example|x|)";
+        let cells = (
+            entry,
+            "(block|Block|allow|\"block\"|)",
+            "(|n|\"|\"\"|\"a\"\"b\"|,|\u{fc})",
+        );
+        let csv = cells.prop_map(|(entry, action, note)| format!("{entry},{action},{note}"));
+        let note = "(1|-1.5e3|01|true|null|\"\"|\"x\\\\u0041\"|\\{\"a\":[1]\\}|x|)";
+        let cells = (
+            entry,
+            "(block|Block|allow|\\\\u0062lock|)",
+            note,
+            "(|,|\\}|,\"sender\":\"y@b.example\")",
+        );
+        let json = cells.prop_map(|(entry, action, note, end)| {
+            format!("{{\"sender\": \"{entry}\" ,\"action\":\"{action}\",\"n\":{note}{end}}}")
+        });
+        prop_oneof![6 => csv, 6 => json, 1 => "[\",\r a]{0,5}", 1 => Just("\u{feff}a@b.example,block,".to_owned())]
+    }
+
+    /// Checks that the usual lines of a list, read as `reading` says, give what the reader alone
+    /// gives; `before` is another block, which must not matter.
+    fn check(
+        reading: &Reading,
+        text: &str,
+        before: &str,
+        rules: Rules,
+    ) -> Result<(), TestCaseError> {
+        let row = |line: u64, row: &Row<'_>| match row {
+            Row::Entry(raw) => match Entry::parse(raw.text, rules) {
+                Ok(entry) => format!("{line} {:?} {:?} {raw:?}", entry.kind(), entry.as_bytes()),
+                Err(error) => format!("{line} {error} {raw:?}"),
+            },
+            row => format!("{line} {row:?}"),
+        };
+        let mut expected = Vec::new();
+        let mut reader = Reader::new(reading);
+        reader.read(text.as_bytes(), true, &mut |line, found| {
+            expected.push(row(line, &found));
+        });
+        let mut usual_lines = UsualLines::default();
+        let mut found = Vec::new();
+        let mut other = Reader::new(reading);
+        let mut usual = reading.usual(true).unwrap();
+        usual_lines.read(&mut usual, &mut other, rules, before.as_bytes(), |_, _| {});
+        let mut other = Reader::new(reading);
+        let mut usual = reading.usual(true).unwrap();
+        let count = usual_lines.read(
+            &mut usual,
+            &mut other,
+            rules,
+            text.as_bytes(),
+            |line, it| {
+                let shown = |kind, entry, written| {
+                    format!(
+                        "{line} {kind:?} {entry:?} {:?}",
+                        list::RawEntry::new(written)
+                    )
+                };
+                match it {
+                    Found::Row(it) => found.push(row(line, &it)),
+                    Found::Entry {
+                        kind,
+                        entry,
+                        written,
+                        below,
+                    } => {
+                        found.push(shown(kind, entry, written));
+                        let raw = [b".", written].concat();
+                        found.extend(below.map(|below| shown(Kind::Subtree, below, &raw)));
+                    }
+                }
+            },
+        );
+        // Of a list that is refused, nothing else counts.
+        let is_refused = |rows: &[String]| rows.iter().any(|row| row.contains(" Refused "));
+        if is_refused(&expected) {
+            prop_assert!(is_refused(&found), "{:?}: {:?}", reading, text);
+            return Ok(());
+        }
+        prop_assert_eq!(&found, &expected, "{:?}: {:?}", reading, text);
+        prop_assert_eq!(count, reader.lines());
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
         /// The reader alone gives the same.
         #[test]
         fn usual_lines_are_line_by_line(
-            lines in proptest::collection::vec(line(), 0..12), last: bool, bits in 0_u8..16,
+            lines in proptest::collection::vec(line(), 0..12), end in "\n?", bits in 0_u8..16,
             before in proptest::collection::vec(line(), 0..3),
         ) {
             let rules = Rules::from_bits(bits).unwrap();
-            let mut text = lines.join("\n");
-            if last {
-                text.push('\n');
-            }
+            let text = lines.join("\n") + &end;
             for format in [Format::Hosts, Format::PostfixAccess, Format::SendmailAccess] {
-                let reading = Reading::given(format);
-                let row = |line: u64, row: &Row<'_>| match row {
-                    Row::Entry(raw) => match Entry::parse(raw.text, rules) {
-                        Ok(entry) => format!("{line} {:?} {:?} {raw:?}", entry.kind(), entry.as_bytes()),
-                        Err(error) => format!("{line} {error} {raw:?}"),
-                    },
-                    row => format!("{line} {row:?}"),
-                };
-                let mut expected = Vec::new();
-                let mut reader = Reader::new(&reading);
-                reader.read(text.as_bytes(), true, &mut |line, found| expected.push(row(line, &found)));
-                let mut found = Vec::new();
-                let mut usual_lines = UsualLines::default();
-                let usual = reading.usual().unwrap();
-                // An earlier block must not matter.
-                let mut other = Reader::new(&reading);
-                usual_lines.read(usual, &mut other, rules, before.join("\n").as_bytes(), |_, _| {});
-                let mut other = Reader::new(&reading);
-                let count = usual_lines.read(usual, &mut other, rules, text.as_bytes(), |line, it| {
-                    found.push(match it {
-                        Found::Row(it) => row(line, &it),
-                        Found::Entry { kind, entry, prefix, written } => {
-                            let raw = [prefix, written].concat();
-                            format!("{line} {kind:?} {entry:?} {:?}", list::RawEntry::new(&raw))
-                        }
-                    });
-                });
-                prop_assert_eq!(&found, &expected, "{:?}: {:?}", format, text);
-                prop_assert_eq!(count, reader.lines());
+                check(&Reading::given(format), &text, &before.join("\n"), rules)?;
             }
+        }
+
+        #[test]
+        fn usual_rows_are_row_by_row(
+            rows in proptest::collection::vec(row(), 0..12), end in "(\n|\r\n)?", is_strict: bool,
+        ) {
+            let condition = |value: &str| vec![("action".to_owned(), vec![value.to_owned()])];
+            let declared = |format, entry: &str| Declared {
+                format: Some(format),
+                entry: vec![entry.to_owned(), "note".to_owned()],
+                when: condition("block"),
+                unless: if is_strict { condition("allow") } else { Vec::new() },
+                ..Declared::default()
+            };
+            let text = rows.join(if end.is_empty() { "\n" } else { &end }) + &end;
+            let heading = "\n sender , action,note\n";
+            let csv = declared(Format::Csv, "sender");
+            let csv = list::reading(heading.as_bytes(), true, &csv).unwrap();
+            check(&csv, &format!("{heading}{text}"), "a,b\n\"", Rules::default())?;
+            let json = declared(Format::JsonLines, "sender");
+            let json = list::reading(b"{}", true, &json).unwrap();
+            check(&json, &text, "{\n", Rules::default())?;
         }
     }
 
     /// The usual lines of the formats do not reach the reader.
     #[test]
     fn usual_lines_are_read_without_the_reader() {
-        for (format, text) in [
+        let table = |format| {
+            let declared = Declared {
+                format: Some(format),
+                entry: vec!["1".to_owned()],
+                unless: vec![("2".to_owned(), vec!["ok".to_owned()])],
+                ..Declared::default()
+            };
+            list::reading(b"{}", true, &declared)
+                .or_else(|_| list::reading(b"a,b,c", true, &declared))
+        };
+        for (reading, text) in [
             (
-                Format::Hosts,
+                Reading::given(Format::Hosts),
                 "0.0.0.0 Bad.Example\r\n127.0.0.1\tworse.example",
             ),
             (
-                Format::PostfixAccess,
+                Reading::given(Format::PostfixAccess),
                 "a@b.example REJECT\nbad.example\tDISCARD\nb@b.example 550 5.7.1 \"no\"\n",
             ),
-            (Format::SendmailAccess, "a@b.example REJECT for a reason\n"),
+            (
+                Reading::given(Format::SendmailAccess),
+                "a@b.example REJECT for a reason\n",
+            ),
+            (
+                table(Format::Csv).unwrap(),
+                "a@b.example,x,\n \"B@b.example\" ,\"a,b\",y\r\nb.example,,\"\"\n",
+            ),
+            (
+                table(Format::JsonLines).unwrap(),
+                "{\"1\":\"a@b.example\"}\n{ \"x\":12, \"y\":null, \"2\":\"no\", \"1\" : \" b.example\" }",
+            ),
         ] {
-            let reading = Reading::given(format);
-            let mut reader = Reader::new(&reading);
-            let usual = reading.usual().unwrap();
+            let mut reader = Reader::within(&reading);
+            let mut usual = reading.usual(false).unwrap();
             let mut usual_lines = UsualLines::default();
-            usual_lines.read(
-                usual,
-                &mut reader,
-                Rules::default(),
-                text.as_bytes(),
-                |_, _| {},
-            );
+            let rules = Rules::default();
+            usual_lines.read(&mut usual, &mut reader, rules, text.as_bytes(), |_, _| {});
             assert_eq!(reader.lines(), 0, "{text}");
         }
     }

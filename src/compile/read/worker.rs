@@ -248,8 +248,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             false => Reader::within(reading),
         };
         let is_full = reading.subdomains || self.ends_badly(self.dates);
-        if let Some(usual) = reading.usual().filter(|_| !is_full) {
-            return self.usual_lines(usual, &mut reader, block);
+        if !is_full && let Some(mut usual) = reading.usual(at_start) {
+            return self.usual_lines(&mut usual, &mut reader, block);
         }
         if reading.format != Format::Plain || is_full {
             reader.read(block, true, &mut |line, row| self.row(line, row));
@@ -296,30 +296,48 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     /// Reads a block of a format with usual lines; returns the number of lines.
-    fn usual_lines(&mut self, usual: &Usual, reader: &mut Reader, block: &[u8]) -> u64 {
+    fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut usual_lines = mem::take(&mut self.usual_lines);
         let dates = self.kept(self.dates);
-        let lines =
-            usual_lines.read(
-                usual,
-                reader,
-                self.options.rules,
-                block,
-                |line, found| match found {
-                    Found::Row(row) => self.row(line, row),
-                    Found::Entry {
-                        kind,
-                        entry,
-                        prefix,
-                        written,
-                    } => match self.options.key(kind, entry) {
-                        Ok(key) => self.stage(key, self.class(kind, dates)),
-                        Err(danger) => self.leave_out(line, &[prefix, written].concat(), &danger),
-                    },
-                },
-            );
+        let rules = self.options.rules;
+        let lines = usual_lines.read(usual, reader, rules, block, |line, found| match found {
+            Found::Row(row) => self.row(line, row),
+            Found::Entry {
+                kind,
+                entry,
+                below: Some(below),
+                ..
+            } if (self.options.guard.as_ref())
+                .is_none_or(|guard| guard.clears(Kind::Subtree, below)) =>
+            {
+                let seed = self.options.seed;
+                self.stage(Key::of(entry, seed), self.class(kind, dates));
+                self.stage(Key::of(below, seed), self.class(Kind::Subtree, dates));
+            }
+            Found::Entry {
+                kind,
+                entry,
+                written,
+                below,
+            } => {
+                self.entry(line, kind, entry, dates, written);
+                if let Some(below) = below {
+                    let written = [b".", written].concat();
+                    self.entry(line, Kind::Subtree, below, dates, &written);
+                }
+            }
+        });
         self.usual_lines = usual_lines;
         lines
+    }
+
+    /// Lists an entry, unless it must not be.
+    #[inline]
+    fn entry(&mut self, line: u64, kind: Kind, entry: &[u8], dates: Dates, written: &[u8]) {
+        match self.options.key(kind, entry) {
+            Ok(key) => self.stage(key, self.class(kind, dates)),
+            Err(danger) => self.leave_out(line, written, &danger),
+        }
     }
 
     #[inline]

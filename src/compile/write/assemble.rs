@@ -9,35 +9,41 @@
 //!          --take--> worker: encode --wait for turn--> append
 //! ```
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::gathered::Gathered;
 use super::sorted::Sorted;
-use super::turns::Turns;
 use crate::base::parallel::on_threads;
-use crate::compile::{Error, Phase, Progress};
+use crate::compile::error::Error;
+use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::first_key;
-use crate::filter::{EncodedPage, Header, Writer};
+use crate::filter::{EncodedPage, Header, Layout, Writer};
 
 /// Number of pages that a worker takes at once: about 18,000 records of 8 to 24 bytes, which stay
 /// in the second-level cache.
 const PAGES_AT_ONCE: u64 = 16;
 
+/// A file that several workers write.
 struct Shared<S> {
-    source: Mutex<Taking<S>>,
-    turns: Turns,
+    layout: Layout,
+    taking: Mutex<Taking<S>>,
+    appending: Mutex<Appending>,
+    turn: Condvar,
 }
 
 struct Taking<S> {
     source: S,
     next_page: u64,
-    next_turn: u64,
+}
+
+struct Appending {
+    writer: Writer,
+    next_page: u64,
+    /// A worker failed: its pages will not come.
+    failed: bool,
 }
 
 /// Writes all records of `source` to `writer`, checks the file and puts it in place.
-///
-/// # Errors
-/// When the source or the disk fails, and on an interrupt.
 pub(crate) fn assemble<S: Sorted>(
     writer: Writer,
     source: S,
@@ -50,9 +56,6 @@ pub(crate) fn assemble<S: Sorted>(
 }
 
 /// Writes all records of `source` to `writer`, which the caller must finish.
-///
-/// # Errors
-/// When the source or the disk fails, and on an interrupt.
 pub(crate) fn fill<S: Sorted>(
     writer: Writer,
     source: S,
@@ -60,50 +63,90 @@ pub(crate) fn fill<S: Sorted>(
     progress: &Progress,
 ) -> Result<Writer, Error> {
     let shared = Shared {
-        source: Mutex::new(Taking {
+        layout: writer.layout(),
+        taking: Mutex::new(Taking {
             source,
             next_page: 0,
-            next_turn: 0,
         }),
-        turns: Turns::new(writer),
+        appending: Mutex::new(Appending {
+            writer,
+            next_page: 0,
+            failed: false,
+        }),
+        turn: Condvar::new(),
     };
-    let stop = || held(&shared.source).next_page = u64::MAX;
-    let work = || encode_and_append(&shared, progress);
-    let done = on_threads(0..threads, |_| shared.turns.run(stop, work));
+    let done = on_threads(0..threads, |_| {
+        let mut others = EndOthers {
+            shared: &shared,
+            armed: true,
+        };
+        let done = shared.encode_and_append(progress);
+        others.armed = done.is_err();
+        done
+    });
     done.into_iter().collect::<Result<(), Error>>()?;
-    Ok(shared.turns.into_writer())
+    let appending = shared.appending.into_inner();
+    Ok(appending.unwrap_or_else(PoisonError::into_inner).writer)
 }
 
-fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Result<(), Error> {
-    let layout = shared.turns.layout();
-    let pages_of_file = layout.shape.pages;
-    let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
-    let mut records = Gathered::default();
-    let mut pages: Vec<EncodedPage> = Vec::new();
-    loop {
-        progress.go_on()?;
-        records.clear();
-        let (turn, numbers) = {
-            let mut taking = held(&shared.source);
-            let first = taking.next_page;
-            let end = first.saturating_add(PAGES_AT_ONCE).min(pages_of_file);
-            if first >= end {
+impl<S: Sorted> Shared<S> {
+    fn encode_and_append(&self, progress: &Progress) -> Result<(), Error> {
+        let pages_of_file = self.layout.shape.pages;
+        let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
+        let mut records = Gathered::default();
+        let mut pages: Vec<EncodedPage> = Vec::new();
+        loop {
+            progress.go_on()?;
+            records.clear();
+            let numbers = {
+                let mut taking = held(&self.taking);
+                let first = taking.next_page;
+                let end = first.saturating_add(PAGES_AT_ONCE).min(pages_of_file);
+                if first >= end {
+                    return Ok(());
+                }
+                taking.source.gather_before(end_of(end), &mut records)?;
+                taking.next_page = end;
+                first..end
+            };
+            pages.resize_with(
+                usize::try_from(numbers.end - numbers.start).unwrap_or(0),
+                EncodedPage::new,
+            );
+            for (number, page) in numbers.clone().zip(&mut pages) {
+                page.encode(self.layout, records.before(end_of(number + 1)));
+            }
+            let waits = |appending: &mut Appending| {
+                appending.next_page != numbers.start && !appending.failed
+            };
+            let waited = self.turn.wait_while(held(&self.appending), waits);
+            let mut appending = waited.unwrap_or_else(PoisonError::into_inner);
+            if appending.failed {
                 return Ok(());
             }
-            taking.source.gather_before(end_of(end), &mut records)?;
-            taking.next_page = end;
-            taking.next_turn += 1;
-            (taking.next_turn - 1, first..end)
-        };
-        pages.resize_with(
-            usize::try_from(numbers.end - numbers.start).unwrap_or(0),
-            EncodedPage::new,
-        );
-        for (number, page) in numbers.zip(&mut pages) {
-            page.encode(layout, records.before(end_of(number + 1)));
+            appending.writer.append(&pages)?;
+            appending.next_page = numbers.end;
+            drop(appending);
+            self.turn.notify_all();
+            progress.add(records.len() as u64);
         }
-        shared.turns.append(turn, &pages)?;
-        progress.add(records.len() as u64);
+    }
+}
+
+/// When a worker fails or panics, keeps the others from taking more records, and wakes those that
+/// wait for a turn that will not come.
+struct EndOthers<'a, S> {
+    shared: &'a Shared<S>,
+    armed: bool,
+}
+
+impl<S> Drop for EndOthers<'_, S> {
+    fn drop(&mut self) {
+        if self.armed {
+            held(&self.shared.appending).failed = true;
+            held(&self.shared.taking).next_page = u64::MAX;
+            self.shared.turn.notify_all();
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::sorted::{FileRecords, STEPS, Sorted, in_steps};
-use crate::compile::{Error, Progress};
-use crate::filter::{Class, Filter, Record};
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
+use crate::filter::{Class, Filter, Key, Record};
 
 /// The distinct entries, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +16,8 @@ pub(crate) struct EntryCounts {
 
 impl EntryCounts {
     /// Counts the entries of a filter.
-    ///
-    /// # Errors
-    /// When it has no records, or cannot be read.
     pub(crate) fn of(filter: &Filter) -> Result<Self, Error> {
-        let mut stream = FileRecords::new(filter, Vec::new())?;
+        let mut stream = FileRecords::new(filter, Key::default(), Vec::new())?;
         count_entries(&mut stream, &Progress::new())
     }
 
@@ -79,9 +77,6 @@ impl EntryCounts {
 }
 
 /// Counts a stream to its end, by source and kind.
-///
-/// # Errors
-/// When a file cannot be read, and on an interrupt.
 pub(crate) fn count_entries(
     stream: &mut impl Sorted,
     progress: &Progress,

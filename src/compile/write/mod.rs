@@ -6,7 +6,6 @@
 //! | `gathered` | the records of a few pages |
 //! | `entry_counts` | the number of entries, by source and kind |
 //! | `sources` | the lists and filters that they come from |
-//! | `turns` | pages of several workers, appended in order |
 //! | `assemble` | pages and records in file order, on all threads |
 
 mod assemble;
@@ -14,7 +13,6 @@ mod entry_counts;
 mod gathered;
 mod sorted;
 mod sources;
-mod turns;
 mod walk;
 
 pub(super) use assemble::{assemble, fill};

@@ -42,25 +42,11 @@ pub(crate) struct FileRecords<'a> {
 }
 
 impl<'a> FileRecords<'a> {
-    /// Returns the records of a filter. `numbers` are the new numbers of its sources; without any,
-    /// they keep their numbers.
-    ///
-    /// # Errors
-    /// When the filter has no records.
-    pub(crate) fn new(filter: &'a Filter, numbers: Vec<u32>) -> Result<Self, Error> {
-        let records = filter.records()?;
+    /// Returns the records of a filter, from the page of `first` on. `numbers` are the new numbers of
+    /// its sources; without any, they keep their numbers.
+    pub(crate) fn new(filter: &'a Filter, first: Key, numbers: Vec<u32>) -> Result<Self, Error> {
+        let records = filter.records_from(first)?;
         Ok(Self { records, numbers })
-    }
-
-    /// Returns the records of the page of `key` and of all later pages.
-    ///
-    /// # Errors
-    /// When the filter has no records.
-    pub(crate) fn of(filter: &'a Filter, key: Key) -> Result<Self, Error> {
-        Ok(Self {
-            records: filter.records_from(key)?,
-            numbers: Vec::new(),
-        })
     }
 }
 
@@ -81,9 +67,6 @@ pub(crate) const STEPS: u64 = 4096;
 
 /// Calls `step` with the ends of these of the [`STEPS`] steps, each a key (`None`: to the last). It
 /// returns the number of records it read.
-///
-/// # Errors
-/// On an interrupt, and those of `step`.
 pub(crate) fn in_steps(
     steps: Range<u64>,
     progress: &Progress,

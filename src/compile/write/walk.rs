@@ -52,9 +52,6 @@ impl<'a> Walk<'a> {
     /// Visits the keys before `end` that were not visited yet (`None`: all that are left), each with
     /// the records of all streams that have it, in the order of the streams. Returns the number of
     /// records.
-    ///
-    /// # Errors
-    /// When a stream cannot be read, and those of `visit`.
     pub(crate) fn before(
         &mut self,
         end: Option<Key>,
@@ -93,9 +90,6 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits all keys of these of the [`STEPS`] steps.
-    ///
-    /// # Errors
-    /// As [`before`](Self::before), and on an interrupt.
     pub(crate) fn steps(
         &mut self,
         steps: Range<u64>,

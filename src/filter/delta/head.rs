@@ -25,6 +25,7 @@ use twox_hash::XxHash3_64;
 
 use super::super::digest::{DIGEST_BYTES, Digest};
 use super::super::error::Fault;
+use super::super::fields::Fields;
 use super::super::format::{self, HEADER_BYTES, Header};
 use super::super::record::{CLASS_BYTES, Class};
 use super::super::sizing;
@@ -87,7 +88,7 @@ impl Head {
     /// Decodes a head and checks every field. Memory grows as bytes are read, and lists have a
     /// maximum length.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
-        let mut fields = Fields(ZlibDecoder::new(bytes));
+        let mut fields = Fields::new(ZlibDecoder::new(bytes), malformed());
         let old = Digest(fields.array::<DIGEST_BYTES>()?);
         let old_generation = fields.u64()?;
         let digest = Digest(fields.array::<DIGEST_BYTES>()?);
@@ -106,14 +107,14 @@ impl Head {
                 what: "it makes a filter without records, or with an unexpected number of pages",
             });
         }
-        let expired = u16::from_le_bytes(fields.array()?);
+        let expired = fields.u16()?;
         let mut mapped = Vec::new();
-        for _ in 0..fields.count()? {
-            mapped.push((fields.class()?, fields.class()?));
+        for _ in 0..length(&mut fields)? {
+            mapped.push((class(&mut fields)?, class(&mut fields)?));
         }
         let mut classes = || -> Result<Vec<_>, Fault> {
-            let count = fields.count()?;
-            (0..count).map(|_| fields.class()).collect()
+            let count = length(&mut fields)?;
+            (0..count).map(|_| class(&mut fields)).collect()
         };
         let (changed, added) = (classes()?, classes()?);
         let head = Self {
@@ -128,9 +129,7 @@ impl Head {
             touched_count: fields.u64()?,
             added_count: fields.u64()?,
         };
-        if fields.0.read(&mut [0]).map_err(|_| malformed())? > 0 {
-            return Err(malformed());
-        }
+        fields.end()?;
         Ok(head)
     }
 }
@@ -155,40 +154,16 @@ fn malformed() -> Fault {
     }
 }
 
-/// Reads little-endian fields from a compressed stream.
-struct Fields<R>(R);
-
-impl<R: Read> Fields<R> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        let mut bytes = [0; N];
-        self.0.read_exact(&mut bytes).map_err(|_| malformed())?;
-        Ok(bytes)
+/// Reads the length of a list of classes.
+fn length(fields: &mut Fields<impl Read>) -> Result<u32, Fault> {
+    let length = fields.u32()?;
+    match length as usize <= MAX_CLASSES {
+        true => Ok(length),
+        false => Err(malformed()),
     }
+}
 
-    fn u64(&mut self) -> Result<u64, Fault> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// Reads the length of a list of classes.
-    fn count(&mut self) -> Result<usize, Fault> {
-        let count = usize::try_from(u32::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
-        if count > MAX_CLASSES {
-            return Err(malformed());
-        }
-        Ok(count)
-    }
-
-    fn class(&mut self) -> Result<Class, Fault> {
-        let bytes = self.array::<CLASS_BYTES>()?;
-        Class::decode(&bytes).map_err(|what| Fault::Delta { what })
-    }
-
-    fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Fault> {
-        let mut bytes = Vec::new();
-        let taken = (&mut self.0).take(length).read_to_end(&mut bytes);
-        match taken {
-            Ok(count) if count as u64 == length => Ok(bytes),
-            Ok(_) | Err(_) => Err(malformed()),
-        }
-    }
+fn class(fields: &mut Fields<impl Read>) -> Result<Class, Fault> {
+    let bytes = fields.array::<CLASS_BYTES>()?;
+    Class::decode(&bytes).map_err(|what| Fault::Delta { what })
 }

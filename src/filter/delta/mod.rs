@@ -36,7 +36,7 @@ use super::record::Class;
 
 pub(crate) use head::{Head, MAX_CLASSES, is_derived};
 pub(crate) use read::{Delta, Edits};
-pub(crate) use write::{DeltaWriter, Written};
+pub(crate) use write::DeltaWriter;
 
 /// First bytes of a delta.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89bld\r\n\x1a\n";
@@ -45,7 +45,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89bld\r\n\x1a\n";
 const VERSION: u32 = 1;
 
 /// Size of the part before the head, and of the checksum after the segments.
-const PRELUDE_BYTES: usize = 16;
+const PRELUDE_BYTES: u64 = 16;
 const SUM_BYTES: u64 = 8;
 
 /// Maximum number of edits in a segment, and the bits of a number up to that.

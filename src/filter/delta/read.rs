@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::Hasher;
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Take};
+use std::io::{self, BufReader, Read, Take};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
 
 use super::super::error::{Error, Fault};
+use super::super::fields::Fields;
 use super::super::file::open;
 use super::super::key::Key;
 use super::super::record::Class;
@@ -49,41 +50,29 @@ impl Delta {
             })
         };
         let (file, bytes) = open(path)?;
-        let mut prelude = [0; PRELUDE_BYTES];
-        let length = prelude
-            .len()
-            .min(usize::try_from(bytes).unwrap_or(usize::MAX));
-        file.read_exact_at(&mut prelude[..length], 0)
-            .map_err(failed())?;
-        let [magic, versions] = prelude.as_chunks::<8>().0 else {
-            return Err(cut_off());
-        };
-        if *magic != MAGIC {
+        let mut file = BufReader::new(file);
+        let mut prelude = Vec::new();
+        let read = file.by_ref().take(PRELUDE_BYTES).read_to_end(&mut prelude);
+        read.map_err(failed())?;
+        let what = "it is truncated";
+        let mut prelude = Fields::new(prelude.as_slice(), Fault::Delta { what });
+        if prelude.array() != Ok(MAGIC) {
             return Err(invalid(Fault::NotADelta));
         }
-        let [version, head_bytes] = versions.as_chunks::<4>().0 else {
-            return Err(cut_off());
-        };
-        let found = u32::from_le_bytes(*version);
-        if length == PRELUDE_BYTES && found != VERSION {
-            let known = VERSION;
+        let (found, known) = (prelude.u32().map_err(invalid)?, VERSION);
+        if found != known {
             return Err(invalid(Fault::DeltaVersion { found, known }));
         }
-        let head_bytes = u32::from_le_bytes(*head_bytes);
+        let head_bytes = prelude.u32().map_err(invalid)?;
         let segments_bytes = bytes
-            .checked_sub(PRELUDE_BYTES as u64 + SUM_BYTES + u64::from(head_bytes))
+            .checked_sub(PRELUDE_BYTES + SUM_BYTES + u64::from(head_bytes))
             .filter(|_| head_bytes <= MAX_HEAD_BYTES)
             .ok_or_else(cut_off)?;
-        check_sum(path, &file, bytes - SUM_BYTES)?;
+        check_sum(path, file.get_ref(), bytes - SUM_BYTES)?;
 
-        let mut file = BufReader::new(file);
-        file.seek(SeekFrom::Start(PRELUDE_BYTES as u64))
-            .map_err(failed())?;
         let mut head = Vec::new();
-        (&mut file)
-            .take(head_bytes.into())
-            .read_to_end(&mut head)
-            .map_err(failed())?;
+        let read = file.by_ref().take(head_bytes.into()).read_to_end(&mut head);
+        read.map_err(failed())?;
         let head = Head::decode(&head).map_err(invalid)?;
         // Each edit takes at least one bit.
         let edits = head.touched_count.saturating_add(head.added_count);

@@ -16,15 +16,6 @@ use crate::base::replacement::Replacement;
 /// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// How writing a delta ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// It is in place, with this many bytes.
-    Bytes(u64),
-    /// It would be as large as the filter that it makes, so nothing was written.
-    TooLarge,
-}
-
 /// A delta that is being written.
 pub(crate) struct DeltaWriter {
     replacement: Replacement,
@@ -159,18 +150,19 @@ impl DeltaWriter {
         Ok(())
     }
 
-    /// Writes the rest and puts the delta in place, unless it is too large.
-    pub(crate) fn finish(mut self) -> Result<Written, Error> {
+    /// Writes the rest and puts the delta in place; returns its size in bytes. If it would be as large
+    /// as the filter that it makes, writes nothing.
+    pub(crate) fn finish(mut self) -> Result<Option<u64>, Error> {
         if !self.segment.touched.is_empty() || !self.segment.added.is_empty() {
             self.encode_segment();
         }
         if self.is_too_large() {
-            return Ok(Written::TooLarge);
+            return Ok(None);
         }
         self.flush()?;
         self.bits.bytes = self.sum.finish().to_le_bytes().to_vec();
         self.flush()?;
         self.replacement.commit()?;
-        Ok(Written::Bytes(self.written_to))
+        Ok(Some(self.written_to))
     }
 }

@@ -305,7 +305,7 @@ mod tests {
         assert!(proposal.is_open || !is_refused, "{}", proposal.toml);
         let promised = proposal.rows.filter(|_| !is_refused).map(|rows| {
             let notable = report.skipped.iter().filter(|skipped| skipped.notable);
-            let skipped = notable.map(|skipped| skipped.count).sum();
+            let skipped = notable.map(|skipped| skipped.why.count).sum();
             let promised = (rows.listed, rows.skipped.values().sum());
             [promised, (report.rows, skipped)]
         });

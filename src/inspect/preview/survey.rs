@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use super::column::{Column, Formats, quoted};
 use crate::list::{
-    Cells, Declared, Format, MAX_LINE, Token, Tokens, Wildcards, decoded, detect, read_entry,
-    record_length, without_line_end,
+    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Reading, Value, Wildcards, cut, decoded,
+    detect, newlines, read_entry, record_length, unescaped, without_line_end,
 };
 
 /// Number of columns, or of places in JSON, that are described.
 const MAX_COLUMNS: usize = 64;
 const MAX_PLACES: usize = 512;
-/// A longer key of JSON is not described.
+/// Objects and arrays of JSON further inside are not described, nor are keys that are longer.
+const MAX_DEPTH: usize = 16;
 const MAX_KEY_BYTES: usize = 200;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -28,7 +29,6 @@ pub struct Survey {
     pub is_windows_1252: bool,
     /// Whether there are more columns.
     pub has_more: bool,
-    formats: Formats,
 }
 
 /// The kind of a table.
@@ -64,12 +64,32 @@ pub enum First {
 /// A walk through a table.
 pub(super) struct Walk {
     survey: Survey,
-    walker: Walker,
+    formats: Formats,
+    /// The start of a record or document whose end is not there.
+    kept: Vec<u8>,
+    /// It is longer than any that is read.
+    is_over: bool,
+    /// The current line.
+    line: u64,
+    /// Of a table with separators, the number of cells of the first record; 0 before it.
+    width: usize,
+    cells: Cells,
+    /// Of JSON, the places of its values.
+    places: Vec<Place>,
 }
 
-enum Walker {
-    Cells(CellWalk),
-    Json(Box<JsonWalk>),
+/// A place in JSON.
+#[derive(Debug, Default)]
+struct Place {
+    path: String,
+    key: String,
+    /// The place of the object that holds it.
+    object: usize,
+    keys: HashMap<Box<[u8]>, Option<usize>>,
+    each: Option<usize>,
+    names: Option<usize>,
+    /// Its values, if it has others than objects and arrays.
+    column: Option<Column>,
 }
 
 impl Walk {
@@ -89,39 +109,244 @@ impl Walk {
             Format::Csv => cells_of(head, declared),
             _ => return None,
         };
-        let walker = match kind {
-            Kind::Cells { separator, .. } => Walker::Cells(CellWalk {
-                separator,
-                ..CellWalk::default()
-            }),
-            Kind::Json { one_a_line } => Walker::Json(Box::new(JsonWalk::new(one_a_line))),
-        };
-        let survey = Survey {
-            kind,
-            columns: Vec::new(),
-            rows: 0,
-            is_windows_1252: false,
-            has_more: false,
+        Some(Self {
+            survey: Survey {
+                kind,
+                columns: Vec::new(),
+                rows: 0,
+                is_windows_1252: false,
+                has_more: false,
+            },
             formats: Formats::new(),
-        };
-        Some(Self { survey, walker })
+            kept: Vec::new(),
+            is_over: false,
+            line: 1,
+            width: 0,
+            cells: Cells::default(),
+            places: vec![Place::default()],
+        })
     }
 
     /// Takes the next bytes of the table.
     pub(super) fn read(&mut self, bytes: &[u8], is_last: bool) {
-        match &mut self.walker {
-            Walker::Cells(walk) => walk.read(bytes, is_last, &mut self.survey),
-            Walker::Json(walk) => walk.read(bytes, &mut self.survey),
+        let (format, most) = match self.survey.kind {
+            Kind::Cells { .. } => (Format::Csv, MAX_LINE),
+            Kind::Json { one_a_line: true } => (Format::JsonLines, MAX_LINE),
+            Kind::Json { one_a_line: false } => (Format::Json, MAX_DOCUMENT_BYTES),
+        };
+        if self.is_over {
+            return;
+        }
+        self.kept.extend_from_slice(bytes);
+        let whole = match format {
+            _ if is_last => self.kept.len(),
+            Format::Json => 0,
+            format => cut(&Reading::given(format), &self.kept).unwrap_or(0),
+        };
+        self.is_over = self.kept.len() - whole > most;
+        if whole == 0 {
+            return;
+        }
+        let rest = self.kept.split_off(whole);
+        let text = std::mem::replace(&mut self.kept, rest);
+        let mut rest = text.as_slice();
+        while !rest.is_empty() {
+            let length = match self.survey.kind {
+                Kind::Cells { .. } => record_length(rest),
+                Kind::Json { one_a_line: true } => memchr::memchr(b'\n', rest).map(|at| at + 1),
+                Kind::Json { one_a_line: false } => None,
+            };
+            let (record, after) = rest.split_at(length.unwrap_or(rest.len()));
+            let next = self.line + newlines(record);
+            match self.survey.kind {
+                Kind::Cells {
+                    separator, first, ..
+                } => self.record(without_line_end(record), separator, first),
+                Kind::Json { .. } => self.document(record),
+            }
+            self.line = next;
+            rest = after;
         }
     }
 
     pub(super) fn finish(mut self) -> Survey {
-        if let Walker::Json(walk) = self.walker {
-            self.survey.has_more = walk.places.len() >= MAX_PLACES;
-            let columns = walk.places.into_iter().filter_map(|place| place.column);
+        if let Kind::Json { .. } = self.survey.kind {
+            self.survey.has_more = self.places.len() >= MAX_PLACES;
+            let columns = self.places.into_iter().filter_map(|place| place.column);
             self.survey.columns = columns.collect();
         }
         self.survey
+    }
+
+    /// Takes a record of a table with separators.
+    fn record(&mut self, record: &[u8], separator: u8, first: First) {
+        let record = match self.width {
+            0 => record.strip_prefix(BOM).unwrap_or(record),
+            _ => record,
+        };
+        if record.trim_ascii().is_empty() || self.cells.find(record, separator).is_err() {
+            return;
+        }
+        self.survey.is_windows_1252 |= std::str::from_utf8(record).is_err();
+        if self.width == 0 {
+            self.width = self.cells.count();
+            self.heading(record, first != First::Row);
+            if first != First::Row {
+                return;
+            }
+        }
+        // Such a row is rejected.
+        if self.cells.count() != self.width {
+            return;
+        }
+        self.survey.rows += 1;
+        for (number, column) in self.survey.columns.iter_mut().enumerate() {
+            let cell = self.cells.get(record, number);
+            column.add(&cell, true, self.line, &self.formats);
+        }
+    }
+
+    /// Takes the first record, which perhaps has the names of the columns.
+    fn heading(&mut self, record: &[u8], has_names: bool) {
+        let heading = |number| decoded(&self.cells.get(record, number)).trim().to_owned();
+        let headings: Vec<String> = (0..self.width).map(heading).collect();
+        // What cannot name a column: it has a number instead.
+        let is_name = |name: &String| {
+            let lower = name.to_lowercase();
+            let same = headings.iter().filter(|name| name.to_lowercase() == lower);
+            !name.starts_with('-') && !name.bytes().all(|b| b.is_ascii_digit()) && same.count() == 1
+        };
+        let columns = (1..).zip(&headings).take(MAX_COLUMNS);
+        let columns = columns.map(|(number, name)| {
+            let or_number = |is_it: bool, name: String| match has_names && is_it {
+                true => name,
+                false => number.to_string(),
+            };
+            let written = or_number(is_name(name), quoted(name));
+            let shown = or_number(!name.is_empty(), name.clone());
+            Column::new(shown, written.clone(), written, 0)
+        });
+        self.survey.columns = columns.collect();
+        self.survey.has_more = self.width > MAX_COLUMNS;
+    }
+
+    /// Takes a document of JSON, which begins in the current line.
+    fn document(&mut self, text: &[u8]) {
+        let mut place = text;
+        let mut open = match Value::of(text) {
+            Value::Members(members) => vec![(Some(0), members)],
+            _ => return,
+        };
+        self.survey.rows += 1;
+        while let Some((at, members)) = open.last_mut() {
+            let Some((key, value)) = members.next() else {
+                open.pop();
+                continue;
+            };
+            let at = *at;
+            let between = value.as_ptr().addr() - place.as_ptr().addr();
+            self.line += newlines(place.get(..between).unwrap_or_default());
+            place = place.get(between..).unwrap_or_default();
+            let at = match (at, key) {
+                (Some(at), Some(key)) => self.key(at, &unescaped(key)),
+                (Some(at), None) => self.each(at),
+                (None, _) => None,
+            };
+            match Value::of(value) {
+                Value::Members(members) if open.len() < MAX_DEPTH => open.push((at, members)),
+                Value::Members(_) => {}
+                Value::Text(text) => self.add(at, &unescaped(text), true),
+                Value::Other(b"null") => self.add(at, b"", false),
+                Value::Other(text) => self.add(at, text, false),
+            }
+        }
+    }
+
+    /// Adds a place; `None` if there are too many.
+    fn add_place(&mut self, path: String, key: String, object: usize) -> Option<usize> {
+        let number = self.places.len();
+        (number < MAX_PLACES).then(|| {
+            self.places.push(Place {
+                path,
+                key,
+                object,
+                ..Place::default()
+            });
+            number
+        })
+    }
+
+    /// Returns the place of the members of an array.
+    fn each(&mut self, at: usize) -> Option<usize> {
+        let place = self.places.get(at)?;
+        if place.each.is_some() {
+            return place.each;
+        }
+        let (path, key, object) = (format!("{}[]", place.path), place.key.clone(), place.object);
+        let each = self.add_place(path, key, object);
+        self.places.get_mut(at)?.each = each;
+        each
+    }
+
+    /// Returns the place of the value of a key.
+    fn key(&mut self, at: usize, key: &[u8]) -> Option<usize> {
+        // The keys of an object that are entries stand for themselves, and their values are alike.
+        if !key.contains(&b'@') || read_entry(key, Wildcards::Star).is_err() {
+            return self.member(at, key);
+        }
+        let each = self.each(at);
+        let names = self.names(at, each);
+        self.add(names, key, true);
+        each
+    }
+
+    /// Returns the place of the keys of an object, whose values are at `each`.
+    fn names(&mut self, at: usize, each: Option<usize>) -> Option<usize> {
+        let place = self.places.get(at)?;
+        if place.names.is_some() {
+            return place.names;
+        }
+        let path = format!("{}{{}}", place.path);
+        let names = self.add_place(path, String::new(), each?);
+        self.places.get_mut(at)?.names = names;
+        names
+    }
+
+    /// Returns the place of a member of an object.
+    fn member(&mut self, at: usize, key: &[u8]) -> Option<usize> {
+        let place = self.places.get(at)?;
+        if let Some(known) = place.keys.get(key) {
+            return *known;
+        }
+        if place.keys.len() >= MAX_PLACES || key.len() > MAX_KEY_BYTES {
+            return None;
+        }
+        let name = quoted_key(&decoded(key));
+        let path = match place.path.is_empty() {
+            true => name.clone(),
+            false => format!("{}.{name}", place.path),
+        };
+        let member = self.add_place(path, name, at);
+        self.places.get_mut(at)?.keys.insert(key.into(), member);
+        member
+    }
+
+    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool) {
+        let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
+            return;
+        };
+        let Place {
+            path, key, object, ..
+        } = place;
+        let column = place.column.get_or_insert_with(|| {
+            // A path through an array leads to several values of a row.
+            let as_value = match !key.is_empty() && path.ends_with(key.as_str()) {
+                true => quoted(key),
+                false => String::new(),
+            };
+            Column::new(path.clone(), quoted(path), as_value, *object)
+        });
+        column.add(text.trim_ascii(), is_text, self.line, &self.formats);
     }
 }
 
@@ -156,278 +381,6 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
         separator,
         is_one_of_several: several && given.is_none(),
         first,
-    }
-}
-
-/// Walks through the records of a table with separators.
-#[derive(Default)]
-struct CellWalk {
-    separator: u8,
-    /// Number of cells of the first record; 0 before it.
-    width: usize,
-    cells: Cells,
-    /// The start of a record whose end is not there.
-    kept: Vec<u8>,
-    line: u64,
-    /// A record was longer than any that is read.
-    is_over: bool,
-}
-
-impl CellWalk {
-    fn read(&mut self, bytes: &[u8], is_last: bool, survey: &mut Survey) {
-        let mut kept = std::mem::take(&mut self.kept);
-        kept.extend_from_slice(bytes);
-        let mut done = 0;
-        while !self.is_over {
-            let rest = kept.get(done..).unwrap_or_default();
-            let length = match record_length(rest) {
-                None if is_last => rest.len(),
-                None => break,
-                Some(length) => length,
-            };
-            if length == 0 {
-                break;
-            }
-            let record = rest.get(..length).unwrap_or_default();
-            self.record(without_line_end(record), survey);
-            self.line += memchr::memchr_iter(b'\n', record).count() as u64;
-            done += length;
-        }
-        kept.drain(..done);
-        self.is_over |= kept.len() > MAX_LINE;
-        self.kept = if self.is_over { Vec::new() } else { kept };
-    }
-
-    fn record(&mut self, record: &[u8], survey: &mut Survey) {
-        let record = match self.width {
-            0 => record.strip_prefix(BOM).unwrap_or(record),
-            _ => record,
-        };
-        if record.trim_ascii().is_empty() || self.cells.find(record, self.separator).is_err() {
-            return;
-        }
-        survey.is_windows_1252 |= std::str::from_utf8(record).is_err();
-        if self.width == 0 {
-            self.width = self.cells.count();
-            if self.heading(record, survey) {
-                return;
-            }
-        }
-        // Such a row is rejected.
-        if self.cells.count() != self.width {
-            return;
-        }
-        survey.rows += 1;
-        for (number, column) in survey.columns.iter_mut().enumerate() {
-            let cell = self.cells.get(record, number);
-            column.add(&cell, true, self.line + 1, &survey.formats);
-        }
-    }
-
-    /// Takes the first record; returns whether it is a heading.
-    fn heading(&self, record: &[u8], survey: &mut Survey) -> bool {
-        let has_names = !matches!(
-            survey.kind,
-            Kind::Cells {
-                first: First::Row,
-                ..
-            }
-        );
-        let heading = |number| decoded(&self.cells.get(record, number)).trim().to_owned();
-        let headings: Vec<String> = (0..self.width).map(heading).collect();
-        // What cannot name a column: it has a number instead.
-        let is_name = |name: &String| {
-            let lower = name.to_lowercase();
-            let same = headings.iter().filter(|name| name.to_lowercase() == lower);
-            !name.starts_with('-') && !name.bytes().all(|b| b.is_ascii_digit()) && same.count() == 1
-        };
-        let columns = (1..).zip(&headings).take(MAX_COLUMNS);
-        let columns = columns.map(|(number, name)| {
-            let or_number = |is_it: bool, name: String| match has_names && is_it {
-                true => name,
-                false => number.to_string(),
-            };
-            let written = or_number(is_name(name), quoted(name));
-            let shown = or_number(!name.is_empty(), name.clone());
-            Column::new(shown, written.clone(), written, 0)
-        });
-        survey.columns = columns.collect();
-        survey.has_more = self.width > MAX_COLUMNS;
-        has_names
-    }
-}
-
-/// A place in JSON.
-#[derive(Debug, Default)]
-struct Place {
-    path: String,
-    key: String,
-    /// The place of the object that holds it.
-    object: usize,
-    keys: HashMap<Box<[u8]>, Option<usize>>,
-    each: Option<usize>,
-    names: Option<usize>,
-    /// Its values, if it has others than objects and arrays.
-    column: Option<Column>,
-}
-
-/// Walks through JSON.
-struct JsonWalk {
-    tokens: Option<Tokens>,
-    lines: u64,
-    places: Vec<Place>,
-    /// What is open: its place, if it is described, whether it is an object, and where its next
-    /// value is.
-    open: Vec<(Option<usize>, bool, Option<usize>)>,
-}
-
-impl JsonWalk {
-    fn new(one_a_line: bool) -> Self {
-        Self {
-            tokens: Some(Tokens::new(one_a_line)),
-            lines: 0,
-            places: vec![Place::default()],
-            open: Vec::new(),
-        }
-    }
-
-    fn read(&mut self, bytes: &[u8], survey: &mut Survey) {
-        let Some(mut tokens) = self.tokens.take() else {
-            return;
-        };
-        let mut lines = self.lines;
-        tokens.read(bytes, &mut lines, &mut |line, token| {
-            self.token(line, token, survey);
-        });
-        (self.tokens, self.lines) = (Some(tokens), lines);
-    }
-
-    fn token(&mut self, line: u64, token: Token<'_>, survey: &mut Survey) {
-        let formats = &survey.formats;
-        match token {
-            Token::Open { is_object } => {
-                let at = self.next();
-                self.open.push((at, is_object, None));
-            }
-            Token::Close => drop(self.open.pop()),
-            Token::Key(key) => self.key(key.text, line, formats),
-            Token::Text(text) => self.add_next(text.text, true, line, formats),
-            Token::Other(b"null") => self.add_next(b"", false, line, formats),
-            Token::Other(text) => self.add_next(text, false, line, formats),
-            Token::End => survey.rows += 1,
-            Token::Fault(_) => self.open.clear(),
-            Token::Blank => {}
-        }
-    }
-
-    /// Returns the place of the next value.
-    fn next(&mut self) -> Option<usize> {
-        match self.open.last_mut() {
-            None => Some(0),
-            Some((_, true, next)) => next.take(),
-            Some((at, false, _)) => {
-                let at = (*at)?;
-                self.each(at)
-            }
-        }
-    }
-
-    /// Adds a place; `None` if there are too many.
-    fn add_place(&mut self, path: String, key: String, object: usize) -> Option<usize> {
-        let number = self.places.len();
-        (number < MAX_PLACES).then(|| {
-            self.places.push(Place {
-                path,
-                key,
-                object,
-                ..Place::default()
-            });
-            number
-        })
-    }
-
-    /// Returns the place of the members of an array.
-    fn each(&mut self, at: usize) -> Option<usize> {
-        let place = self.places.get(at)?;
-        if place.each.is_some() {
-            return place.each;
-        }
-        let (path, key, object) = (format!("{}[]", place.path), place.key.clone(), place.object);
-        let each = self.add_place(path, key, object);
-        self.places.get_mut(at)?.each = each;
-        each
-    }
-
-    fn key(&mut self, key: &[u8], line: u64, formats: &Formats) {
-        let Some(at) = self.open.last().and_then(|(at, _, _)| *at) else {
-            return;
-        };
-        // The keys of an object that are entries stand for themselves, and their values are alike.
-        let next = if key.contains(&b'@') && read_entry(key, Wildcards::Star).is_ok() {
-            let each = self.each(at);
-            let names = self.names(at, each);
-            self.add(names, key, true, line, formats);
-            each
-        } else {
-            self.member(at, key)
-        };
-        if let Some((_, _, at)) = self.open.last_mut() {
-            *at = next;
-        }
-    }
-
-    /// Returns the place of the keys of an object, whose values are at `each`.
-    fn names(&mut self, at: usize, each: Option<usize>) -> Option<usize> {
-        let place = self.places.get(at)?;
-        if place.names.is_some() {
-            return place.names;
-        }
-        let path = format!("{}{{}}", place.path);
-        let names = self.add_place(path, String::new(), each?);
-        self.places.get_mut(at)?.names = names;
-        names
-    }
-
-    /// Returns the place of a member of an object.
-    fn member(&mut self, at: usize, key: &[u8]) -> Option<usize> {
-        let place = self.places.get(at)?;
-        if let Some(known) = place.keys.get(key) {
-            return *known;
-        }
-        if place.keys.len() >= MAX_PLACES || key.len() > MAX_KEY_BYTES {
-            return None;
-        }
-        let name = quoted_key(&decoded(key));
-        let path = match place.path.is_empty() {
-            true => name.clone(),
-            false => format!("{}.{name}", place.path),
-        };
-        let member = self.add_place(path, name, at);
-        self.places.get_mut(at)?.keys.insert(key.into(), member);
-        member
-    }
-
-    fn add_next(&mut self, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
-        let at = self.next();
-        self.add(at, text, is_text, line, formats);
-    }
-
-    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool, line: u64, formats: &Formats) {
-        let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
-            return;
-        };
-        let Place {
-            path, key, object, ..
-        } = place;
-        let column = place.column.get_or_insert_with(|| {
-            // A path through an array leads to several values of a row.
-            let as_value = match !key.is_empty() && path.ends_with(key.as_str()) {
-                true => quoted(key),
-                false => String::new(),
-            };
-            Column::new(path.clone(), quoted(path), as_value, *object)
-        });
-        column.add(text.trim_ascii(), is_text, line, formats);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::list::row::entry::looks_like_entry;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Skip, pattern};
-use crate::list::text::words::Words;
+use crate::list::text::words::{Words, is_one_of};
 
 /// The program that reads the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,15 +84,14 @@ impl Program {
                 _ => Action::Other,
             };
         }
-        let is = |name: &&[u8]| word.eq_ignore_ascii_case(name);
-        if [&b"REJECT"[..], b"DISCARD"].iter().any(is) {
+        if is_one_of(word, "REJECT DISCARD") {
             return Action::Refuse;
         }
         match self {
             // A number without a meaning of its own (a time stamp) is OK.
             Self::Postfix if word.iter().all(u8::is_ascii_digit) => Action::Allow,
-            Self::Postfix if [&b"OK"[..], b"PERMIT"].iter().any(is) => Action::Allow,
-            Self::Sendmail if [&b"OK"[..], b"RELAY"].iter().any(is) => Action::Allow,
+            Self::Postfix if is_one_of(word, "OK PERMIT") => Action::Allow,
+            Self::Sendmail if is_one_of(word, "OK RELAY") => Action::Allow,
             Self::Sendmail if starts(word, b"DISCARD:") => Action::Refuse,
             // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`
             Self::Sendmail if starts(word, b"ERROR:") => {
@@ -132,11 +131,8 @@ fn list(key: &[u8], out: &mut Out<'_>) {
     let is_number = key
         .iter()
         .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
-    if is_number || is_nowhere(key).is_some() || key.starts_with(b"[") {
-        // The address of a client.
-        out.skip(Skip::NotSender);
-    } else if matches!(key, b"<>" | b"<@>") {
-        // The null sender is nobody's address.
+    if is_number || is_nowhere(key).is_some() || matches!(key, [b'[', ..] | b"<>" | b"<@>") {
+        // The address of a client, or the null sender, which is nobody's.
         out.skip(Skip::NotSender);
     } else if key.contains(&b'@') || key.starts_with(b".") {
         out.entry(key);
@@ -161,47 +157,25 @@ fn tag_of(key: &[u8]) -> Option<&[u8]> {
     (!tag.is_empty() && tag.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')).then_some(tag)
 }
 
+/// Actions of Postfix alone, as they are written in tables.
+const POSTFIX: &str =
+    "DUNNO HOLD WARN FILTER REDIRECT PREPEND DEFER_IF_PERMIT DEFER PERMIT BCC INFO";
+/// Tags of Sendmail.
+const TAGS: &str = "ClientConn ClientRate Connect From GreetPause Spam SRV_Features TLS_Clt TLS_Rcpt TLS_Srv To Try_TLS";
+
 /// Returns whether a line has the mark of Postfix: a key without a tag, and an action.
 pub(crate) fn is_postfix(line: &[u8]) -> bool {
     is_marked(line, |key, action| {
         tag_of(key).is_none() && is_action_of_both(action)
-            || is_key(key)
-                && [
-                    &b"DUNNO"[..],
-                    b"HOLD",
-                    b"WARN",
-                    b"FILTER",
-                    b"REDIRECT",
-                    b"PREPEND",
-                    b"DEFER_IF_PERMIT",
-                    b"DEFER",
-                    b"PERMIT",
-                    b"BCC",
-                    b"INFO",
-                ]
-                .contains(&action)
+            || is_key(key) && POSTFIX.split(' ').any(|known| known.as_bytes() == action)
     })
 }
 
 /// Returns whether a line has the mark of Sendmail: a tag before the key, or an action of its own.
 pub(crate) fn is_sendmail(line: &[u8]) -> bool {
-    const TAGS: &[&[u8]] = &[
-        b"ClientConn",
-        b"ClientRate",
-        b"Connect",
-        b"From",
-        b"GreetPause",
-        b"Spam",
-        b"SRV_Features",
-        b"TLS_Clt",
-        b"TLS_Rcpt",
-        b"TLS_Srv",
-        b"To",
-        b"Try_TLS",
-    ];
     is_marked(line, |key, action| {
         let tag = tag_of(key).filter(|tag| tag.len() + 1 < key.len());
-        tag.is_some_and(|tag| TAGS.iter().any(|known| known.eq_ignore_ascii_case(tag)))
+        tag.is_some_and(|tag| is_one_of(tag, TAGS))
             || is_key(key)
                 && (action == b"RELAY" || starts(action, b"ERROR:") || starts(action, b"DISCARD:"))
     })

@@ -17,18 +17,11 @@ use super::out::Out;
 use crate::list::row::Skip;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
+use crate::list::text::words::is_one_of;
 
 /// Options with which a rule still lists its domain. `popup` and `third-party` narrow it to
 /// some requests of a browser, but not to some pages or clients.
-const HARMLESS: &[&[u8]] = &[
-    b"all",
-    b"document",
-    b"doc",
-    b"important",
-    b"popup",
-    b"third-party",
-    b"3p",
-];
+const HARMLESS: &str = "all document doc important popup third-party 3p";
 
 /// The state between lines: the rules, from their name on.
 #[derive(Debug, Default)]
@@ -84,7 +77,7 @@ impl Adblock {
             self.held.cancel(&rule(&others), out);
             return out.skip(Skip::Allow);
         }
-        if let Some(option) = options.clone().find(|option| !HARMLESS.contains(option)) {
+        if let Some(option) = options.clone().find(|option| !is_one_of(option, HARMLESS)) {
             return out.other(option);
         }
         if name.contains(&b'/') {

@@ -85,22 +85,3 @@ pub(crate) fn cut(block: &[u8]) -> Option<usize> {
         end = newline;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::cut;
-
-    #[test]
-    fn a_table_is_cut_before_a_line_that_continues_no_other() {
-        for (block, end) in [
-            ("a OK\nb OK", Some(5)),
-            ("a OK\nb OK\n", Some(5)),
-            ("a OK\nb\n  OK\n# c\n\n OK\n", Some(5)),
-            ("a\n OK\n", None),
-            ("a OK", None),
-            ("", None),
-        ] {
-            assert_eq!(cut(block.as_bytes()), end, "{block:?}");
-        }
-    }
-}

@@ -91,13 +91,6 @@ fn unbound(option: &[u8], value: &[u8], out: &mut Out<'_>) {
 
 /// Returns whether a line has the mark of dnsmasq or unbound.
 pub(crate) fn is_marked(line: &[u8]) -> bool {
-    [
-        &b"local-zone:"[..],
-        b"local-data:",
-        b"address=/",
-        b"server=/",
-        b"local=/",
-    ]
-    .iter()
-    .any(|start| line.starts_with(start))
+    let mut starts = "local-zone: local-data: address=/ server=/ local=/".split(' ');
+    starts.any(|start| line.starts_with(start.as_bytes()))
 }

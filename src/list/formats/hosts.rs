@@ -10,25 +10,11 @@ use std::net::IpAddr;
 use super::out::Out;
 use crate::list::row::entry::looks_like_entry;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::{Words, blank_words};
+use crate::list::text::words::{Words, blank_words, is_one_of};
 
 /// Names that hosts files give to the machine itself.
-const OWN_NAMES: &[&[u8]] = &[
-    b"0.0.0.0",
-    b"broadcasthost",
-    b"ip6-allhosts",
-    b"ip6-allnodes",
-    b"ip6-allrouters",
-    b"ip6-localhost",
-    b"ip6-localnet",
-    b"ip6-loopback",
-    b"ip6-mcastprefix",
-    b"local",
-    b"localhost",
-    b"localhost.localdomain",
-    b"localhost4",
-    b"localhost6",
-];
+const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-allrouters ip6-localhost ip6-localnet ip6-loopback \
+     ip6-mcastprefix local localhost localhost.localdomain localhost4 localhost6";
 
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
@@ -50,7 +36,7 @@ pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
             }
             Some(first) => {
                 for name in iter::once(first).chain(words) {
-                    if OWN_NAMES.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                    if is_one_of(name, OWN_NAMES) {
                         out.other(b"this machine");
                     } else {
                         out.domain(name);
@@ -63,19 +49,12 @@ pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
 
 /// Returns the name of a usual line: one name after an address that leads nowhere.
 pub(crate) fn usual(line: &[u8]) -> &[u8] {
-    let (b"0.0.0.0" | b"127.0.0.1", [b' ' | b'\t', name @ ..]) = line.split_at(
-        line.iter()
-            .take(10)
-            .position(|b| matches!(b, b' ' | b'\t'))
-            .unwrap_or(0),
-    ) else {
-        return &[];
-    };
-    // The only one of the machine's names that has a dot, and none is a mailbox.
-    let is_own = name.eq_ignore_ascii_case(b"localhost.localdomain");
-    match is_own || memchr::memchr(b'@', name).is_some() {
-        true => &[],
-        false => name,
+    let null = line.strip_prefix(b"0.0.0.0");
+    match null.or_else(|| line.strip_prefix(b"127.0.0.1")) {
+        // The only one of the machine's names that has a dot.
+        Some([_, name @ ..]) if name.eq_ignore_ascii_case(b"localhost.localdomain") => &[],
+        Some([b' ' | b'\t', name @ ..]) => name,
+        _ => &[],
     }
 }
 
@@ -125,5 +104,5 @@ pub(crate) fn is_marked(line: &[u8]) -> bool {
     address != b"0"
         && is_nowhere(address).is_some()
         && !name.contains(&b'@')
-        && (looks_like_entry(name) || OWN_NAMES.contains(&name))
+        && (looks_like_entry(name) || is_one_of(name, OWN_NAMES))
 }

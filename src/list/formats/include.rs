@@ -8,19 +8,11 @@
 //!   !#include more.txt          ad blockers
 //! ```
 
+use crate::list::text::words::is_one_of;
+
 /// The words that such lines begin with, in lower case. What follows a word must be the name of a
 /// file.
-const WORDS: &[&[u8]] = &[
-    b"!#include",
-    b"$include",
-    b".include",
-    b"addn-hosts",
-    b"conf-dir",
-    b"conf-file",
-    b"include",
-    b"include-toplevel",
-    b"servers-file",
-];
+const WORDS: &str = "!#include $include .include addn-hosts conf-dir conf-file include include-toplevel servers-file";
 
 /// Returns whether a line includes another file.
 pub(crate) fn includes(text: &[u8]) -> bool {
@@ -35,38 +27,22 @@ pub(crate) fn includes(text: &[u8]) -> bool {
         },
         _ => return false,
     };
-    !file.trim_ascii().is_empty() && WORDS.contains(&word.to_ascii_lowercase().as_slice())
+    !file.trim_ascii().is_empty() && is_one_of(word, WORDS)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::includes;
-
     #[test]
     fn a_file_is_included_by_its_name() {
-        for line in [
-            "$INCLUDE more.zone",
-            "$include \"more.zone\" rpz.example.",
-            "include more.cf",
-            "include: \"/etc/more.conf\"",
-            "conf-file=/etc/more.conf",
-            "addn-hosts = /etc/more",
-            "!#include more.txt",
-            ".include(try=true) \"more.map\"",
-        ] {
-            assert!(includes(line.as_bytes()), "{line}");
-        }
-        for line in [
-            "include",
-            "include:",
-            "included a.b",
-            "include@bad.example",
-            "$include",
-            "include.example",
-            "$ORIGIN include.",
-            "! include more.txt",
-        ] {
-            assert!(!includes(line.as_bytes()), "{line}");
+        const YES: &str = "$INCLUDE more.zone|$include \"more.zone\" rpz.example.|include more.cf|\
+            include: \"/etc/more.conf\"|conf-file=/etc/more.conf|addn-hosts = /etc/more|!#include more.txt|\
+            .include(try=true) \"more.map\"";
+        const NO: &str = "include|include:|included a.b|include@bad.example|$include|include.example|\
+            $ORIGIN include.|! include more.txt";
+        for (lines, expected) in [(YES, true), (NO, false)] {
+            for line in lines.split('|') {
+                assert_eq!(super::includes(line.as_bytes()), expected, "{line}");
+            }
         }
     }
 }

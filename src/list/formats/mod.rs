@@ -29,18 +29,36 @@ pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Reads one line, without its end and without a byte order mark.
     fn line(&mut self, line: &[u8], out: &mut Out<'_>);
 
-    /// Ends the list, or the part of it that this reader reads.
+    /// Ends the list, or the part of it that this reader reads. The text of `out` is the last line if
+    /// it has no end.
     fn finish(&mut self, _out: &mut Out<'_>) {}
 }
 
-/// The usual lines of a format: an entry with something fixed around it, which can be cut off without
-/// reading the line.
+/// The usual lines of a list: one entry with something around it, which can be cut off without the
+/// reader.
 pub(crate) struct Usual {
-    /// Returns the key of a usual line, which is an entry if it is a plain domain or mailbox; empty
-    /// for any other line.
-    pub(crate) key: fn(&[u8]) -> &[u8],
-    /// Whether a domain is listed with its subdomains.
-    pub(crate) has_trees: bool,
+    pub(crate) keys: Box<dyn Keys>,
+    /// Whether a mailbox can be listed.
+    pub(crate) has_mailboxes: bool,
+    /// Whether it is an access table: a domain is listed with its subdomains, and a line may go on in
+    /// the next.
+    pub(crate) is_access: bool,
+}
+
+/// Finds the entries of usual lines.
+pub(crate) trait Keys {
+    /// Takes the next line of the list, without its end. Returns the only entry on it, if it is a
+    /// plain domain or mailbox; empty if the reader must read the line.
+    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8];
+}
+
+/// Finds the entry of a line that is read alone.
+pub(crate) type KeyOf = fn(&[u8]) -> &[u8];
+
+impl Keys for KeyOf {
+    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+        self(line)
+    }
 }
 
 /// A format whose lines are each read alone.

@@ -24,6 +24,16 @@ impl<'s> Out<'s> {
         self.line
     }
 
+    /// Returns the text of the line.
+    pub(crate) fn text(&self) -> &'s [u8] {
+        self.text
+    }
+
+    /// Returns where its rows go.
+    pub(crate) fn sink(&mut self) -> &mut dyn FnMut(u64, Row<'_>) {
+        self.sink
+    }
+
     /// Takes the rows of another line.
     pub(crate) fn at<'o>(&'o mut self, line: u64, text: &'o [u8]) -> Out<'o> {
         Out {
@@ -87,16 +97,15 @@ impl<'s> Out<'s> {
     /// Lists a domain, in a format that knows nothing else; returns whether it is one.
     pub(crate) fn domain(&mut self, name: &[u8]) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
-        let mut marked = [0; MAX_NAME_BYTES + 1];
-        let read = match name {
-            [b'@' | b'.' | b'/', ..] => Err(RejectReason::NotADomain),
-            _ if name.len() > MAX_NAME_BYTES || name.contains(&b'@') => {
-                Err(RejectReason::NotADomain)
-            }
-            _ => match entry::read(name, Wildcards::Star) {
+        let is_other = matches!(name, [b'@' | b'.' | b'/', ..]) || name.contains(&b'@');
+        let marked;
+        let read = match is_other || name.len() > MAX_NAME_BYTES {
+            true => Err(RejectReason::NotADomain),
+            false => match entry::read(name, Wildcards::Star) {
                 // A name of one label is a name here, not a word.
                 Err(RejectReason::NotAnEntry) if !name.contains(&b'.') => {
-                    entry::read(with_first(b'@', name, &mut marked), Wildcards::Star)
+                    marked = [b"@", name].concat();
+                    entry::read(&marked, Wildcards::Star)
                 }
                 read => read,
             },
@@ -113,26 +122,13 @@ impl<'s> Out<'s> {
     pub(crate) fn tree(&mut self, name: &[u8]) {
         let name = name.strip_suffix(b".").unwrap_or(name);
         if self.domain(name) {
-            let mut below = [0; MAX_NAME_BYTES + 1];
-            self.checked(RawEntry::new(with_first(b'.', name, &mut below)));
+            self.checked(RawEntry::new(&[b".", name].concat()));
         }
     }
 }
 
 /// Maximum number of bytes of a name, in any script.
 const MAX_NAME_BYTES: usize = 512;
-
-/// Returns a name behind another first byte; empty if it does not fit.
-fn with_first<'m>(first: u8, name: &[u8], memory: &'m mut [u8]) -> &'m [u8] {
-    let Some((start, rest)) = memory.split_first_mut() else {
-        return &[];
-    };
-    *start = first;
-    if let Some(rest) = rest.get_mut(..name.len()) {
-        rest.copy_from_slice(name);
-    }
-    memory.get(..=name.len()).unwrap_or_default()
-}
 
 /// Returns the text of a line before its comment: a `#` at the start or after white space.
 pub(crate) fn before_comment(line: &[u8]) -> &[u8] {

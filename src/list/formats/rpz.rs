@@ -20,7 +20,7 @@ use super::out::Out;
 use crate::list::row::Skip;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::blank_words;
+use crate::list::text::words::{blank_words, is_one_of};
 
 /// The state between lines.
 #[derive(Debug, Default)]
@@ -40,38 +40,11 @@ pub(crate) struct Rpz {
 const MAX_NAME_BYTES: usize = 256;
 
 /// Classes of records, which may come before the type.
-const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
+const CLASSES: &str = "IN CH HS";
 
 /// Types of records in such zones; a line with another word in their place is not a record.
-const TYPES: &[&[u8]] = &[
-    b"A",
-    b"AAAA",
-    b"CAA",
-    b"CNAME",
-    b"DNAME",
-    b"DNSKEY",
-    b"DS",
-    b"HINFO",
-    b"HTTPS",
-    b"LOC",
-    b"MX",
-    b"NAPTR",
-    b"NS",
-    b"NSEC",
-    b"NSEC3",
-    b"NSEC3PARAM",
-    b"PTR",
-    b"RP",
-    b"RRSIG",
-    b"SOA",
-    b"SPF",
-    b"SRV",
-    b"SSHFP",
-    b"SVCB",
-    b"TLSA",
-    b"TXT",
-    b"ZONEMD",
-];
+const TYPES: &str = "A AAAA CAA CNAME DNAME DNSKEY DS HINFO HTTPS LOC MX NAPTR NS NSEC NSEC3 NSEC3PARAM PTR RP RRSIG SOA \
+     SPF SRV SSHFP SVCB TLSA TXT ZONEMD";
 
 impl LineFormat for Rpz {
     fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
@@ -135,7 +108,7 @@ impl LineFormat for Rpz {
                 out.other(&kind);
             }
             b"CNAME" => self.rule(words.next().unwrap_or_default(), out),
-            kind if TYPES.contains(&kind) => out.other(kind),
+            kind if is_one_of(kind, TYPES) => out.other(kind),
             // An indented line that is not a record.
             _ => out.reject(RejectReason::NotOfFormat, text),
         }
@@ -194,22 +167,23 @@ impl Rpz {
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     let text = before_semicolon(line);
     text.starts_with(b"$ORIGIN ")
-        || record_type(text)
-            .is_some_and(|kind| [&b"CNAME"[..], b"SOA"].iter().any(|one| is(kind, one)))
+        || kind_of_record(text).is_some_and(|kind| is_one_of(kind, "CNAME SOA"))
 }
 
 /// Returns the type of the record on a line with an owner; `None` if the line holds none.
 fn record_type(text: &[u8]) -> Option<&[u8]> {
-    text.split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
-        .skip(1)
-        .find(|word| !is_class_or_time(word))
-        .filter(|word| TYPES.iter().any(|kind| is(word, kind)))
+    kind_of_record(text).filter(|kind| is_one_of(kind, TYPES))
+}
+
+/// Returns what would be the type, if the line holds a record.
+fn kind_of_record(text: &[u8]) -> Option<&[u8]> {
+    let mut words = blank_words(text).skip(1);
+    words.find(|word| !is_class_or_time(word))
 }
 
 /// Returns whether a word may come between an owner and the type.
 fn is_class_or_time(word: &[u8]) -> bool {
-    word.first().is_some_and(u8::is_ascii_digit) || CLASSES.iter().any(|class| is(word, class))
+    word.first().is_some_and(u8::is_ascii_digit) || is_one_of(word, CLASSES)
 }
 
 fn is(word: &[u8], name: &[u8]) -> bool {

@@ -62,23 +62,17 @@ impl LineFormat for SpamAssassin {
 
 fn is_allowance(option: &[u8]) -> bool {
     let option = option.strip_prefix(b"def_").unwrap_or(option);
-    [
-        &b"welcomelist_"[..],
-        b"whitelist_",
-        b"unblocklist_",
-        b"unblacklist_",
-    ]
-    .iter()
-    .any(|start| option.starts_with(start))
+    starts(option, "welcomelist_ whitelist_ unblocklist_ unblacklist_")
+}
+
+fn starts(option: &[u8], starts: &str) -> bool {
+    let mut starts = starts.split(' ');
+    starts.any(|start| option.starts_with(start.as_bytes()))
 }
 
 /// Returns whether a line has the mark of SpamAssassin: one of these options, and a value.
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     let mut words = Words(line);
     let option = words.next().unwrap_or_default().to_ascii_lowercase();
-    words.next().is_some()
-        && (is_allowance(&option)
-            || [&b"blocklist_"[..], b"blacklist_"]
-                .iter()
-                .any(|start| option.starts_with(start)))
+    words.next().is_some() && (is_allowance(&option) || starts(&option, "blocklist_ blacklist_"))
 }

@@ -189,73 +189,53 @@ fn fill<T: Clone>(own: &mut Vec<T>, lower: &[T]) {
 mod tests {
     use super::*;
 
-    fn when(column: &str, value: &str) -> Vec<Values> {
-        vec![(column.to_owned(), vec![value.to_owned()])]
+    fn declared(format: Option<Format>, when: &str, unless: &str, rows: Option<Rows>) -> Declared {
+        let values = |value: &str| -> Vec<Values> {
+            let value = Some(value).filter(|value| !value.is_empty());
+            let values = value.map(|value| ("Action".to_owned(), vec![value.to_owned()]));
+            values.into_iter().collect()
+        };
+        Declared {
+            format,
+            when: values(when),
+            unless: values(unless),
+            rows,
+            ..Declared::default()
+        }
     }
 
     #[test]
     fn each_key_replaces_that_of_lower_precedence() {
         let file = Declared {
-            format: Some(Format::Csv),
-            entry: vec!["Sender".to_owned()],
-            when: when("Action", "Block"),
-            never: vec!["never".to_owned()],
             subdomains: Some(true),
             is_in_file: true,
-            ..Declared::default()
+            ..declared(Some(Format::Csv), "Block", "", None)
         };
-        let option = Declared {
-            when: when("Action", "Reject"),
-            unless: when("Action", "Allow"),
-            ..Declared::default()
-        };
-        let both = option.clone().or(&file);
+        let both = declared(None, "Reject", "Allow", None).or(&file);
+        let expected = declared(Some(Format::Csv), "Reject", "Allow", None);
         assert_eq!(
-            both,
-            Declared {
-                when: option.when,
-                unless: option.unless,
-                ..file.clone()
-            }
+            (&both.when, &both.unless),
+            (&expected.when, &expected.unless)
         );
+        assert!(both.is_in_file && both.format == Some(Format::Csv));
         // Conditions and "all" exclude each other.
-        let all = Declared {
-            rows: Some(Rows::All),
-            ..Declared::default()
-        };
+        let all = declared(None, "", "", Some(Rows::All));
         let merged = all.clone().or(&file);
         assert!(merged.when.is_empty() && merged.rows.is_some() && merged.check().is_ok());
         let merged = file.clone().or(&all);
         assert!(merged.rows.is_none() && merged.check().is_ok());
         // A file that is no table, beside tables.
-        let plain = Declared {
-            format: Some(Format::Plain),
-            ..Declared::default()
-        }
-        .or(&file);
+        let plain = declared(Some(Format::Plain), "", "", None).or(&file);
         assert!(plain.check().is_ok() && !plain.is_of_table() && plain.subdomains == Some(true));
     }
 
     #[test]
     fn contradictions_are_errors() {
-        let wrong = [
-            Declared {
-                rows: Some(Rows::All),
-                when: when("a", "b"),
-                ..Declared::default()
-            },
-            Declared {
-                when: when("Action", "x"),
-                unless: when("action", "X "),
-                ..Declared::default()
-            },
-            Declared {
-                format: Some(Format::Plain),
-                entry: vec!["a".to_owned()],
-                ..Declared::default()
-            },
-        ];
-        for declared in wrong {
+        for declared in [
+            declared(None, "b", "", Some(Rows::All)),
+            declared(None, "x", "X ", None),
+            declared(Some(Format::Plain), "a", "", None),
+        ] {
             assert!(declared.check().is_err(), "{declared:?}");
         }
     }

@@ -325,7 +325,6 @@ mod tests {
     use super::super::build::Expires;
     use super::super::max_rejects::MaxRejects;
     use super::*;
-    use crate::base::settings::Percent;
 
     fn parse(text: &str) -> Result<ListToml, String> {
         let path = Path::new("list.toml");
@@ -333,59 +332,32 @@ mod tests {
     }
 
     #[test]
-    fn everything_at_once() {
+    fn the_first_file_that_matches_counts_and_read_fills_the_rest() {
         let list = parse(
             r#"
+            file = [
+                { match = "own*.txt", format = "plain" }, { match = "*.csv", rows = "all", entry = "email" },
+                { match = "partner.csv", ignore = true }, { match = "old?.txt", ignore = true },
+            ]
             [read]
             format = "csv"
-            separator = ";"
             entry = ["Sender", 3]
             when = { Action = ["Block", 5], Listed = true }
-            unless = { Action = "Allow" }
             at_least = { Score = 4, Weight = 0.5 }
-            subdomains = true
-            expires_in = "Remove on"
             added_in = 2
-            date_format = "%d.%m.%Y"
             never = ["Never expire"]
-            [[file]]
-            match = "own*.txt"
-            format = "plain"
-            [[file]]
-            match = "*.csv"
-            rows = "all"
-            entry = "email"
-            [[file]]
-            match = "partner.csv"
-            ignore = true
-            [[file]]
-            match = "old?.txt"
-            ignore = true
             [build]
-            fpr = 1e-4
             expires = "30d"
-            protect = ["our.example"]
             allow = ".bid"
-            max_shrink = "20%"
-            max_growth = "100%"
-            max_rejects = "0.5%"
-            records = true
+            max_rejects = 0
             "#,
         )
         .unwrap();
         let read = list.declared(&["x.xml"]).unwrap();
-        assert_eq!(read.entry, ["Sender", "3"]);
-        let texts = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
+        let shown = format!("{:?} {:?} {:?}", read.entry, read.when, read.at_least);
         assert_eq!(
-            read.when,
-            [
-                ("Action".to_owned(), texts(&["Block", "5"])),
-                ("Listed".to_owned(), texts(&["true"])),
-            ]
-        );
-        assert_eq!(
-            read.at_least,
-            [("Score".to_owned(), 4.0), ("Weight".to_owned(), 0.5)]
+            shown,
+            r#"["Sender", "3"] [("Action", ["Block", "5"]), ("Listed", ["true"])] [("Score", 4.0), ("Weight", 0.5)]"#
         );
         assert!(read.is_in_file && read.added_in.as_deref() == Some("2"));
         let own = list.declared(&["own-2.txt"]).unwrap();
@@ -396,21 +368,9 @@ mod tests {
         assert!(list.declared(&["old.txt"]).is_some());
         assert_eq!(list.build.expires, Some(Expires::After(30)));
         assert_eq!(list.build.allow, [".bid"]);
-        assert_eq!(list.build.max_shrink, Some(Percent(20)));
-        assert_eq!(list.build.max_rejects, Some(MaxRejects::Percent(0.5)));
-        assert_eq!(parse("").unwrap(), ListToml::default());
-        let limit = parse("[build]\nmax_rejects = 0\n")
-            .unwrap()
-            .build
-            .max_rejects;
-        assert_eq!(limit, Some(MaxRejects::Lines(0)));
-    }
-
-    #[test]
-    fn a_feed_says_what_is_fetched() {
+        assert_eq!(list.build.max_rejects, Some(MaxRejects::Lines(0)));
         let text = "read.format = \"plain\"\nfeed.url = \"https://lists.example/x?y=1\"";
         let feed = parse(text).unwrap().feed.unwrap();
-        assert_eq!(feed.url, "https://lists.example/x?y=1");
         assert_eq!((feed.max_bytes, feed.keep_days), (64 << 20, 0));
     }
 
@@ -422,26 +382,21 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(message), "{text}\n{error}");
         }
+        let one = parse("[read\nformat = \"csv\"\n").unwrap_err();
+        assert_eq!(one.lines().count(), 1, "{one}");
         let two = parse("[read]\nentri = 1\n[build]\nfpr = 7\n").unwrap_err();
         assert_eq!(two.lines().count(), 2, "{two}");
     }
 
     #[test]
     fn names_match_as_in_a_shell() {
-        for (glob, name, is_match) in [
-            ("*.csv", "a.csv", true),
-            ("*.csv", ".csv", true),
-            ("*.csv", "a.csv.gz", false),
-            ("a?c", "a\u{fc}c", true),
-            ("a?c", "ac", false),
-            ("*a*b*", "xxaxxbxx", true),
-            ("*a*b", "abab", true),
-            ("*", "", true),
-            ("", "a", false),
-            ("A.csv", "a.csv", false),
-            ("[a].csv", "[a].csv", true),
-        ] {
-            assert_eq!(fits(name, glob), is_match, "{glob} {name}");
+        const YES: &str =
+            "*.csv:a.csv *.csv:.csv a?c:a\u{fc}c *a*b*:xxaxxbxx *a*b:abab *: [a].csv:[a].csv";
+        const NO: &str = "*.csv:a.csv.gz a?c:ac :a A.csv:a.csv";
+        for (pairs, is_match) in [(YES, true), (NO, false)] {
+            for (glob, name) in pairs.split(' ').filter_map(|pair| pair.split_once(':')) {
+                assert_eq!(fits(name, glob), is_match, "{glob} {name}");
+            }
         }
         let name = "a".repeat(255);
         assert!(!fits(&name, &format!("{}b", "a*".repeat(120))));

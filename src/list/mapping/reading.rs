@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::list::format::{Format, Splits};
-use crate::list::formats::Usual;
+use crate::list::formats::{Keys, Usual};
 use crate::list::table::Table;
+use crate::list::table::csv::Csv;
+use crate::list::table::json::JsonLines;
 
 /// How one file is read: its format, and for a table which of its columns or keys count.
 #[derive(Clone, Debug)]
@@ -47,9 +49,25 @@ impl Reading {
         }
     }
 
-    /// Returns the usual lines of the format, if it has some.
-    pub(crate) fn usual(&self) -> Option<&'static Usual> {
-        self.format.registered().usual.as_ref()
+    /// Returns the usual lines of the list, or of a later part of it, if it has some.
+    pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
+        let has_mailboxes = self.format != Format::Hosts;
+        let (keys, is_access): (Box<dyn Keys>, _) =
+            match (self.format.registered().usual, &self.table) {
+                (Some(key), _) => (Box::new(key), has_mailboxes),
+                (None, Some(table)) if table.rules.has_dates() => return None,
+                (None, Some(table)) => match self.format {
+                    Format::Csv => (Box::new(Csv::new(Arc::clone(table), at_start)), false),
+                    Format::JsonLines => (Box::new(JsonLines::new(Arc::clone(table))), false),
+                    _ => return None,
+                },
+                (None, None) => return None,
+            };
+        Some(Usual {
+            keys,
+            has_mailboxes,
+            is_access,
+        })
     }
 
     /// Returns where a list can be cut.

@@ -15,11 +15,11 @@ use crate::list::table::dates::Dates;
 use crate::list::table::path::{Step, steps};
 use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
-use crate::list::table::tree::Tree;
+use crate::list::table::tree::Node;
 use crate::list::table::{Columns, Source, Table};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
 use crate::list::text::input::is_text;
-use crate::list::text::json::{Token, Tokens};
+use crate::list::text::json::{Value, unescaped};
 
 /// Decides how a list is read that begins with `head` (up to 64 KiB); `is_whole` tells whether
 /// that is all of it.
@@ -188,16 +188,12 @@ fn separator(record: &[u8]) -> Result<u8, Refusal> {
 }
 
 /// Returns every column of a declaration.
-fn columns(declared: &Declared) -> impl Iterator<Item = &str> {
+fn columns(declared: &Declared) -> impl Iterator<Item = &String> {
     let values = declared.when.iter().chain(&declared.unless);
     let numbers = declared.at_least.iter().map(|(column, _)| column);
     let dates = declared.expires_in.iter().chain(&declared.added_in);
-    let all = declared
-        .entry
-        .iter()
-        .chain(values.map(|(column, _)| column));
-    let all = all.chain(numbers).chain(dates);
-    all.map(String::as_str)
+    let named = values.map(|(column, _)| column).chain(numbers);
+    declared.entry.iter().chain(named).chain(dates)
 }
 
 fn is_number(column: &str) -> bool {
@@ -287,37 +283,31 @@ fn rules<P: PartialEq>(
             places.len() - 1
         }))
     };
+    let texts = |values: &[String]| values.iter().map(|value| Text::new(value)).collect();
+    let when =
+        (declared.when.iter()).map(|(column, values)| (column, texts(values), Vec::new(), None));
+    let unless = declared.unless.iter();
+    let unless = unless.map(|(column, values)| (column, Vec::new(), texts(values), None));
+    let at_least = declared.at_least.iter();
+    let at_least = at_least.map(|(column, least)| (column, Vec::new(), Vec::new(), Some(*least)));
     let mut conditions: Vec<Condition> = Vec::new();
-    let mut of = |column: &str, add: &dyn Fn(&mut Condition)| -> Result<(), Refusal> {
+    for (column, when, unless, at_least) in when.chain(unless).chain(at_least) {
         let value = value(column)?;
-        let is_same = |condition: &&mut Condition| condition.value == value;
-        if let Some(condition) = conditions.iter_mut().find(is_same) {
-            add(condition);
-            return Ok(());
-        }
-        let mut condition = Condition {
-            value,
-            name: shown_column(column).into(),
-            ..Condition::default()
-        };
-        add(&mut condition);
-        conditions.push(condition);
-        Ok(())
-    };
-    let texts = |values: &[String]| {
-        values
+        let known = conditions
             .iter()
-            .map(|value| Text::new(value))
-            .collect::<Vec<_>>()
-    };
-    for (column, values) in &declared.when {
-        of(column, &|condition| condition.when.extend(texts(values)))?;
-    }
-    for (column, values) in &declared.unless {
-        of(column, &|condition| condition.unless.extend(texts(values)))?;
-    }
-    for (column, least) in &declared.at_least {
-        of(column, &|condition| condition.at_least = Some(*least))?;
+            .position(|condition| condition.value == value);
+        let at = known.unwrap_or(conditions.len());
+        if known.is_none() {
+            conditions.push(Condition {
+                value,
+                name: shown_column(column).into(),
+                ..Condition::default()
+            });
+        }
+        let condition = &mut conditions[at];
+        condition.when.extend(when);
+        condition.unless.extend(unless);
+        condition.at_least = at_least.or(condition.at_least);
     }
     let added = declared.added_in.as_deref().map(&mut value).transpose()?;
     let expires = declared.expires_in.as_deref().map(&mut value).transpose()?;
@@ -335,7 +325,7 @@ fn rules<P: PartialEq>(
 
 /// Finds the paths of JSON.
 fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Refusal> {
-    let keys = keys(head, format == Format::JsonLines)?;
+    let keys = keys(head)?;
     let (declared, profile) = &with_profile(Shape::Keys, &keys, declared);
     let path = |written: &str| steps(written).map_err(mapping);
     if declared.entry.is_empty() {
@@ -346,12 +336,12 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
             };
             return Err(Refusal::Table(what.into()));
         }
-        let tree = Tree::new(&[path("[]")?], &[]).map_err(mapping)?;
-        let table = Table {
-            source: Source::Strings(tree),
-            rules: Rules::default(),
+        let source = Source::Paths {
+            tree: Node::new(&[vec![Step::Each]], &[]).map_err(mapping)?,
+            is_undeclared: true,
         };
-        return Ok((table, None));
+        let rules = Rules::default();
+        return Ok((Table { source, rules }, None));
     }
     let mut values: Vec<Vec<Step>> = Vec::new();
     let rules = rules(declared, &mut values, path)?;
@@ -363,12 +353,11 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
             "JSON with values beside the keys that are entries: say which key".into(),
         ));
     }
-    let tree = Tree::new(&entries, &values).map_err(mapping)?;
-    let table = Table {
-        source: Source::Paths(tree),
-        rules,
+    let source = Source::Paths {
+        tree: Node::new(&entries, &values).map_err(mapping)?,
+        is_undeclared: false,
     };
-    Ok((table, *profile))
+    Ok((Table { source, rules }, *profile))
 }
 
 /// Returns whether JSON begins as an array of strings does, or is an empty array.
@@ -385,32 +374,25 @@ fn is_array_of_strings(head: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`Refusal::NotJson`] for a text that is no JSON from its beginning.
-fn keys(head: &[u8], one_a_line: bool) -> Result<Vec<String>, Refusal> {
-    let (mut keys, mut depth, mut object, mut is_over) = (Vec::new(), 0, None, false);
-    let mut is_json = !head.trim_ascii().is_empty();
-    let (mut tokens, mut lines) = (Tokens::new(one_a_line), 0);
-    tokens.read(head, &mut lines, &mut |_, token| match token {
-        Token::Open { is_object } => {
-            depth += 1;
-            if is_object && object.is_none() {
-                object = Some(depth);
+fn keys(head: &[u8]) -> Result<Vec<String>, Refusal> {
+    let mut value = Value::of(head);
+    loop {
+        match value {
+            Value::Members(members) if members.is_object => {
+                let keys = members.filter_map(|(key, _)| key);
+                return Ok(keys
+                    .map(|key| decoded(&unescaped(key)).into_owned())
+                    .collect());
+            }
+            Value::Members(mut members) => match members.next() {
+                Some((_, first)) => value = Value::of(first),
+                None => return Ok(Vec::new()),
+            },
+            Value::Text(_) => return Ok(Vec::new()),
+            Value::Other(text) => {
+                let is_json = text.first().is_none_or(|b| b"-0123456789tfn".contains(b));
+                return is_json.then(Vec::new).ok_or(Refusal::NotJson);
             }
         }
-        Token::Close => {
-            is_over |= object == Some(depth);
-            depth -= 1;
-        }
-        Token::Key(key) if object == Some(depth) && !is_over => {
-            keys.push(decoded(key.text).into_owned());
-        }
-        Token::Fault(_) => {
-            is_json &= depth > 0 || !keys.is_empty();
-            is_over = true;
-        }
-        _ => {}
-    });
-    match is_json {
-        true => Ok(keys),
-        false => Err(Refusal::NotJson),
     }
 }

@@ -1,5 +1,6 @@
 //! Why nothing of a list is read.
 
+use crate::list::text::json::MAX_DOCUMENT_BYTES;
 use crate::list::text::lines::MAX_LINE;
 
 /// Why a whole list is not read: a part of it may mean something else than it seems.
@@ -73,6 +74,12 @@ pub enum Refusal {
     /// The end of the file within a row or document.
     #[error("the file breaks off here; download or export it again")]
     BrokenOff,
+    /// More than is kept in memory.
+    #[error(
+        "a JSON document of more than {} MiB; write each object on a line of its own, and use the format jsonl",
+        MAX_DOCUMENT_BYTES >> 20
+    )]
+    DocumentTooLong,
     /// Several documents in a file that was to be one.
     #[error("more than one JSON document; if each is on a line of its own, use the format jsonl")]
     SeveralDocuments,

@@ -67,6 +67,9 @@ pub enum RejectReason {
     /// A day of expiry that cannot be read.
     #[error("not a date; write it as 2026-03-31")]
     Date,
+    /// The same, in a table that has a format of its own.
+    #[error("not a date as date_format says")]
+    DateFormat,
     /// An absolute name before the zone file said what its zone is.
     #[error("the zone of this name is unknown; put $ORIGIN or the SOA record first")]
     ZoneUnknown,

@@ -3,15 +3,17 @@
 //! The reader of a later part of a table begins at a record, and knows the columns from the first
 //! part: so a table is read on all cores.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::rows::{Columns, Source, Table, list, report};
+use crate::list::formats::Keys;
 use crate::list::formats::out::Out;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Row, Skip};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
-use crate::list::text::lines::MAX_LINE;
+use crate::list::text::lines::{BOM, MAX_LINE, newlines};
 
 /// Reads a table with separators.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct Csv {
     at_start: bool,
     /// Whether the file is refused. The rest is only counted.
     is_refused: bool,
+    /// Whether the next line begins inside quotes.
+    is_quoted: bool,
     cells: Cells,
 }
 
@@ -32,6 +36,7 @@ impl Csv {
             table,
             at_start,
             is_refused: false,
+            is_quoted: false,
             cells: Cells::default(),
         }
     }
@@ -85,7 +90,7 @@ impl Csv {
             return Ok(());
         };
         let text = match self.at_start {
-            true => text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
+            true => text.strip_prefix(BOM).unwrap_or(text),
             false => text,
         };
         if text.trim_ascii().is_empty() {
@@ -121,41 +126,71 @@ impl Csv {
         self.row(columns, text, out)
     }
 
+    /// Returns a value of a row.
+    fn value<'t>(&self, columns: &Columns, text: &'t [u8], number: usize) -> Cow<'t, [u8]> {
+        let column = columns.values.get(number).copied();
+        self.cells.get(text, column.unwrap_or(usize::MAX))
+    }
+
     /// Reads the cells of a row.
     fn row(&self, columns: &Columns, text: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
         let cell = |column| self.cells.get(text, column);
-        let value = |number: usize| cell(columns.values.get(number).copied().unwrap_or(usize::MAX));
-        let dates = match self.table.rules.judge(value) {
-            Ok(dates) => dates,
-            // A row of nothing but separators, as spreadsheets have them at the end.
-            Err(_) if (0..columns.width).all(|column| cell(column).is_empty()) => {
-                out.skip(Skip::Blank);
-                return Ok(());
+        let value = |number: usize| Ok(self.value(columns, text, number));
+        // Nothing but separators, as spreadsheets have them at the end.
+        let is_blank = || (0..columns.width).all(|column| cell(column).is_empty());
+        match self.table.rules.judge(value) {
+            Ok(dates) => {
+                let mut is_filled = false;
+                for cell in columns.entry.iter().map(|&column| cell(column)) {
+                    if !cell.is_empty() {
+                        is_filled = true;
+                        list(&cell, dates, out);
+                    }
+                }
+                if is_filled {
+                    return Ok(());
+                }
             }
-            Err(why) => return report(why, text, out),
-        };
-        let mut is_filled = false;
-        for &column in &columns.entry {
-            let cell = cell(column);
-            if !cell.is_empty() {
-                is_filled = true;
-                list(&cell, dates, out);
-            }
+            Err(why) if !is_blank() => return report(why, text, out),
+            Err(_) => {}
         }
-        if is_filled {
-            return Ok(());
-        }
-        if (0..columns.width).all(|column| cell(column).is_empty()) {
-            out.skip(Skip::Blank);
-        } else {
-            out.reject(RejectReason::NoEntry, text);
+        match is_blank() {
+            true => out.skip(Skip::Blank),
+            false => out.reject(RejectReason::NoEntry, text),
         }
         Ok(())
     }
 }
 
-fn newlines(text: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', text).count() as u64
+impl Keys for Csv {
+    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+        let Source::Columns(columns) = &self.table.source else {
+            return b"";
+        };
+        // A row may go on in the next line.
+        let was_quoted = self.is_quoted;
+        self.is_quoted ^= !memchr::memchr_iter(b'"', line).count().is_multiple_of(2);
+        if was_quoted || self.is_quoted || self.at_start {
+            self.at_start &= line.trim_ascii().is_empty();
+            return b"";
+        }
+        if self.cells.find(line, columns.separator).is_err() || self.cells.count() != columns.width
+        {
+            return b"";
+        }
+        if !(self.table.rules).count(|number| Ok(self.value(columns, line, number))) {
+            return b"";
+        }
+        let cells = columns
+            .entry
+            .iter()
+            .map(|&column| self.cells.get(line, column));
+        let mut filled = cells.filter(|cell| !cell.is_empty());
+        match (filled.next(), filled.next()) {
+            (Some(Cow::Borrowed(cell)), None) => cell,
+            _ => b"",
+        }
+    }
 }
 
 /// Returns the length of the whole records at the start of a block that begins with a record.

@@ -1,7 +1,7 @@
 //! How the rows of a table are read, and what a row lists.
 
 use super::rules::{NotListed, RowDates, Rules};
-use super::tree::Tree;
+use super::tree::Node;
 use crate::list::formats::out::Out;
 use crate::list::row::RawEntry;
 use crate::list::row::entry::{self, Wildcards};
@@ -21,9 +21,12 @@ pub(crate) enum Source {
     /// In columns.
     Columns(Columns),
     /// At paths of JSON.
-    Paths(Tree),
-    /// An array of strings, which nobody declared. Anything else in it refuses the file.
-    Strings(Tree),
+    Paths {
+        tree: Node,
+        /// Whether nobody declared them: it is an array of strings, and anything else refuses the
+        /// file.
+        is_undeclared: bool,
+    },
 }
 
 /// The columns of a table with separators, counted from 0.
@@ -64,7 +67,15 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
         added: dates.added,
         expires: dates.expires,
     };
-    let reason = match entry::read(cell, Wildcards::Star) {
+    // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
+    let open = memchr::memchr2(b'<', b'@', cell).unwrap_or(cell.len());
+    let one = match cell.split_at(open) {
+        (name, [b'<', address @ .., b'>']) if !name.iter().any(|b| b"()[]:;\\\"=".contains(b)) => {
+            address.trim_ascii()
+        }
+        _ => cell,
+    };
+    let reason = match entry::read(one, Wildcards::Star) {
         Ok(text) => return out.checked(RawEntry { text: &text, ..raw }),
         Err(reason) => reason,
     };
@@ -74,15 +85,15 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
     if !has_several || Pieces(cell).next().is_none() {
         return out.reject(reason, cell);
     }
+    let mut entries = Vec::new();
     for piece in Pieces(cell) {
-        if let Err(reason) = entry::read(piece, Wildcards::Star) {
-            return out.reject(reason, piece);
+        match entry::read(piece, Wildcards::Star) {
+            Ok(text) => entries.push(text),
+            Err(reason) => return out.reject(reason, piece),
         }
     }
-    for piece in Pieces(cell) {
-        if let Ok(text) = entry::read(piece, Wildcards::Star) {
-            out.checked(RawEntry { text: &text, ..raw });
-        }
+    for text in &entries {
+        out.checked(RawEntry { text, ..raw });
     }
 }
 

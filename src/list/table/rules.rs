@@ -47,6 +47,9 @@ pub(crate) enum NotListed {
     Refused(Refusal),
 }
 
+/// A value of a row, or why the row is not listed.
+pub(crate) type Value<'v> = Result<Cow<'v, [u8]>, NotListed>;
+
 /// The dates of a row that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowDates {
@@ -55,9 +58,26 @@ pub(crate) struct RowDates {
 }
 
 impl Rules {
-    /// Returns whether a row can be judged without any of its values.
-    pub(crate) fn need_no_value(&self) -> bool {
-        self.conditions.is_empty() && self.added.is_none() && self.expires.is_none()
+    /// Returns the name of a value of a row.
+    pub(crate) fn name(&self, value: usize) -> &str {
+        let mut conditions = self.conditions.iter();
+        let condition = conditions.find(|condition| condition.value == value);
+        condition.map_or("a column of dates", |condition| &condition.name)
+    }
+
+    /// Returns whether a row can have dates of its own.
+    pub(crate) fn has_dates(&self) -> bool {
+        self.added.is_some() || self.expires.is_some()
+    }
+
+    /// Returns whether a row without dates counts, if that is easily said.
+    pub(crate) fn count<'v>(&self, value: impl Fn(usize) -> Value<'v>) -> bool {
+        let mut conditions = self.conditions.iter();
+        conditions.all(|condition| {
+            let cell = value(condition.value);
+            condition.at_least.is_none()
+                && cell.is_ok_and(|cell| condition.holds(&cell) == Some(true))
+        })
     }
 
     /// Judges a row by its values, trimmed.
@@ -66,11 +86,11 @@ impl Rules {
     /// Why it lists nobody.
     pub(crate) fn judge<'v>(
         &self,
-        value: impl Fn(usize) -> Cow<'v, [u8]>,
+        value: impl Fn(usize) -> Value<'v>,
     ) -> Result<RowDates, NotListed> {
         let mut unlisted = None;
         for condition in &self.conditions {
-            let cell = value(condition.value);
+            let cell = value(condition.value)?;
             match condition.holds(&cell) {
                 Some(true) => {}
                 // A later condition may still refuse the file.
@@ -82,11 +102,11 @@ impl Rules {
             }
         }
         if let Some(condition) = unlisted {
-            let shown = shown(&condition.name, &value(condition.value));
+            let shown = shown(&condition.name, &value(condition.value)?);
             return Err(NotListed::Unlisted(shown));
         }
         for condition in &self.conditions {
-            condition.reaches(&value(condition.value))?;
+            condition.reaches(&value(condition.value)?)?;
         }
         let date =
             |number: Option<usize>,
@@ -94,7 +114,7 @@ impl Rules {
                 let Some(number) = number else {
                     return Ok(None);
                 };
-                let cell = value(number);
+                let cell = value(number)?;
                 read(&self.dates, &cell).map_err(NotListed::Rejected)
             };
         Ok(RowDates {

@@ -18,20 +18,3 @@ pub(crate) fn windows_1252(text: &[u8]) -> String {
         })
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::windows_1252;
-
-    #[test]
-    fn bytes_become_the_letters_they_were() {
-        assert_eq!(
-            windows_1252(b"m\xfcller@bad.example"),
-            "m\u{fc}ller@bad.example"
-        );
-        assert_eq!(
-            windows_1252(b"\x93a\x94 \x80"),
-            "\u{201c}a\u{201d} \u{20ac}"
-        );
-    }
-}

@@ -61,12 +61,19 @@ pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
     let whole = Cursor::new(head).chain(input);
     Ok(match unit {
         None if only_cr => Box::new(OnlyCr(whole)),
-        Some(unit) => Box::new(Utf16 {
-            input: whole,
-            unit,
-            high: None,
-            text: Cursor::new(Vec::new()),
-        }),
+        Some(unit) => {
+            let mut bytes = Vec::new();
+            whole.take(MAX_UTF16_BYTES + 1).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 > MAX_UTF16_BYTES {
+                return refused("a text in UTF-16 of more than 256 MiB; convert it to UTF-8");
+            }
+            let (pairs, _odd_byte_at_the_end) = bytes.as_chunks::<2>();
+            // Half a pair is not text. A NUL has the line rejected; U+FFFD would make one entry of
+            // two different ones.
+            let chars = decode_utf16(pairs.iter().map(|pair| unit(*pair)));
+            let text: String = chars.map(|char| char.unwrap_or('\0')).collect();
+            Box::new(Cursor::new(text.into_bytes()))
+        }
         None => Box::new(whole),
     })
 }
@@ -98,6 +105,9 @@ const MIN_CONTROLS: usize = 32;
 /// Number of bytes that tell how a text is written; the first line of a list is hardly longer.
 const TEXT_HEAD_BYTES: u64 = 4 << 10;
 
+/// The largest text in UTF-16, which is kept in memory: a hundred times what Windows exports.
+const MAX_UTF16_BYTES: u64 = 256 << 20;
+
 /// Reads the first `most` bytes, or all if there are fewer.
 fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
@@ -120,50 +130,6 @@ impl<R: Read> Read for OnlyCr<R> {
     }
 }
 
-/// A text in UTF-16, read as UTF-8.
-struct Utf16<R> {
-    input: R,
-    /// Makes a code unit from its two bytes.
-    unit: fn([u8; 2]) -> u16,
-    /// The first half of a surrogate pair whose second half comes with the next bytes.
-    high: Option<u16>,
-    /// Decoded text that the caller has not read yet.
-    text: Cursor<Vec<u8>>,
-}
-
-/// Number of bytes decoded together; even, so that no code unit is cut.
-const UTF16_BLOCK_BYTES: u64 = 32 << 10;
-
-impl<R: Read> Read for Utf16<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let count = self.text.read(buffer)?;
-            if count > 0 || buffer.is_empty() {
-                return Ok(count);
-            }
-            let mut bytes = Vec::new();
-            let block = self.input.by_ref().take(UTF16_BLOCK_BYTES);
-            let at_end = { block }.read_to_end(&mut bytes)? == 0;
-            if at_end && self.high.is_none() {
-                return Ok(0);
-            }
-            let (pairs, _odd_byte_at_the_end) = bytes.as_chunks::<2>();
-            let units = pairs.iter().map(|pair| (self.unit)(*pair));
-            let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
-            let ends_with_high = matches!(units.last(), Some(0xd800..=0xdbff));
-            if ends_with_high && !at_end {
-                self.high = units.pop();
-            }
-            // Half a pair is not text. A NUL has the line rejected; U+FFFD would make one entry
-            // of two different ones.
-            let text: String = decode_utf16(units)
-                .map(|char| char.unwrap_or('\0'))
-                .collect();
-            self.text = Cursor::new(text.into_bytes());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Cursor, Read};
@@ -179,19 +145,11 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_text_are_refused() {
-        let random: Vec<u8> = (0..5_000_u32)
-            .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
-            .collect();
-        for bytes in [random, gzip(&long()), vec![0; 100]] {
-            assert!(!is_text(&bytes));
-        }
+        let random = (0..5_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]);
+        assert!(!is_text(&random.collect::<Vec<_>>()) && !is_text(&[0; 100]));
         // A few stray bytes only reject their lines.
-        for text in [
-            &b"a@b.example\n\0\0\0c@d.example\n"[..],
-            &[b"\0".repeat(31), long()].concat(),
-        ] {
-            assert!(is_text(text));
-        }
+        assert!(is_text(b"a@b.example\n\0\0\0c@d.example\n"));
+        assert!(is_text(&[b"\0".repeat(31), long()].concat()));
     }
 
     #[test]
@@ -217,29 +175,33 @@ mod tests {
         let text = String::from_utf8(long()).unwrap();
         let old = text.replace('\n', "\r");
         assert_eq!(read(old.into_bytes()).unwrap(), text.as_bytes());
-        for kept in ["a@b.example\r\nc@d.example\r\n", "a\r", "a\n\rb\n"] {
+        let at_the_border = "a".repeat(4095) + "\r\nb\r\n";
+        for kept in [
+            "a@b.example\r\nc@d.example\r\n",
+            "a\r",
+            "a\n\rb\n",
+            &at_the_border,
+        ] {
             assert_eq!(read(kept.into()).unwrap(), kept.as_bytes());
         }
-        let at_the_border = "a".repeat(4095) + "\r\nb\r\n";
-        assert_eq!(
-            read(at_the_border.clone().into()).unwrap(),
-            at_the_border.as_bytes()
-        );
     }
 
     #[test]
     fn utf16_becomes_utf8() {
-        let text = String::from_utf8(long()).unwrap() + "d\u{1f600}@b\u{fc}cher.example\n";
-        let text = format!("\u{feff}{text}");
-        let units = || text.encode_utf16();
-        let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
-        let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
-        assert_eq!(read(little.clone()).unwrap(), text.as_bytes());
-        assert_eq!(read(big).unwrap(), text.as_bytes());
-        assert_eq!(read(gzip(&little)).unwrap(), text.as_bytes());
-        assert_eq!(read(b"a\0@\0b\0".to_vec()).unwrap(), b"a@b");
-        assert_eq!(read(b"\0a\0@\0b".to_vec()).unwrap(), b"a@b");
-        let half_a_pair = b"\xff\xfea\0\x3d\xd8".to_vec();
-        assert_eq!(read(half_a_pair).unwrap(), "\u{feff}a\0".as_bytes());
+        let text = String::from_utf8(long()).unwrap();
+        let text = format!("\u{feff}{text}d\u{1f600}@b\u{fc}cher.example\n");
+        let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for (written, text) in [
+            (gzip(&little), &*text),
+            (little, &text),
+            (big, &text),
+            (b"a\0@\0b\0".to_vec(), "a@b"),
+            (b"\0a\0@\0b".to_vec(), "a@b"),
+            // Half a pair.
+            (b"\xff\xfea\0\x3d\xd8".to_vec(), "\u{feff}a\0"),
+        ] {
+            assert_eq!(read(written).unwrap(), text.as_bytes());
+        }
     }
 }

@@ -5,12 +5,12 @@
 //! them are read. A damaged or truncated file is an error, never a shorter list, and so is a file
 //! that unpacks to far more than any list does ([`MAX_RATIO`]).
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bzip2::read::MultiBzDecoder;
-use flate2::bufread::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -84,7 +84,7 @@ pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<
     });
     Ok(match packed {
         Packed::Not => Box::new(whole),
-        Packed::Gzip => Unpacked::boxed(Gzip::new(whole), "gzip", bytes),
+        Packed::Gzip => Unpacked::boxed(MultiGzDecoder::new(whole), "gzip", bytes),
         Packed::Zstd => Unpacked::boxed(Zstd::new(whole), "zstd", bytes),
         Packed::Bzip2 => Unpacked::boxed(MultiBzDecoder::new(whole), "bzip2", bytes),
         Packed::Xz => {
@@ -162,52 +162,6 @@ pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
             "decompresses to more than {MAX_RATIO} times its size, like a decompression bomb; decompress it first if it is a list"
         ),
     ))
-}
-
-/// Gzip members one after the other. Zeros after a member are padding (of tapes, block devices), as
-/// for gzip(1).
-struct Gzip<R: Read> {
-    /// `None` only between two members.
-    decoder: Option<GzDecoder<BufReader<R>>>,
-}
-
-impl<R: Read> Gzip<R> {
-    fn new(input: R) -> Self {
-        Self {
-            decoder: Some(GzDecoder::new(BufReader::new(input))),
-        }
-    }
-}
-
-impl<R: Read> Read for Gzip<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(decoder) = &mut self.decoder {
-            let count = decoder.read(buffer)?;
-            if count > 0 || buffer.is_empty() {
-                return Ok(count);
-            }
-            if at_end_after_zeros(decoder.get_mut())? {
-                return Ok(0);
-            }
-            let rest = self.decoder.take().map(GzDecoder::into_inner);
-            self.decoder = rest.map(GzDecoder::new);
-        }
-        Ok(0)
-    }
-}
-
-fn at_end_after_zeros(input: &mut impl BufRead) -> io::Result<bool> {
-    loop {
-        let buffered = input.fill_buf()?;
-        if buffered.is_empty() {
-            return Ok(true);
-        }
-        let zeros = buffered.iter().take_while(|&&byte| byte == 0).count();
-        if zeros == 0 {
-            return Ok(false);
-        }
-        input.consume(zeros);
-    }
 }
 
 /// Several zstd frames one after the other, read as one stream.
@@ -378,17 +332,6 @@ mod tests {
     }
 
     #[test]
-    fn zeros_after_gzip_are_padding() {
-        let packed = gzip(b"a@b.example\n");
-        for zeros in [1, 511, 100_000] {
-            let padded = [packed.clone(), vec![0; zeros]].concat();
-            assert_eq!(read(padded.clone()).unwrap(), b"a@b.example\n");
-            let again = [padded, packed.clone()].concat();
-            assert_eq!(read(again).unwrap(), b"a@b.example\n".repeat(2));
-        }
-    }
-
-    #[test]
     fn a_bomb_is_an_error() {
         let zeros = vec![0; usize::try_from(MIN_BOMB_BYTES + 1).unwrap()];
         for format in [gzip as Compress, bzip2, xz] {
@@ -400,8 +343,8 @@ mod tests {
     #[test]
     fn archives_that_are_not_read_are_refused() {
         for (start, what) in NOT_READ {
-            let error = read([start, &b"\0\0\0\0\0\0\0\0"[..]].concat()).unwrap_err();
-            assert!(error.to_string().contains(what), "{error}");
+            let error = read([start, &[0; 8][..]].concat()).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
         }
     }
 }

@@ -35,18 +35,6 @@ impl Nesting {
 #[derive(Clone)]
 pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
 
-/// The bytes that end a word, or may hold white space together.
-const IS_MARK: [bool; 256] = {
-    let mut marks = [false; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        marks[byte as usize] =
-            byte.is_ascii_whitespace() || matches!(byte, b'"' | b'(' | b'<' | b'\\');
-        byte += 1;
-    }
-    marks
-};
-
 impl<'a> Iterator for Words<'a> {
     type Item = &'a [u8];
 
@@ -56,7 +44,8 @@ impl<'a> Iterator for Words<'a> {
             return None;
         }
         // Most words contain nothing that could hold white space together.
-        let mark = text.iter().position(|b| IS_MARK[usize::from(*b)]);
+        let is_mark = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\');
+        let mark = text.iter().position(is_mark);
         let end = match mark.and_then(|at| text.get(at)) {
             Some(mark) if !mark.is_ascii_whitespace() => {
                 let mut nesting = Nesting::new();
@@ -76,6 +65,12 @@ impl<'a> Iterator for Words<'a> {
 pub(crate) fn blank_words(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
     text.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
+}
+
+/// Returns whether a word is one of several, which blanks divide; letter case does not matter.
+pub(crate) fn is_one_of(word: &[u8], words: &str) -> bool {
+    let mut words = words.as_bytes().split(|byte| *byte == b' ');
+    words.any(|known| known.eq_ignore_ascii_case(word))
 }
 
 /// The pieces of a text between commas, semicolons and line breaks; those in quotes and brackets do

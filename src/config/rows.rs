@@ -1,0 +1,422 @@
+//! Every setting, in one row: its name, where it is stored, how it is read and how it is printed.
+//!
+//! The same rows read a file and print the settings, so that what is printed can be read again. A
+//! setting keeps its default ([`Config::default`], `ListSettings::unknown`) if the file lacks it, or if
+//! it is invalid there.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toml::Value;
+use toml::de::DeValue;
+
+use super::settings::{
+    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
+    Place, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
+};
+use super::values::{address, age, age_text, contact, entry, list_name, mode, path, reply};
+use crate::base::settings::{
+    Fault, Percent, Section, boolean, choice, number, percent, percent_of_a_whole, text,
+};
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::filter::Load;
+use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
+use crate::sender::Identity;
+
+/// What is done with the settings.
+pub(super) enum Rows<'s, 't> {
+    /// They are read from a section. Paths are relative to the folder.
+    Read(Section<'s, 't>, &'s Path),
+    /// They are printed: each table with its settings. A setting without a value is named only.
+    Print(Vec<Table>),
+}
+
+/// The name of a table, `""` for the top of the file, and its settings.
+pub(super) type Table = (&'static str, Vec<(&'static str, Option<Value>)>);
+
+impl<'s> Rows<'s, '_> {
+    fn one<T>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+        print: impl FnOnce(&T) -> Option<Value>,
+    ) {
+        match self {
+            Self::Read(section, _) => {
+                if let Some(found) = section.optional(name, read) {
+                    *value = found;
+                }
+            }
+            Self::Print(tables) => {
+                if let Some((_, rows)) = tables.last_mut() {
+                    rows.push((name, print(value)));
+                }
+            }
+        }
+    }
+
+    fn boolean(&mut self, name: &'static str, value: &mut bool) {
+        self.one(name, value, boolean, |value| Some((*value).into()));
+    }
+
+    fn number<N: Copy + TryFrom<u64> + TryInto<i64>>(
+        &mut self,
+        name: &'static str,
+        value: &mut N,
+        range: RangeInclusive<u64>,
+    ) {
+        let read = |value: &DeValue<'_>| {
+            let number = number(value, range)?;
+            N::try_from(number).map_err(|_| Fault::from("too large for this machine"))
+        };
+        self.one(name, value, read, |value| {
+            Some(Value::Integer((*value).try_into().unwrap_or(i64::MAX)))
+        });
+    }
+
+    fn text<T>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        read: impl FnOnce(&str) -> Result<T, Fault>,
+        print: impl FnOnce(&T) -> String,
+    ) {
+        let read = |value: &DeValue<'_>| read(text(value)?);
+        self.one(name, value, read, |value| Some(print(value).into()));
+    }
+
+    fn plain_text(&mut self, name: &'static str, value: &mut String) {
+        self.text(name, value, |text| Ok(text.to_owned()), String::clone);
+    }
+
+    fn choice<T: Copy + PartialEq>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        names: &[(&'static str, T)],
+    ) {
+        let read = |text: &str| choice(text, names);
+        self.text(name, value, read, |value| {
+            let row = names.iter().find(|row| row.1 == *value);
+            row.map_or_else(String::new, |row| row.0.to_owned())
+        });
+    }
+
+    /// Relative paths are relative to the folder of the configuration.
+    fn path(&mut self, name: &'static str, value: &mut PathBuf) {
+        let folder = self.folder();
+        self.text(
+            name,
+            value,
+            |text| path(text, folder),
+            |path| shown_path(path),
+        );
+    }
+
+    fn folder(&self) -> &'s Path {
+        match self {
+            Self::Read(_, folder) => folder,
+            Self::Print(_) => Path::new(""),
+        }
+    }
+
+    /// A list of texts, each read on its own.
+    fn each<T>(
+        &mut self,
+        name: &'static str,
+        value: &mut Vec<T>,
+        read: impl Fn(&str) -> Result<T, Fault>,
+        print: impl Fn(&T) -> String,
+    ) {
+        match self {
+            Self::Read(section, _) => *value = section.each(name, std::mem::take(value), read),
+            Self::Print(_) => {
+                let all: Vec<Value> = value.iter().map(|one| print(one).into()).collect();
+                self.one(name, value, |_| Ok(Vec::new()), |_| Some(all.into()));
+            }
+        }
+    }
+
+    fn paths(&mut self, name: &'static str, value: &mut Vec<PathBuf>) {
+        let folder = self.folder();
+        self.each(
+            name,
+            value,
+            |text| path(text, folder),
+            |path| shown_path(path),
+        );
+    }
+
+    /// Entries of every kind.
+    fn entries(&mut self, name: &'static str, value: &mut WrittenEntries) {
+        self.each(name, &mut value.written, entry, String::clone);
+        *value = WrittenEntries::of(std::mem::take(&mut value.written));
+    }
+
+    /// Says what a list lacks if it is empty.
+    fn must_have(&mut self, name: &'static str, what: &str) {
+        if let Self::Read(section, _) = self {
+            section.check_filled(name, what);
+        }
+    }
+
+    fn section(&mut self, name: &'static str, walk: impl FnOnce(&mut Rows<'_, '_>)) {
+        match self {
+            Self::Read(section, folder) => {
+                let mut rows = Rows::Read(section.table(name), folder);
+                walk(&mut rows);
+                rows.finish();
+            }
+            Self::Print(_) => {
+                self.begin(name);
+                walk(self);
+            }
+        }
+    }
+
+    /// Begins to print a table.
+    pub(super) fn begin(&mut self, name: &'static str) {
+        if let Self::Print(tables) = self {
+            tables.push((name, Vec::new()));
+        }
+    }
+
+    /// Records the settings that have no row.
+    pub(super) fn finish(self) {
+        if let Self::Read(section, _) = self {
+            section.finish();
+        }
+    }
+}
+
+fn shown_path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn endpoint(written: &str) -> Result<Endpoint, Fault> {
+    let error = |error: EndpointError| Fault::from(error.to_string());
+    written.parse().map_err(error)
+}
+
+fn shown<T: Display>(value: &T) -> String {
+    value.to_string()
+}
+
+impl Config {
+    pub(super) fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        let place = "an address to listen on, such as \"unix:/run/blocklist-milter/milter.sock\"";
+        rows.must_have("listen", place);
+        let seen = RefCell::new(Vec::new());
+        let once = |written: &str| {
+            let endpoint = endpoint(written)?;
+            // Port 0 means another port each time.
+            if !endpoint.has_any_port() && seen.borrow().contains(&endpoint) {
+                return Err(format!("{endpoint} is listed twice").into());
+            }
+            seen.borrow_mut().push(endpoint.clone());
+            Ok(endpoint)
+        };
+        rows.each("listen", &mut self.listen, once, shown);
+        rows.text("socket_mode", &mut self.socket_mode, mode, |mode| {
+            format!("{mode:04o}")
+        });
+        rows.plain_text("socket_group", &mut self.socket_group);
+        rows.number("workers", &mut self.workers, 0..=256);
+        rows.choice("on_error", &mut self.on_error, &OnError::NAMES);
+        let mixed = &mut self.mixed_recipients;
+        rows.choice("mixed_recipients", mixed, &MixedRecipients::NAMES);
+        rows.text("contact", &mut self.contact, contact, String::clone);
+        rows.path("status_file", &mut self.status_file);
+        rows.path("state", &mut self.state);
+        rows.boolean("sandbox", &mut self.sandbox);
+        if let Rows::Read(top, folder) = rows {
+            self.lists = read_lists(top, folder);
+        } else {
+            for list in &mut self.lists {
+                rows.begin("list");
+                list.walk(rows);
+            }
+        }
+        rows.section("whitelist", |rows| self.whitelist.walk(rows));
+        rows.section("exempt", |rows| self.exempt.walk(rows));
+        rows.section("safety", |rows| self.safety.walk(rows));
+        rows.section("limits", |rows| self.limits.walk(rows));
+        rows.section("status", |rows| self.status.walk(rows));
+        rows.section("log", |rows| self.log.walk(rows));
+    }
+}
+
+fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
+    let mut lists: Vec<ListSettings> = Vec::new();
+    for section in top.tables("list") {
+        let start = section.start();
+        let (line, column) = section.place("filter");
+        for name in ["name", "filter"] {
+            section.required(name, |_| Ok(()));
+        }
+        let mut list = ListSettings::unknown("");
+        list.place = Place(line, column);
+        let mut rows = Rows::Read(section, folder);
+        list.walk(&mut rows);
+        rows.finish();
+        let name = &list.terms.name;
+        if name.is_empty() || list.filter.as_os_str().is_empty() {
+            continue;
+        }
+        if lists.iter().any(|other| other.terms.name == *name) {
+            top.problem(start, format!("duplicate list name {name}"));
+        }
+        if lists.len() == LISTS_MAX {
+            let advice = "merge some with blocklist-compile merge";
+            top.problem(start, format!("more than {LISTS_MAX} lists; {advice}"));
+        }
+        lists.push(list);
+    }
+    lists
+}
+
+impl ListSettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        let terms = Arc::make_mut(&mut self.terms);
+        rows.text("name", &mut terms.name, list_name, String::clone);
+        rows.path("filter", &mut self.filter);
+        let loads = [("memory", Load::Memory), ("disk", Load::Disk)];
+        rows.choice("load", &mut self.load, &loads);
+        rows.must_have("check", "the senders to look up");
+        let identities = Identity::ALL.map(|identity| (identity.name(), identity));
+        let identity = |written: &str| choice(written, &identities);
+        rows.each("check", &mut terms.check, identity, shown);
+        rows.choice("action", &mut terms.action, &Action::NAMES);
+        let action = terms.action;
+        let printed = terms.reply(action).map(|reply| reply.to_string().into());
+        let read = |value: &DeValue<'_>| reply(text(value)?, action).map(Some);
+        rows.one("reply", &mut terms.reply, read, |_| printed);
+        rows.entries("recipients", &mut self.recipients);
+        rows.entries("except_recipients", &mut self.except_recipients);
+        terms.recipients = self.recipients.entries.clone();
+        terms.except_recipients = self.except_recipients.entries.clone();
+        let milder = |written: &str| {
+            let mut choices = vec![("same", None)];
+            choices.extend(Action::NAMES.map(|(name, action)| (name, Some(action))));
+            match choice(written, &choices)? {
+                Some(milder) if milder > action => {
+                    Err(format!("must be milder than action \"{action}\"").into())
+                }
+                milder => Ok(milder),
+            }
+        };
+        rows.text("mailing_list", &mut terms.mailing_list, milder, |milder| {
+            milder.map_or("same", Action::name).to_owned()
+        });
+        rows.choice("weak", &mut terms.weak, &Weak::NAMES);
+        rows.boolean("dry_run", &mut terms.dry_run);
+        rows.text("max_age", &mut self.max_age_s, age, age_setting);
+        rows.text("max_unchanged", &mut self.max_unchanged_s, age, age_setting);
+        rows.each("must_hit", &mut self.must_hit, address, String::clone);
+        rows.boolean("enabled", &mut self.enabled);
+    }
+}
+
+fn age_setting(seconds: &Option<u64>) -> String {
+    seconds.map_or_else(|| "none".to_owned(), age_text)
+}
+
+impl WhitelistSettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        rows.paths("files", &mut self.files);
+        rows.entries("entries", &mut self.entries);
+        let lower = |written: &str| Ok(written.to_ascii_lowercase());
+        rows.each("authserv_ids", &mut self.authserv_ids, lower, String::clone);
+        let trusts_any = !self.authserv_ids.is_empty();
+        let require = |value: &DeValue<'_>| {
+            let required = boolean(value)?;
+            let why = "needs authserv_ids, the servers whose Authentication-Results to trust";
+            (!required || trusts_any)
+                .then_some(required)
+                .ok_or_else(|| why.into())
+        };
+        let print = |value: &bool| Some((*value).into());
+        rows.one("require_dkim", &mut self.require_dkim, require, print);
+        rows.paths("correspondents", &mut self.correspondents);
+        if let Rows::Read(..) = rows {
+            self.correspondents_require_dkim = trusts_any;
+        }
+        let (name, value) = (
+            "correspondents_require_dkim",
+            &mut self.correspondents_require_dkim,
+        );
+        rows.one(name, value, require, print);
+    }
+}
+
+impl ExemptSettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        rows.boolean("authenticated", &mut self.authenticated);
+        rows.boolean("local", &mut self.local);
+        let network = |written: &str| written.parse().map_err(Fault::from);
+        rows.each("networks", &mut self.networks, network, shown);
+        rows.entries("recipients", &mut self.recipients);
+    }
+}
+
+impl SafetySettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        let share = &mut self.max_reject_share;
+        let print = |share: &Percent| Some(share.to_string().into());
+        rows.one("max_reject_share", share, percent_of_a_whole, print);
+        rows.one(
+            "max_shrink",
+            &mut self.max_shrink,
+            percent_of_a_whole,
+            print,
+        );
+        rows.one("max_growth", &mut self.max_growth, percent, print);
+        rows.each("must_miss", &mut self.must_miss, address, String::clone);
+        rows.number("last_good_mib", &mut self.last_good_mib, 0..=1 << 40);
+    }
+}
+
+impl LimitSettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        rows.number("connections", &mut self.connections, 1..=1_000_000);
+        rows.number("drain_s", &mut self.drain_s, 0..=86_400);
+        rows.number("read_ms", &mut self.read_ms, 1..=60_000);
+    }
+}
+
+impl StatusSettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        let print = |listen: &Option<Endpoint>| listen.as_ref().map_or_else(String::new, shown);
+        rows.text("listen", &mut self.listen, status_listen, print);
+        rows.plain_text("group", &mut self.group);
+        rows.boolean("show_addresses", &mut self.show_addresses);
+    }
+}
+
+/// Reads where to serve the pages: an empty text means nowhere.
+fn status_listen(written: &str) -> Result<Option<Endpoint>, Fault> {
+    if written.is_empty() {
+        return Ok(None);
+    }
+    let endpoint = endpoint(written)?;
+    if !endpoint.is_local() {
+        return Err(format!(
+            "{endpoint} can be reached from other machines; use a unix socket or a loopback address, such as inet:9642@127.0.0.1"
+        )
+        .into());
+    }
+    Ok(Some(endpoint))
+}
+
+impl LogSettings {
+    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+        rows.choice("level", &mut self.level, &Level::NAMES);
+        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+        rows.choice("format", &mut self.format, &formats);
+        rows.boolean("accepted", &mut self.accepted);
+    }
+}
