@@ -21,7 +21,7 @@
 //! [`plain`](crate::address::plain) defines what is plain.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Level, Simd, dispatch, u8x64};
+use fearless_simd::{Level, Simd, dispatch};
 
 use crate::address::plain::{Classes, MAX_BYTES, is_separator};
 use crate::address::{Canonical, Kind, MAX_DOMAIN_BYTES, Rules, providers};
@@ -211,12 +211,21 @@ fn look<S: Simd>(
     lowered: &mut [u8; WIDTH],
     is_behind_edge: &mut bool,
 ) -> Marks {
-    let bytes = u8x64::load_array_ref(simd, text);
-    let classes = Classes::of(bytes);
-    classes.lowered.store_array(lowered);
-    let stops = (classes.at | bytes.simd_eq(b'\n')).to_bitmask();
-    let edges = stops | classes.dot.to_bitmask();
-    let words = classes.word.to_bitmask();
+    let (mut stops, mut edges, mut words) = (0, 0, 0);
+    let vectors = text.chunks_exact(S::u8s::LEN);
+    for (i, (text, lowered)) in vectors
+        .zip(lowered.chunks_exact_mut(S::u8s::LEN))
+        .enumerate()
+    {
+        let bytes = S::u8s::from_slice(simd, text);
+        let classes = Classes::of(bytes);
+        classes.lowered.store_slice(lowered);
+        let stop = classes.at | bytes.simd_eq(b'\n');
+        let shift = i * S::u8s::LEN;
+        stops |= stop.to_bitmask() << shift;
+        edges |= (stop | classes.dot).to_bitmask() << shift;
+        words |= classes.word.to_bitmask() << shift;
+    }
     let behind_edges = edges << 1 | u64::from(*is_behind_edge);
     *is_behind_edge = edges >> (WIDTH - 1) != 0;
     Marks {
@@ -247,7 +256,7 @@ struct Places {
 
 /// Number of places written together. A chunk of common lines has four or five stops. Writing a
 /// fixed number avoids a branch that the processor cannot predict.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 5;
 
 impl Places {
     /// Removes all places, and makes room for `most`.
