@@ -7,52 +7,57 @@
 //!
 //! `compile/read/block.rs` reads whole lists, a block at a time, with the same byte classes.
 
-use wide::u8x16;
+use fearless_simd::prelude::*;
+use fearless_simd::{Level, Simd, dispatch, mask8x16, u8x16};
 
 /// The longest plain address in bytes (RFC 5321 section 4.5.3.1: 64 and 255, and the `@`).
 pub(crate) const MAX_BYTES: usize = 320;
 
-/// Number of bytes processed together.
-pub(crate) const LANES: usize = 16;
+/// Number of bytes of one address processed together: half of what it has, on average.
+const LANES: usize = 16;
 
-/// The classes of sixteen bytes in a plain address. Each mask has all bits set in the lanes whose
-/// byte is in the class. Each byte is in at most one class.
-pub(crate) struct Classes {
+/// The instructions that every processor of this kind has. To choose others costs more than sixteen
+/// bytes of an address take.
+const LEVEL: Level = Level::baseline();
+
+/// The classes of several bytes in a plain address. Each byte is in at most one class.
+pub(crate) struct Classes<S: Simd, V: SimdInt<S, Element = u8>> {
     /// The bytes, with ASCII letters in lower case.
-    pub(crate) lowered: u8x16,
+    pub(crate) lowered: V,
     /// A byte of a word: a letter, a digit, `-`, `_`.
-    pub(crate) word: u8x16,
+    pub(crate) word: V::Mask,
     /// A `+`, which is part of a word, but of no domain.
-    pub(crate) plus: u8x16,
+    pub(crate) plus: V::Mask,
     /// A `.`, which needs a word on each side.
-    pub(crate) dot: u8x16,
+    pub(crate) dot: V::Mask,
     /// The `@`, which needs a word on each side.
-    pub(crate) at: u8x16,
+    pub(crate) at: V::Mask,
 }
 
-impl Classes {
-    #[inline]
-    pub(crate) fn of(bytes: u8x16) -> Self {
-        let is = |byte| bytes.simd_eq(u8x16::splat(byte));
-        let case = u8x16::splat(0x20);
-        let letter = within(bytes | case, b'a', b'z');
+// Code for the instructions of one processor must be inlined where they are chosen.
+impl<S: Simd, V: SimdInt<S, Element = u8>> Classes<S, V> {
+    #[inline(always)]
+    pub(crate) fn of(bytes: V) -> Self {
+        let is = |byte| bytes.simd_eq(byte);
+        let in_lower_case = bytes | 0x20;
+        let letter = within(in_lower_case, b'a', b'z');
         // The range from `-` to `9` has the digits, `.`, `/` and `-`.
-        let digit = within(bytes, b'-', b'9') & !(is(b'.') | is(b'/'));
+        let dot = is(b'.');
+        let digit = within(bytes, b'-', b'9') & !(dot | is(b'/'));
         Self {
-            lowered: bytes | (letter & case),
+            lowered: letter.select(in_lower_case, bytes),
             word: letter | digit | is(b'_'),
             plus: is(b'+'),
-            dot: is(b'.'),
+            dot,
             at: is(b'@'),
         }
     }
 }
 
 /// Returns the mask of the bytes from `first` to `last`.
-#[inline]
-fn within(bytes: u8x16, first: u8, last: u8) -> u8x16 {
-    let offset = bytes - u8x16::splat(first);
-    offset.simd_eq(offset.min(u8x16::splat(last - first)))
+#[inline(always)]
+fn within<S: Simd, V: SimdInt<S, Element = u8>>(bytes: V, first: u8, last: u8) -> V::Mask {
+    (bytes - first).simd_le(last - first)
 }
 
 /// Returns whether this byte separates two words of a plain address.
@@ -64,6 +69,11 @@ pub(crate) const fn is_separator(byte: u8) -> bool {
 /// it is not plain, and then the content of `out` must not be used.
 #[inline]
 pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    dispatch!(LEVEL, simd => lower_line_by(simd, address, out))
+}
+
+#[inline(always)]
+fn lower_line_by<S: Simd>(simd: S, address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.clear();
     out.reserve(address.len() + LANES);
     let mut seen = Seen {
@@ -74,7 +84,7 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     };
     let (chunks, rest) = address.as_chunks();
     for chunk in chunks {
-        let classes = Classes::of(u8x16::new(*chunk));
+        let classes = Classes::of(u8x16::load_array(simd, *chunk));
         seen.add(out.len(), &classes, 0);
         out.extend_from_slice(&classes.lowered.to_array());
     }
@@ -86,7 +96,7 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
             Some(chunk) => (*chunk, LANES - rest.len()),
             None => (padded(rest), 0),
         };
-        let classes = Classes::of(u8x16::new(chunk));
+        let classes = Classes::of(u8x16::load_array(simd, chunk));
         seen.add(start, &classes, seen_lanes);
         out.truncate(start - seen_lanes);
         out.extend_from_slice(&classes.lowered.to_array());
@@ -101,11 +111,16 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 /// was appended must not be used.
 #[inline]
 pub(crate) fn lower_domain(domain: &[u8], out: &mut Vec<u8>) -> bool {
+    dispatch!(LEVEL, simd => lower_domain_by(simd, domain, out))
+}
+
+#[inline(always)]
+fn lower_domain_by<S: Simd>(simd: S, domain: &[u8], out: &mut Vec<u8>) -> bool {
     let (mut is_plain, mut has_dot) = (true, false);
     let mut add = |chunk: [u8; LANES], length: usize| {
-        let classes = Classes::of(u8x16::new(chunk));
+        let classes = Classes::of(u8x16::load_array(simd, chunk));
         let dots = classes.dot.to_bitmask();
-        is_plain &= (classes.word.to_bitmask() | dots) == u32::from(u16::MAX);
+        is_plain &= (classes.word.to_bitmask() | dots) == u64::from(u16::MAX);
         has_dot |= dots != 0;
         let lowered = classes.lowered.to_array();
         out.extend_from_slice(lowered.get(..length).unwrap_or_default());
@@ -133,7 +148,7 @@ struct Seen {
     /// Whether something shows that the address is not plain.
     is_stray: bool,
     /// 1 if the last byte was a separator.
-    last_is_separator: u32,
+    last_is_separator: u64,
     /// The position of the `@`.
     at: Option<usize>,
 }
@@ -141,12 +156,12 @@ struct Seen {
 impl Seen {
     /// Processes the next chunk. Its first `seen_lanes` lanes were processed before; the next byte
     /// is at `start`.
-    #[inline]
-    fn add(&mut self, start: usize, classes: &Classes, seen_lanes: usize) {
-        let bits = |mask: u8x16| mask.to_bitmask() >> seen_lanes;
+    #[inline(always)]
+    fn add<S: Simd>(&mut self, start: usize, classes: &Classes<S, u8x16<S>>, seen_lanes: usize) {
+        let bits = |mask: mask8x16<S>| mask.to_bitmask() >> seen_lanes;
         let (at, words) = (bits(classes.at), bits(classes.word | classes.plus));
         let separators = at | bits(classes.dot);
-        let all = u32::from(u16::MAX) >> seen_lanes;
+        let all = u64::from(u16::MAX) >> seen_lanes;
         self.is_stray |= words | separators != all
             || separators & (separators << 1 | self.last_is_separator) != 0;
         self.last_is_separator = separators >> (LANES - 1);

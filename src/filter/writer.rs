@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use fearless_simd::{Level, dispatch};
 use twox_hash::XxHash3_64;
 
 use super::digest::Digest;
@@ -71,21 +72,31 @@ impl EncodedPage {
         self.seal(None, None);
     }
 
-    /// Encodes one page: its sorted, distinct records, if any.
+    /// Encodes one page: its sorted, distinct records, if any. `filling` must be clear, and is so again.
     ///
     /// # Panics
     ///
     /// If the records are out of order, or of several pages.
-    pub(crate) fn encode(&mut self, layout: Layout, records: PageRecords<'_>) {
+    pub(crate) fn encode(
+        &mut self,
+        layout: Layout,
+        records: PageRecords<'_>,
+        filling: &mut Filling,
+    ) {
         let Layout { shape, bits, .. } = layout;
         self.block.clear();
         if layout.records {
             records::encode(layout, records, &mut self.scratch, &mut self.block);
         }
         match records {
-            PageRecords::Alike(keys, _) => self.fill(shape, bits, keys.iter().copied()),
+            PageRecords::Alike(keys, _) => self.fill(shape, filling, bits, keys.iter().copied()),
             PageRecords::Any(records) => {
-                self.fill(shape, bits, records.iter().map(|record| record.key));
+                self.fill(
+                    shape,
+                    filling,
+                    bits,
+                    records.iter().map(|record| record.key),
+                );
             }
         }
     }
@@ -94,6 +105,7 @@ impl EncodedPage {
     fn fill(
         &mut self,
         shape: Shape,
+        filling: &mut Filling,
         bits: bool,
         keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
     ) {
@@ -103,11 +115,11 @@ impl EncodedPage {
         assert_eq!(number, last, "records of two pages");
         let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 records");
         if bits {
-            let mut filling = Filling::new();
-            for key in keys {
-                filling.insert(key, shape.probes);
-            }
-            filling.write(&mut self.bits);
+            let bits = &mut self.bits;
+            dispatch!(Level::new(), simd => {
+                filling.insert(keys, shape.probes);
+                filling.write(simd, bits);
+            });
             self.sum_bits();
         }
         self.seal(number, Some(count));
@@ -136,7 +148,7 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
         bits: true,
         records: with_records,
     };
-    out.encode(layout, PageRecords::Any(records));
+    out.encode(layout, PageRecords::Any(records), &mut Filling::new());
 }
 
 /// Number of bytes collected before they are written.
@@ -231,7 +243,11 @@ impl Writer {
     ///
     /// If the records are out of order, or of several pages.
     pub fn encode(&self, records: &[Record], out: &mut EncodedPage) {
-        out.encode(self.layout(), PageRecords::Any(records));
+        out.encode(
+            self.layout(),
+            PageRecords::Any(records),
+            &mut Filling::new(),
+        );
     }
 
     /// Returns what must be encoded for each page.

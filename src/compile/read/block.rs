@@ -20,9 +20,10 @@
 //! with a `+`, which a local part may have, but no domain.
 //! [`plain`](crate::address::plain) defines what is plain.
 
-use wide::u8x16;
+use fearless_simd::prelude::*;
+use fearless_simd::{Level, Simd, dispatch};
 
-use crate::address::plain::{Classes, LANES, MAX_BYTES, is_separator};
+use crate::address::plain::{Classes, MAX_BYTES, is_separator};
 use crate::address::{Canonical, Kind, MAX_DOMAIN_BYTES, Rules, providers};
 
 /// Memory for the lowered copy of a piece and its marks; reused for the next piece.
@@ -162,16 +163,29 @@ impl Block {
         }
         self.stops.begin(padded);
         self.bad.begin(padded);
-        let bases = (WIDTH..).step_by(WIDTH);
         let lowered = self.lowered[WIDTH..].as_chunks_mut().0;
-        // A separator at the start of the piece comes after a newline.
-        let mut is_behind_edge = true;
-        for ((chunk, lowered), base) in chunks.iter().chain([&last]).zip(lowered).zip(bases) {
-            let Marks { stops, bad } = look(chunk, lowered, &mut is_behind_edge);
-            self.stops.add(base, stops);
-            if bad != 0 {
-                self.bad.add(base, bad);
-            }
+        let (stops, bad) = (&mut self.stops, &mut self.bad);
+        let chunks = chunks.iter().chain([&last]).zip(lowered);
+        dispatch!(Level::new(), simd => mark(simd, chunks, stops, bad));
+    }
+}
+
+/// Lower-cases chunks, the first of which is at [`WIDTH`], and finds their stops and bad bytes.
+// Code for the instructions of one processor must be inlined where they are chosen.
+#[inline(always)]
+fn mark<'a, S: Simd>(
+    simd: S,
+    chunks: impl Iterator<Item = (&'a [u8; WIDTH], &'a mut [u8; WIDTH])>,
+    stops: &mut Places,
+    bad: &mut Places,
+) {
+    // A separator at the start of the piece comes after a newline.
+    let mut is_behind_edge = true;
+    for ((chunk, lowered), base) in chunks.zip((WIDTH..).step_by(WIDTH)) {
+        let marks = look(simd, chunk, lowered, &mut is_behind_edge);
+        stops.add(base, marks.stops);
+        if marks.bad != 0 {
+            bad.add(base, marks.bad);
         }
     }
 }
@@ -190,19 +204,27 @@ fn is_domain(line: &[u8]) -> bool {
 
 /// Examines and lower-cases 64 bytes. `is_behind_edge` tells whether the byte before them is a
 /// separator or a newline; it is then set for their last byte.
-#[inline]
-fn look(text: &[u8; WIDTH], lowered: &mut [u8; WIDTH], is_behind_edge: &mut bool) -> Marks {
+#[inline(always)]
+fn look<S: Simd>(
+    simd: S,
+    text: &[u8; WIDTH],
+    lowered: &mut [u8; WIDTH],
+    is_behind_edge: &mut bool,
+) -> Marks {
     let (mut stops, mut edges, mut words) = (0, 0, 0);
-    let vectors = text.as_chunks().0.iter().zip(lowered.as_chunks_mut().0);
-    for ((text, lowered), shift) in vectors.zip((0..).step_by(LANES)) {
-        let bytes = u8x16::new(*text);
+    let vectors = text.chunks_exact(S::u8s::LEN);
+    for (i, (text, lowered)) in vectors
+        .zip(lowered.chunks_exact_mut(S::u8s::LEN))
+        .enumerate()
+    {
+        let bytes = S::u8s::from_slice(simd, text);
         let classes = Classes::of(bytes);
-        *lowered = classes.lowered.to_array();
-        let stop = classes.at | bytes.simd_eq(u8x16::splat(b'\n'));
-        let bits = |mask: u8x16| u64::from(mask.to_bitmask()) << shift;
-        stops |= bits(stop);
-        edges |= bits(stop | classes.dot);
-        words |= bits(classes.word);
+        classes.lowered.store_slice(lowered);
+        let stop = classes.at | bytes.simd_eq(b'\n');
+        let shift = i * S::u8s::LEN;
+        stops |= stop.to_bitmask() << shift;
+        edges |= (stop | classes.dot).to_bitmask() << shift;
+        words |= classes.word.to_bitmask() << shift;
     }
     let behind_edges = edges << 1 | u64::from(*is_behind_edge);
     *is_behind_edge = edges >> (WIDTH - 1) != 0;
@@ -234,7 +256,7 @@ struct Places {
 
 /// Number of places written together. A chunk of common lines has four or five stops. Writing a
 /// fixed number avoids a branch that the processor cannot predict.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 5;
 
 impl Places {
     /// Removes all places, and makes room for `most`.
@@ -250,7 +272,7 @@ impl Places {
     }
 
     /// Adds the places of the bits in `marks`, counted from `base`.
-    #[inline]
+    #[inline(always)]
     #[allow(
         clippy::cast_possible_truncation,
         reason = "a piece is far below 4 GiB"

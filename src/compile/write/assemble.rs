@@ -16,7 +16,7 @@ use super::sorted::Sorted;
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
-use crate::filter::page::first_key;
+use crate::filter::page::{Filling, first_key};
 use crate::filter::{EncodedPage, Header, Layout, Writer};
 
 /// Number of pages that a worker takes at once: about 18,000 records of 8 to 24 bytes, which stay
@@ -95,6 +95,7 @@ impl<S: Sorted> Shared<S> {
         let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
         let mut records = Gathered::default();
         let mut pages: Vec<EncodedPage> = Vec::new();
+        let mut filling = Filling::new();
         loop {
             progress.go_on()?;
             records.clear();
@@ -114,7 +115,11 @@ impl<S: Sorted> Shared<S> {
                 EncodedPage::new,
             );
             for (number, page) in numbers.clone().zip(&mut pages) {
-                page.encode(self.layout, records.before(end_of(number + 1)));
+                page.encode(
+                    self.layout,
+                    records.before(end_of(number + 1)),
+                    &mut filling,
+                );
             }
             let waits = |appending: &mut Appending| {
                 appending.next_page != numbers.start && !appending.failed
