@@ -130,7 +130,7 @@ impl Service for Blocklists {
 impl Reader for Readers {
     fn submit(&self, batch: &Arc<Batch>) -> bool {
         let job = Arc::clone(batch);
-        Self::submit(self, batch.disk(), job)
+        Self::submit(self, batch.disk(), batch.can_wait(), job)
     }
 
     fn until(&self, deadline: Instant) -> Timer {

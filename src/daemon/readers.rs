@@ -56,6 +56,7 @@ struct State {
 #[derive(Clone)]
 struct Task {
     disk: usize,
+    can_wait: bool,
     job: Arc<dyn Job>,
 }
 
@@ -91,12 +92,15 @@ impl Shared {
 }
 
 impl State {
-    /// The first task that is still needed, of a disk that has not reached its share of the readers.
+    /// The first task that is still needed, of a disk that has not reached its share of the readers; one that can wait only
+    /// if there is no other.
     fn next(&mut self) -> Option<Task> {
         self.queue.retain(|task| !task.job.is_abandoned());
         let has_room =
             |task: &Task| self.readers_in(|running| running.disk == task.disk) < self.share();
-        let next = self.queue.iter().position(has_room)?;
+        let is_first = |task: &Task| !task.can_wait && has_room(task);
+        let next = (self.queue.iter().position(is_first))
+            .or_else(|| self.queue.iter().position(has_room))?;
         self.queue.remove(next)
     }
 
@@ -146,15 +150,21 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Has a job for this disk done soon; `false` if the disk hangs or the queue is full.
-    pub fn submit(&self, disk: usize, job: Arc<dyn Job>) -> bool {
+    /// Has a job for this disk done soon, after all others if it `can_wait`; `false` if the disk hangs or the queue is full.
+    /// Jobs that can wait leave half of the queue free.
+    pub fn submit(&self, disk: usize, can_wait: bool, job: Arc<dyn Job>) -> bool {
         let mut state = self.shared.lock();
-        if state.queue.len() >= QUEUE_MAX {
+        let most = if can_wait { QUEUE_MAX / 2 } else { QUEUE_MAX };
+        if state.queue.len() >= most {
             state.queue.retain(|task| !task.job.is_abandoned());
         }
-        let fits = state.queue.len() < QUEUE_MAX && !state.is_stuck(disk);
+        let fits = state.queue.len() < most && !state.is_stuck(disk);
         if fits {
-            state.queue.push_back(Task { disk, job });
+            state.queue.push_back(Task {
+                disk,
+                can_wait,
+                job,
+            });
             self.shared.work.notify_one();
         }
         fits
@@ -224,7 +234,7 @@ mod tests {
         let readers = Readers::start(4).expect("threads");
         let hang = |disk| {
             let (job, begun, go) = job();
-            assert!(readers.submit(disk, Arc::clone(&job) as Arc<dyn Job>));
+            assert!(readers.submit(disk, false, Arc::clone(&job) as Arc<dyn Job>));
             (job, begun, go)
         };
         let (first, second) = (hang(1), hang(1));
@@ -242,19 +252,19 @@ mod tests {
         for (job, _, _) in [&first, &second, &third] {
             job.abandoned.store(true, Relaxed);
         }
-        assert!(!readers.submit(1, job().0));
+        assert!(!readers.submit(1, false, job().0));
         let another = hang(3);
         another.1.recv().expect("a reader is at it");
         // These hang, too: no reader is left.
         for (job, _, _) in [&other, &another] {
             job.abandoned.store(true, Relaxed);
         }
-        assert!(!readers.submit(4, job().0));
+        assert!(!readers.submit(4, false, job().0));
         // The disks answer again.
         drop((first.2, second.2, other.2, another.2));
         for disk in [1, 2, 3] {
             let (job, begun, _go) = job();
-            while !readers.submit(disk, Arc::clone(&job) as Arc<dyn Job>) {
+            while !readers.submit(disk, false, Arc::clone(&job) as Arc<dyn Job>) {
                 thread::yield_now();
             }
             begun.recv().expect("a reader is at it");
@@ -266,17 +276,48 @@ mod tests {
     fn the_queue_is_bounded() {
         let readers = Readers::start(1).expect("threads");
         let (first, begun, _go) = job();
-        assert!(readers.submit(1, first));
+        assert!(readers.submit(1, false, first));
         begun.recv().expect("the reader is at it");
         let jobs: Vec<_> = (0..QUEUE_MAX).map(|_| job().0).collect();
         for job in &jobs {
-            assert!(readers.submit(1, Arc::clone(job) as Arc<dyn Job>));
+            assert!(readers.submit(1, false, Arc::clone(job) as Arc<dyn Job>));
         }
-        assert!(!readers.submit(1, job().0), "there is no room");
+        assert!(!readers.submit(1, false, job().0), "there is no room");
         for job in &jobs[10..] {
             job.abandoned.store(true, Relaxed);
         }
-        assert!(readers.submit(1, job().0));
+        assert!(readers.submit(1, false, job().0));
         assert_eq!(readers.shared.lock().queue.len(), 11);
+    }
+
+    /// A flood of messages with thousands of senders each.
+    #[test]
+    fn what_can_wait_comes_last_and_leaves_room() {
+        let readers = Readers::start(1).expect("threads");
+        let (first, begun, go) = job();
+        assert!(readers.submit(1, false, first));
+        begun.recv().expect("the reader is at it");
+        let (patient, patient_begun, patient_go) = job();
+        assert!(readers.submit(1, true, patient));
+        let mut more = Vec::new();
+        while more.len() < QUEUE_MAX {
+            let (job, ..) = job();
+            if !readers.submit(1, true, Arc::clone(&job) as Arc<dyn Job>) {
+                break;
+            }
+            more.push(job);
+        }
+        assert!(more.len() < QUEUE_MAX / 2);
+        let (other, other_begun, other_go) = job();
+        assert!(readers.submit(1, false, other), "there is room");
+        drop(go);
+        other_begun.recv().expect("it comes first");
+        assert!(patient_begun.try_recv().is_err());
+        drop(other_go);
+        patient_begun.recv().expect("now it is its turn");
+        for job in more {
+            job.abandoned.store(true, Relaxed);
+        }
+        drop(patient_go);
     }
 }

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The look-ups end early if no remaining look-up could change the result, or if the message's
-//! [`Budget`](crate::policy::Budget) is exhausted. In the second case the message is undecided,
+//! [`Budget`] is exhausted. In the second case the message is undecided,
 //! unless the senders that were looked up cause a refusal.
 
 use std::task::{Context, Poll};
@@ -30,7 +30,7 @@ use super::state::Screen;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::lookup::{Outcome, Read, Reads};
-use crate::policy::{Circumstances, Policy, Reach, Seen, Softening, is_aligned};
+use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
@@ -92,8 +92,10 @@ impl<O: Observer> Screen<O> {
         let patience = Duration::from_millis(snapshot.config.limits.read_ms);
         let deadline = || Instant::now() + patience;
         let deadline = *progress.deadline.get_or_insert_with(deadline);
+        // A flood of messages with thousands of senders must not use up a slow disk.
+        let can_wait = budget.is_a_turn_from(&Budget::default());
         progress.waits_for = Some(WaitsFor::Reads {
-            pending: Pending::submit(noted, &**reader),
+            pending: Pending::submit(noted, can_wait, &**reader),
             late: reader.until(deadline),
         });
         Looked::Later

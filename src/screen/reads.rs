@@ -30,6 +30,7 @@ pub type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug, Default)]
 pub struct Batch {
     reads: Vec<Read>,
+    can_wait: bool,
     state: Mutex<State>,
     /// Nobody waits for it any more.
     abandoned: AtomicBool,
@@ -69,6 +70,11 @@ impl Batch {
             .map_or(0, |read| Arc::as_ptr(read.filter()).addr())
     }
 
+    /// Returns whether other reads come first: its message has had many look-ups already.
+    pub fn can_wait(&self) -> bool {
+        self.can_wait
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,12 +99,13 @@ pub(super) struct Pending(Arc<Batch>);
 
 impl Pending {
     /// Has these reads done, one batch for each filter.
-    pub(super) fn submit(mut reads: Vec<Read>, reader: &dyn Reader) -> Vec<Self> {
+    pub(super) fn submit(mut reads: Vec<Read>, can_wait: bool, reader: &dyn Reader) -> Vec<Self> {
         reads.sort_by_key(|read| Arc::as_ptr(read.filter()));
         let batches = reads.chunk_by(|a, b| Arc::ptr_eq(a.filter(), b.filter()));
         let submit = |reads: &[Read]| {
             let batch = Arc::new(Batch {
                 reads: reads.to_vec(),
+                can_wait,
                 ..Batch::default()
             });
             if !reader.submit(&batch) {

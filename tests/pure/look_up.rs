@@ -208,7 +208,7 @@ async fn the_timers_of_the_daemon_end_the_wait() {
     let (begin, begun) = channel();
     let (_end, ended) = channel();
     let job = Arc::new(Hanging(Mutex::new(begin), Mutex::new(ended)));
-    assert!(readers.submit(0, job));
+    assert!(readers.submit(0, false, job));
     begun.recv().expect("the reader is at it");
     let site = Site::new("");
     let mut screen = site.screen_on(readers);
