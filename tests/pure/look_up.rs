@@ -2,7 +2,7 @@
 //! them.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -322,6 +322,85 @@ fn a_hit_is_not_lost_where_the_budget_ends() {
     assert_eq!(code(&read(&site, &mut screen).0), 550);
     let truncated = site.live.counters.truncated.get();
     assert_eq!(truncated, 1, "the budget has ended");
+}
+
+/// A disk that does one read for each permit.
+struct Slow {
+    readers: Readers,
+    permits: Arc<Mutex<Receiver<()>>>,
+    submitted: AtomicUsize,
+}
+
+/// A read that waits for its permit.
+struct Permitted(Arc<Batch>, Arc<Mutex<Receiver<()>>>);
+
+impl Job for Permitted {
+    fn run(&self) {
+        if self.1.lock().expect("not poisoned").recv().is_ok() {
+            self.0.read();
+        }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.0.is_abandoned()
+    }
+}
+
+impl Reader for Slow {
+    fn submit(&self, batch: &Arc<Batch>) -> bool {
+        self.submitted.fetch_add(1, Relaxed);
+        let job = Permitted(Arc::clone(batch), Arc::clone(&self.permits));
+        let readers = &self.readers;
+        readers.submit(batch.disk(), batch.can_wait(), Arc::new(job))
+    }
+
+    fn until(&self, deadline: Instant) -> Timer {
+        Disk::default().until(deadline)
+    }
+}
+
+/// The reads of messages with thousands of senders come last, whoever asked first. A few of them match by chance early in
+/// their message, and are read as those of any other.
+#[test]
+fn a_flood_of_crowded_messages_does_not_hold_up_hits() {
+    const FLOOD: usize = 50;
+    const HITS: usize = 10;
+    let (permit, permits) = channel();
+    let disk = Arc::new(Slow {
+        readers: Readers::start(1).expect("a thread"),
+        permits: Arc::new(Mutex::new(permits)),
+        submitted: AtomicUsize::new(0),
+    });
+    let site = Site::new("[limits]\nread_ms = 10_000\n");
+    let flood: Vec<Screen> = (0..FLOOD)
+        .map(|message| {
+            let mut screen = site.screen_on(Arc::clone(&disk) as _);
+            let field = |number| crowd(100, |n| format!("a{n}@ok{message}-{number}.example"));
+            let fields: Vec<String> = (0..12).map(field).collect();
+            let mut named: Vec<_> = fields.iter().map(|field| ("Reply-To", &**field)).collect();
+            named.push(("Reply-To", "spam@bad.example"));
+            assert_eq!(headers(&mut screen, &named), Reply::Later);
+            while disk.submitted.load(Relaxed) <= message {
+                assert!(poll(&mut screen).is_pending());
+            }
+            screen
+        })
+        .collect();
+    let mut hits: Vec<Screen> = (0..HITS)
+        .map(|_| {
+            let mut screen = site.screen_on(Arc::clone(&disk) as _);
+            assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
+            assert!(poll(&mut screen).is_pending());
+            screen
+        })
+        .collect();
+    for _ in 0..FLOOD / 2 {
+        permit.send(()).expect("the disk waits");
+    }
+    for screen in &mut hits {
+        assert_eq!(code(&late(screen)), 550);
+    }
+    drop(flood);
 }
 
 /// Thousands of listed senders cause only a few reads, and only a turn of work at a time.
