@@ -1,17 +1,16 @@
 //! Text lists -> one filter file, from the first line to the last page.
 
 use std::path::Path;
-use std::time::Instant;
 
 use super::error::Error;
 use super::finish::Finish;
+use super::job::Job;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{
-    Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, joined_digest, read, text,
-    total_bytes,
+    Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, joined_digest, text, total_bytes,
 };
 use super::report::Report;
 use crate::address::RULES_VERSION;
@@ -28,8 +27,7 @@ use crate::filter::format::MAX_NAME;
 /// # Errors
 /// Whatever prevents writing the filter; the old one then stays.
 pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
-    let started = Instant::now();
-    plan.check()?;
+    let job = Job::begin_build(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     let Found {
         lists: inputs,
@@ -54,19 +52,17 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         sources,
         keeps_dates: plan.records,
         refuses_ends: !plan.records,
-        rejects: plan.rejects_file()?,
+        rejects: job.rejects_file()?,
     };
     let build = Build {
-        plan,
-        progress,
+        job: &job,
         inputs: &inputs,
         passed_over,
         lineage,
         options: &options,
-        started,
     };
 
-    let mut arena = Arena::new(plan.stage_bytes(total_bytes(&inputs)), plan.workers())?;
+    let mut arena = job.arena(total_bytes(&inputs), 1)?;
     // Keys of half the size are enough if no row has dates of its own. Only reading shows this, so
     // an input that cannot be read twice is treated as if it had dates.
     let read_twice = inputs.iter().all(Input::is_regular);
@@ -105,13 +101,11 @@ fn find(plan: &Plan) -> Result<Found, Error> {
 
 /// A build in progress.
 struct Build<'a> {
-    plan: &'a Plan,
-    progress: &'a Progress,
+    job: &'a Job<'a>,
     inputs: &'a [Input],
     passed_over: Vec<String>,
     lineage: Lineage,
     options: &'a ReadOptions,
-    started: Instant,
 }
 
 impl Build<'_> {
@@ -121,19 +115,13 @@ impl Build<'_> {
         output: &Path,
         arena: &'m mut Arena,
     ) -> Result<Option<Read<'m, I>>, Error> {
-        self.progress
-            .begin(Phase::Reading, total_bytes(self.inputs));
-        let feed = Feed::new(self.inputs, self.progress)
+        let Job { plan, progress, .. } = *self.job;
+        progress.begin(Phase::Reading, total_bytes(self.inputs));
+        let feed = Feed::new(self.inputs, progress)
             .counting_lines(self.options.rejects.is_some())
-            .taking_digests(self.plan.part.is_some());
+            .taking_digests(plan.part.is_some());
         let store = Store::new(output, arena);
-        read(
-            feed,
-            store,
-            self.options,
-            self.plan.workers(),
-            self.progress,
-        )
+        self.job.read(feed, store, self.options)
     }
 
     /// Writes staged keys to the finished file.
@@ -142,7 +130,7 @@ impl Build<'_> {
         replacement: Replacement,
         read: Read<'_, I>,
     ) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
+        let plan = self.job.plan;
         let spilled_bytes = read.keys.spilled_bytes();
         let digest = plan.part.as_ref().and_then(|_| digest_of(&read.opened));
         let mut report = Report::of_lists(plan, self.inputs, read.opened, read.counts);
@@ -184,9 +172,7 @@ impl Build<'_> {
             sources: std::mem::take(&mut report.sources),
         };
         let finish = Finish {
-            plan,
-            progress,
-            started: self.started,
+            job: self.job,
             dates: self.options.dates(),
             before,
             digest,

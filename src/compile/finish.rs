@@ -1,12 +1,10 @@
 //! Staged keys -> the finished file. Lists and parts of lists are finished alike.
 
-use std::time::Instant;
-
 use super::error::Error;
+use super::job::Job;
 use super::lineage::Before;
-use super::partition::{InOrder, Sealed, StagedKey, sort_all};
-use super::plan::Plan;
-use super::progress::{Phase, Progress};
+use super::partition::{InOrder, Sealed, StagedKey};
+use super::progress::Phase;
 use super::report::{FilterReport, PartReport, Report, kind_counts};
 use super::write::{EntryCounts, Sorted, assemble};
 use crate::base::replacement::Replacement;
@@ -14,9 +12,7 @@ use crate::filter::{BuildReport, Dates, Spec, Writer, sizing};
 
 /// What must be known besides the keys.
 pub(crate) struct Finish<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) progress: &'a Progress,
-    pub(crate) started: Instant,
+    pub(crate) job: &'a Job<'a>,
     /// The dates of entries whose staged keys hold none.
     pub(crate) dates: Dates,
     /// The filter that will be replaced.
@@ -35,10 +31,9 @@ impl Finish<'_> {
         spec: Spec,
         mut report: Report,
     ) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
+        let Job { plan, progress, .. } = *self.job;
         progress.begin(Phase::Sorting, report.rows);
-        let sorters = plan.sorters(keys.used_bytes(), keys.largest_bytes());
-        let counts = sort_all(keys, sorters, progress)?;
+        let counts = self.job.sort(keys)?;
         let entries = counts.entries();
         report.refuse_shrunk_filter(plan, self.before, entries);
         if report.refused.is_some() {
@@ -78,16 +73,16 @@ impl Finish<'_> {
         records: impl Sorted,
         mut report: Report,
     ) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
+        let Job { plan, progress, .. } = *self.job;
         progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
         let writer = Writer::begin_part(replacement, spec, entries, shape, self.digest)?;
-        let header = assemble(writer, records, plan.workers(), progress)?;
+        let header = assemble(writer, records, self.job.workers(), progress)?;
         match header.part {
             Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
             None => report.filter = Some(FilterReport::new(&header, &plan.output)),
         }
-        report.seconds = self.started.elapsed().as_secs_f64();
+        report.seconds = self.job.seconds();
         Ok(report)
     }
 }

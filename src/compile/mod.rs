@@ -21,6 +21,7 @@
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
 //! | `report`, `outcome` | the result, as data, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
+//! | `job` | a plan while it is carried out: threads, memory |
 //! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
@@ -37,6 +38,7 @@ mod edited_list;
 mod error;
 mod finish;
 pub mod guard;
+mod job;
 mod limits;
 mod lineage;
 mod merge;

@@ -1,19 +1,15 @@
 //! What to build: all settings of one compile, with their defaults.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::error::Error;
 use super::guard::Guard;
-use super::partition::{STAGES, StagedKey as _, Wide};
-use super::read::{RejectsFile, name_of, text};
+use super::read::{name_of, text};
 use crate::address::{Entry, Kind, Rules, escaped};
 use crate::base::clock::{day_number, now_s};
 use crate::base::day::Day;
 use crate::base::memory;
-use crate::base::numbers::size;
 use crate::base::parallel::processors;
-use crate::filter::sizing::RATES;
 use crate::list::{BuildSettings, Declared, ListToml, MaxRejects};
 
 /// The false-positive rate of the pages, if none is given. A match is decided by its record, so the
@@ -23,19 +19,8 @@ pub const DEFAULT_FPR: f64 = 1e-4;
 pub const DEFAULT_FPR_WITHOUT_RECORDS: f64 = 1e-6;
 /// With less memory, staging would write more than it sorts.
 pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
-/// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
-/// the writer, and per worker for a block of text, and pages and records in progress.
-const OTHER_BYTES: u64 = 16 << 20;
-const WORKER_BYTES: u64 = 4 << 20;
-/// Length in bytes of the shortest usual line. The number of lines of a list is unknown, so it is
-/// estimated by this.
-const MIN_LINE_BYTES: u64 = 16;
-/// Each page needs a checksum (8 bytes) and a place in the directory (16), which stay in memory
-/// until the end; it holds about a thousand entries at the default rate. The memory for these
-/// doubles as it grows.
-const ENTRIES_PER_INDEX_BYTE: u64 = 20;
 /// More threads would only wait for each other.
-const MAX_THREADS: usize = 256;
+pub(crate) const MAX_THREADS: usize = 256;
 
 /// All settings of a compilation.
 #[derive(Clone, Debug)]
@@ -242,117 +227,12 @@ impl Plan {
         Ok(Some(guard.allowing(allowed)))
     }
 
-    /// Creates the file of rejects, if there is to be one.
-    pub(crate) fn rejects_file(&self) -> Result<Option<Arc<RejectsFile>>, Error> {
-        let file = self.rejects.as_deref().map(RejectsFile::create);
-        Ok(file.transpose()?.map(Arc::new))
-    }
-
-    /// Returns the number of threads: those wanted, if memory allows so many.
-    pub(crate) fn workers(&self) -> usize {
-        self.workers_beside(OTHER_BYTES, WORKER_BYTES)
-    }
-
-    /// Returns the number of threads that sort: those wanted, if memory allows so many. The largest
-    /// stage has `stage_bytes`, and staged keys occupy `kept_bytes` of memory. A thread that sorts
-    /// a stage holds it three times: packed, unpacked, and sorted.
-    pub(crate) fn sorters(&self, kept_bytes: u64, stage_bytes: u64) -> usize {
-        self.workers_beside(OTHER_BYTES + kept_bytes, stage_bytes.saturating_mul(3))
-            .min(self.workers())
-    }
-
-    fn workers_beside(&self, others_bytes: u64, worker_bytes: u64) -> usize {
-        let most = self.memory_bytes.saturating_sub(others_bytes) / worker_bytes.max(1);
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.threads.min(most).max(1)
-    }
-
-    /// Returns the memory for the staged keys of lists of `text_bytes` (0 if unknown): what is left
-    /// beside blocks of text, stages being sorted, pages in progress, and their index. At least a
-    /// quarter; if that is not enough, a compilation exceeds its memory.
-    pub(crate) fn stage_bytes(&self, text_bytes: u64) -> usize {
-        let workers = self.workers() as u64;
-        let entries = text_bytes / MIN_LINE_BYTES;
-        let sorted = workers * 3 * (entries * Wide::BYTES as u64 / STAGES as u64);
-        let others =
-            OTHER_BYTES + (workers * WORKER_BYTES).max(sorted) + entries / ENTRIES_PER_INDEX_BYTE;
-        let bytes = self
-            .memory_bytes
-            .saturating_sub(others)
-            .max(self.memory_bytes / 4);
-        usize::try_from(bytes).unwrap_or(usize::MAX)
-    }
-
-    /// Checks the settings.
-    ///
-    /// # Errors
-    /// [`Error::Plan`] for settings that cannot be met.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let is_part = self.part.is_some();
-        let wrong = [
-            (
-                self.inputs.is_empty() && self.meant.is_empty(),
-                "no input: give a list, a folder, or - for standard input",
-            ),
-            (
-                is_part && self.seed == Seed::Keep,
-                "--part: give the seed that all parts of the list share, by --seed-from or --seed",
-            ),
-            (
-                is_part && !self.records,
-                "--part: a part consists of records; build it without --no-records",
-            ),
-            (
-                self.expires.is_some() && !self.records,
-                "--expires: a filter without records cannot store dates; build it without --no-records",
-            ),
-        ];
-        if let Some((_, why)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
-            return Err(Error::Plan(why.to_owned()));
-        }
-        self.check_settings()
-    }
-
     /// Returns the target false-positive rate of the pages.
     pub fn rate(&self) -> f64 {
         self.fpr.unwrap_or(match self.records {
             true => DEFAULT_FPR,
             false => DEFAULT_FPR_WITHOUT_RECORDS,
         })
-    }
-
-    /// Checks the settings that need no input.
-    pub(crate) fn check_settings(&self) -> Result<(), Error> {
-        let wrong = |what: String| Err(Error::Plan(what));
-        if self.name.is_empty() {
-            return wrong("--name: must not be empty".to_owned());
-        }
-        let rate = self.rate();
-        if !RATES.contains(&rate) {
-            return wrong(format!(
-                "--fpr {rate}: must be between {:e} and {}",
-                RATES.start(),
-                RATES.end()
-            ));
-        }
-        if self.threads == 0 || self.threads > MAX_THREADS {
-            return wrong(format!(
-                "--threads {}: must be between 1 and {MAX_THREADS}",
-                self.threads
-            ));
-        }
-        if self.memory_bytes < MIN_MEMORY_BYTES {
-            return wrong(format!(
-                "--memory: {} is too little; give at least 32M",
-                size(self.memory_bytes)
-            ));
-        }
-        if self.expires.is_some_and(|day| day <= self.today()) {
-            return wrong(
-                "--expires: this date is in the past, nothing would be listed".to_owned(),
-            );
-        }
-        Ok(())
     }
 }
 
@@ -405,43 +285,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_work_at_once_than_memory_allows() {
-        let mut plan = Plan::new("x.blf", Vec::new());
-        for (threads, memory_mib, workers) in [
-            (1, 32, 1),
-            (2, 32, 2),
-            (256, 32, 4),
-            (256, 64, 12),
-            (8, 64, 8),
-            (256, 4096, 256),
-        ] {
-            (plan.threads, plan.memory_bytes) = (threads, memory_mib << 20);
-            assert_eq!(plan.workers(), workers, "{threads} in {memory_mib} MiB");
-            assert!(plan.stage_bytes(0) as u64 >= plan.memory_bytes / 4);
-        }
-    }
-
-    #[test]
     fn a_quarter_of_the_free_memory_is_taken_and_never_too_little() {
         assert_eq!(memory_share(Some(4 << 30)), 1 << 30);
         assert_eq!(memory_share(Some(0)), MIN_MEMORY_BYTES);
         assert_eq!(memory_share(None), MIN_MEMORY_BYTES);
-    }
-
-    #[test]
-    fn stages_leave_room_for_what_sorts_and_indexes_them() {
-        let mut plan = Plan::new("x.blf", Vec::new());
-        (plan.threads, plan.memory_bytes) = (8, 4 << 30);
-        // Ten billion lines of 30 bytes.
-        let (entries, text_bytes) = (10_000_000_000_u64, 300_000_000_000);
-        let stages = plan.stage_bytes(text_bytes) as u64;
-        let stage = entries * 16 / STAGES as u64;
-        let workers = plan.sorters(stages, stage) as u64;
-        assert!(stages >= plan.memory_bytes / 4);
-        assert!(stages + workers * 3 * stage <= plan.memory_bytes);
-        assert_eq!(workers, 8);
-        // A small list leaves nearly all of it to the stages.
-        assert!(plan.stage_bytes(1 << 20) as u64 > plan.memory_bytes / 10 * 9);
-        assert_eq!(plan.sorters(1 << 20, 1 << 10), 8);
     }
 }

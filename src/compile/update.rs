@@ -6,16 +6,16 @@
 //! write), which takes seconds for 100 million entries.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::changes::Updated;
 use super::error::Error;
 use super::finish::Finish;
+use super::job::Job;
 use super::lineage::Before;
-use super::partition::{Arena, InOrder, Narrow, Sealed, StagedKey, Store, Wide, sort_all};
+use super::partition::{InOrder, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, read, total_bytes};
+use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, total_bytes};
 use super::report::{FilterReport, Report, kind_counts};
 use super::write::{FileRecords, Sources, count_entries};
 use crate::address::Rules;
@@ -78,26 +78,20 @@ fn open(path: &Path) -> Result<Lookup, Error> {
 /// When the filter has no records, and whatever prevents writing the new one; the old one then
 /// stays.
 pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
-    let started = Instant::now();
     let plan = &changes.plan;
-    plan.check_settings()?;
+    let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     let lookup = open(&plan.output)?;
     let old = lookup.filter();
-    let to_add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
-    let to_remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
-    let (adding, removing) = (to_add.lists, to_remove.lists);
-    if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
-        return Err(Error::Plan(
-            "standard input can be used only once: for --add or for --remove".to_owned(),
-        ));
-    }
-    let text_bytes = total_bytes(&adding) + total_bytes(&removing);
+    let lists = Lists::of(changes)?;
+    let text_bytes = total_bytes(&lists.adding) + total_bytes(&lists.removing);
     progress.begin(Phase::Reading, text_bytes);
 
     let mut sources = Sources::default();
     sources.add(&old.spec().sources);
-    let named: Vec<_> = adding.iter().map(|input| input.source(&[])).collect();
+    let named: Vec<_> = (lists.adding.iter())
+        .map(|input| input.source(&[]))
+        .collect();
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
     let options = ReadOptions {
@@ -109,58 +103,48 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         sources: sources.numbers(&named),
         keeps_dates: true,
         refuses_ends: false,
-        rejects: plan.rejects_file()?,
+        rejects: job.rejects_file()?,
     };
-    let arena = || Arena::new(plan.stage_bytes(text_bytes) / 2, plan.workers());
-    let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
-    let store = Store::new(replacement.target(), &mut adding_arena);
-    let feed = Feed::new(&adding, progress);
-    let added: Read<'_, Wide> = keys(plan, feed, &options, store, progress)?;
+    let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
+    let store = Store::new(replacement.target(), &mut adding);
+    let feed = Feed::new(&lists.adding, progress);
+    let added: Read<'_, Wide> = keys(&job, feed, store, &options)?;
     // The dates of a removal do not matter, it never expires, and it is never refused. The list
     // that it came from does not matter either, so narrow staged keys are enough for any number of
     // lists.
     let options = ReadOptions {
-        sources: vec![0; removing.len()],
+        sources: vec![0; lists.removing.len()],
         keeps_dates: false,
         today: Day(0),
         guard: None,
         ..options
     };
-    let store = Store::new(replacement.target(), &mut removing_arena);
-    let feed = Feed::new(&removing, progress).of_removals();
-    let removed: Read<'_, Narrow> = keys(plan, feed, &options, store, progress)?;
+    let store = Store::new(replacement.target(), &mut removing);
+    let feed = Feed::new(&lists.removing, progress).of_removals();
+    let removed: Read<'_, Narrow> = keys(&job, feed, store, &options)?;
 
-    let mut report = Report::of_lists(plan, &adding, added.opened, added.counts);
+    let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
     sources.add(&report.sources);
+    report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     report.add_removals(Report::of_lists(
         plan,
-        &removing,
+        &lists.removing,
         removed.opened,
         removed.counts,
     ));
-    report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
-    report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
-    // A person who types an entry wants exactly that one.
-    let typed = [&adding, &removing].into_iter().flatten();
-    let mut typed = typed.filter(|input| input.is_typed());
-    if typed.any(|input| report.leaves_out(&input.shown())) {
-        report.refused = Some("an entry on the command line cannot be taken".to_owned());
-    }
-    if report.refuse(plan) {
+    if lists.refuse(plan, &mut report) {
         return Ok(report);
     }
 
     progress.begin(Phase::Sorting, report.rows);
+    job.sort(&added.keys)?;
+    job.sort(&removed.keys)?;
     let finish = Finish {
-        plan,
-        progress,
-        started,
+        job: &job,
         dates: options.dates(),
         before: &Before::default(),
         digest: None,
     };
-    sort_all(&added.keys, sorters(plan, &added.keys), progress)?;
-    sort_all(&removed.keys, sorters(plan, &removed.keys), progress)?;
     let stream = || -> Result<_, Error> {
         Ok(Updated::new(
             FileRecords::new(old, Key::default(), numbers.clone())?,
@@ -169,15 +153,50 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
             plan.today().0,
         ))
     };
-    let fpr = changes.fpr.unwrap_or_else(|| old.spec().fpr);
     let spec = Spec {
         generation: old.spec().generation.saturating_add(1),
         built: plan.built,
-        fpr,
+        fpr: changes.fpr.unwrap_or_else(|| old.spec().fpr),
         sources: sources.into_list(),
         ..old.spec().clone()
     };
     write(replacement, old, spec, stream, &finish, report)
+}
+
+/// The lists to read, with entries from the command line among them.
+struct Lists {
+    adding: Vec<Input>,
+    removing: Vec<Input>,
+    passed_over: Vec<String>,
+}
+
+impl Lists {
+    fn of(changes: &Changes) -> Result<Self, Error> {
+        let Changes { plan, .. } = changes;
+        let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
+        let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
+        if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {
+            return Err(Error::Plan(
+                "standard input can be used only once: for --add or for --remove".to_owned(),
+            ));
+        }
+        Ok(Self {
+            adding: add.lists,
+            removing: remove.lists,
+            passed_over: [add.passed_over, remove.passed_over].concat(),
+        })
+    }
+
+    /// Returns whether nothing may be changed because of what was read.
+    fn refuse(&self, plan: &Plan, report: &mut Report) -> bool {
+        report.passed_over.clone_from(&self.passed_over);
+        // A person who types an entry wants exactly that one.
+        let mut typed = (self.adding.iter().chain(&self.removing)).filter(|input| input.is_typed());
+        if typed.any(|input| report.leaves_out(&input.shown())) {
+            report.refused = Some("an entry on the command line cannot be taken".to_owned());
+        }
+        report.refuse(plan)
+    }
 }
 
 /// Writes the records that `stream` gives, which are read twice: to count, and to write.
@@ -189,17 +208,17 @@ fn write<'a>(
     finish: &Finish<'_>,
     mut report: Report,
 ) -> Result<Report, Error> {
-    finish.progress.begin(Phase::Counting, old.entries());
+    finish.job.progress.begin(Phase::Counting, old.entries());
     let mut counted = stream()?;
-    let counts = count_entries(&mut counted, finish.progress)?;
+    let counts = count_entries(&mut counted, finish.job.progress)?;
     let changed = counted.changed();
     report.changed = Some(changed);
     report.entries_before = Some(old.entries());
     report.kinds = kind_counts(&counts);
     if changed.is_nothing() && spec.fpr.to_bits() == old.spec().fpr.to_bits() {
         // An unchanged filter is not written, so that nobody has to load it again.
-        report.filter = Some(FilterReport::new(old.header(), &finish.plan.output));
-        report.seconds = finish.started.elapsed().as_secs_f64();
+        report.filter = Some(FilterReport::new(old.header(), &finish.job.plan.output));
+        report.seconds = finish.job.seconds();
         return Ok(report);
     }
     let spec = Spec {
@@ -209,18 +228,13 @@ fn write<'a>(
     finish.write(replacement, spec, counts.entries(), stream()?, report)
 }
 
-fn sorters<I: StagedKey>(plan: &Plan, keys: &Sealed<'_, I>) -> usize {
-    plan.sorters(keys.used_bytes(), keys.largest_bytes())
-}
-
 /// Reads lists to staged keys that keep all their dates that matter.
 fn keys<'m, I: StagedKey>(
-    plan: &Plan,
+    job: &Job<'_>,
     feed: Feed<'_>,
-    options: &ReadOptions,
     store: Store<'m, I>,
-    progress: &Progress,
+    options: &ReadOptions,
 ) -> Result<Read<'m, I>, Error> {
-    let read = read(feed, store, options, plan.workers(), progress)?;
+    let read = job.read(feed, store, options)?;
     Ok(read.expect("no date is lost: these keys keep dates, or none matter"))
 }

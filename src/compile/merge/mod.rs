@@ -22,13 +22,13 @@ mod staged;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 pub use self::pieces::Expected;
 use self::staged::{Input, Records};
 use super::alike::open_alike;
 use super::error::Error;
 use super::finish::Finish;
+use super::job::Job;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
 use super::plan::{Plan, Seed};
@@ -58,8 +58,7 @@ pub fn merge(
     expected: &Expected,
     progress: &Progress,
 ) -> Result<Report, Error> {
-    let started = Instant::now();
-    plan.check_settings()?;
+    let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     // Filters and parts cannot be mixed: the error names the first file of another kind.
     let is_parts = match plan.inputs.first() {
@@ -105,9 +104,7 @@ pub fn merge(
     };
     let all_have_records = specs.clone().all(|spec| spec.records);
     let merge = Merge {
-        plan,
-        progress,
-        started,
+        job: &job,
         lineage,
         inputs: &inputs,
         is_parts,
@@ -125,9 +122,7 @@ pub fn merge(
 
 /// A merge in progress.
 struct Merge<'a> {
-    plan: &'a Plan,
-    progress: &'a Progress,
-    started: Instant,
+    job: &'a Job<'a>,
     lineage: Lineage,
     inputs: &'a [Input],
     is_parts: bool,
@@ -136,13 +131,13 @@ struct Merge<'a> {
 impl Merge<'_> {
     /// Makes the filter from the records of all inputs, with narrow keys if these can keep all dates.
     fn records(&self, replacement: Replacement, spec: Spec) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
+        let Job { plan, progress, .. } = *self.job;
         let today = plan.today().0;
         let records = Records::of(self.inputs, spec.sources.len(), today, progress)?;
         let entries = total(self.inputs.iter().map(|input| input.header.entries));
         // As much memory as a build would use for a text with as many entries.
         let text_bytes = entries.saturating_mul(LINE_BYTES);
-        let mut arena = Arena::new(plan.stage_bytes(text_bytes), plan.workers())?;
+        let mut arena = self.job.arena(text_bytes, 1)?;
         if spec.sources.len() <= NARROW_SOURCES as usize
             && let Some(keys) = self.stage::<Narrow>(&records, &replacement, &mut arena)?
         {
@@ -161,9 +156,9 @@ impl Merge<'_> {
         arena: &'m mut Arena,
     ) -> Result<Option<Sealed<'m, I>>, Error> {
         let bytes = self.inputs.iter().map(|input| input.header.record_bytes());
-        self.progress.begin(Phase::Reading, total(bytes));
+        self.job.progress.begin(Phase::Reading, total(bytes));
         let store = Store::new(replacement.target(), arena);
-        records.stage(store, self.plan.workers())
+        records.stage(store, self.job.workers())
     }
 
     /// Writes staged keys to the finished file.
@@ -174,7 +169,6 @@ impl Merge<'_> {
         mut spec: Spec,
         records: &Records<'_>,
     ) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
         let expired = records.expired();
         for (source, expired) in spec.sources.iter_mut().zip(&expired) {
             source.entries = source.entries.saturating_sub(*expired);
@@ -185,9 +179,7 @@ impl Merge<'_> {
             return Ok(report);
         }
         let finish = Finish {
-            plan,
-            progress,
-            started: self.started,
+            job: self.job,
             dates: records.dates,
             before: &self.lineage.before,
             digest: None,
@@ -202,7 +194,7 @@ impl Merge<'_> {
         spec: Spec,
         filters: &[Arc<Filter>],
     ) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
+        let Job { plan, progress, .. } = *self.job;
         let mut report = self.report(&spec, &[]);
         if report.refused.is_some() {
             return Ok(report);
@@ -215,7 +207,7 @@ impl Merge<'_> {
         }
         let header = pages::merge_pages(replacement, spec, union, filters, progress)?;
         report.filter = Some(FilterReport::new(&header, &plan.output));
-        report.seconds = self.started.elapsed().as_secs_f64();
+        report.seconds = self.job.seconds();
         Ok(report)
     }
 
@@ -248,10 +240,10 @@ impl Merge<'_> {
             rows,
             rejected: total(sources.map(|source| source.rejected)),
             expired: all_expired,
-            ..Report::new(self.plan)
+            ..Report::new(self.job.plan)
         };
         report.compare_with(&self.lineage.before);
-        report.refuse_changed_lists(self.plan);
+        report.refuse_changed_lists(self.job.plan);
         report
     }
 }

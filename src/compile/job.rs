@@ -1,0 +1,226 @@
+//! A plan whose settings were checked, while it is carried out: how its work is divided among
+//! threads and memory, and when it began.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::error::Error;
+use super::partition::{Arena, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
+use super::plan::{MAX_THREADS, MIN_MEMORY_BYTES, Plan, Seed};
+use super::progress::Progress;
+use super::read::{Feed, Read, ReadOptions, RejectsFile, read};
+use super::write::EntryCounts;
+use crate::base::numbers::size;
+use crate::filter::sizing::RATES;
+
+/// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
+/// the writer, and per worker for a block of text, and pages and records in progress.
+const OTHER_BYTES: u64 = 16 << 20;
+const WORKER_BYTES: u64 = 4 << 20;
+/// Length in bytes of the shortest usual line. The number of lines of a list is unknown, so it is
+/// estimated by this.
+const MIN_LINE_BYTES: u64 = 16;
+/// Each page needs a checksum (8 bytes) and a place in the directory (16), which stay in memory
+/// until the end; it holds about a thousand entries at the default rate. The memory for these
+/// doubles as it grows.
+const ENTRIES_PER_INDEX_BYTE: u64 = 20;
+/// A plan being carried out.
+pub(crate) struct Job<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) progress: &'a Progress,
+    started: Instant,
+}
+
+impl<'a> Job<'a> {
+    /// Begins to carry out `plan`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] for settings that cannot be met.
+    pub(crate) fn begin(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
+        check(plan)?;
+        Ok(Self {
+            plan,
+            progress,
+            started: Instant::now(),
+        })
+    }
+
+    /// Begins to build a filter, or a part of a list, from text lists.
+    ///
+    /// # Errors
+    /// As for [`begin`](Self::begin).
+    pub(crate) fn begin_build(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
+        check_build(plan)?;
+        Self::begin(plan, progress)
+    }
+
+    /// Returns the seconds since the job began.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Creates the file of rejects, if there is to be one.
+    pub(crate) fn rejects_file(&self) -> Result<Option<Arc<RejectsFile>>, Error> {
+        let file = self.plan.rejects.as_deref().map(RejectsFile::create);
+        Ok(file.transpose()?.map(Arc::new))
+    }
+
+    /// Returns the memory for the staged keys of lists of `text_bytes`, one of `shares` alike.
+    pub(crate) fn arena(&self, text_bytes: u64, shares: usize) -> Result<Arena, Error> {
+        Arena::new(self.stage_bytes(text_bytes) / shares, self.workers())
+    }
+
+    /// Reads lists to staged keys; `None` if these cannot hold the dates of the rows.
+    pub(crate) fn read<'m, I: StagedKey>(
+        &self,
+        feed: Feed<'_>,
+        store: Store<'m, I>,
+        options: &ReadOptions,
+    ) -> Result<Option<Read<'m, I>>, Error> {
+        read(feed, store, options, self.workers(), self.progress)
+    }
+
+    /// Sorts staged keys, and counts the entries.
+    pub(crate) fn sort<I: StagedKey>(&self, keys: &Sealed<'_, I>) -> Result<EntryCounts, Error> {
+        let sorters = self.sorters(keys.used_bytes(), keys.largest_bytes());
+        sort_all(keys, sorters, self.progress)
+    }
+
+    /// Returns the number of threads: those wanted, if memory allows so many.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers_beside(OTHER_BYTES, WORKER_BYTES)
+    }
+
+    /// Returns the number of threads that sort: those wanted, if memory allows so many. The largest
+    /// stage has `stage_bytes`, and staged keys occupy `kept_bytes` of memory. A thread that sorts
+    /// a stage holds it three times: packed, unpacked, and sorted.
+    fn sorters(&self, kept_bytes: u64, stage_bytes: u64) -> usize {
+        self.workers_beside(OTHER_BYTES + kept_bytes, stage_bytes.saturating_mul(3))
+            .min(self.workers())
+    }
+
+    fn workers_beside(&self, others_bytes: u64, worker_bytes: u64) -> usize {
+        let most = self.plan.memory_bytes.saturating_sub(others_bytes) / worker_bytes.max(1);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.plan.threads.min(most).max(1)
+    }
+
+    /// Returns the memory for the staged keys of lists of `text_bytes` (0 if unknown): what is left
+    /// beside blocks of text, stages being sorted, pages in progress, and their index. At least a
+    /// quarter; if that is not enough, a compilation exceeds its memory.
+    fn stage_bytes(&self, text_bytes: u64) -> usize {
+        let workers = self.workers() as u64;
+        let entries = text_bytes / MIN_LINE_BYTES;
+        let sorted = workers * 3 * (entries * Wide::BYTES as u64 / STAGES as u64);
+        let others =
+            OTHER_BYTES + (workers * WORKER_BYTES).max(sorted) + entries / ENTRIES_PER_INDEX_BYTE;
+        let bytes = self
+            .plan
+            .memory_bytes
+            .saturating_sub(others)
+            .max(self.plan.memory_bytes / 4);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// Checks the settings that need no input.
+fn check(plan: &Plan) -> Result<(), Error> {
+    let wrong = |what: String| Err(Error::Plan(what));
+    if plan.name.is_empty() {
+        return wrong("--name: must not be empty".to_owned());
+    }
+    let rate = plan.rate();
+    if !RATES.contains(&rate) {
+        return wrong(format!(
+            "--fpr {rate}: must be between {:e} and {}",
+            RATES.start(),
+            RATES.end()
+        ));
+    }
+    if plan.threads == 0 || plan.threads > MAX_THREADS {
+        return wrong(format!(
+            "--threads {}: must be between 1 and {MAX_THREADS}",
+            plan.threads
+        ));
+    }
+    if plan.memory_bytes < MIN_MEMORY_BYTES {
+        return wrong(format!(
+            "--memory: {} is too little; give at least 32M",
+            size(plan.memory_bytes)
+        ));
+    }
+    if plan.expires.is_some_and(|day| day <= plan.today()) {
+        return wrong("--expires: this date is in the past, nothing would be listed".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks what a build of lists needs in addition.
+fn check_build(plan: &Plan) -> Result<(), Error> {
+    let is_part = plan.part.is_some();
+    let wrong = [
+        (
+            plan.inputs.is_empty() && plan.meant.is_empty(),
+            "no input: give a list, a folder, or - for standard input",
+        ),
+        (
+            is_part && plan.seed == Seed::Keep,
+            "--part: give the seed that all parts of the list share, by --seed-from or --seed",
+        ),
+        (
+            is_part && !plan.records,
+            "--part: a part consists of records; build it without --no-records",
+        ),
+        (
+            plan.expires.is_some() && !plan.records,
+            "--expires: a filter without records cannot store dates; build it without --no-records",
+        ),
+    ];
+    if let Some((_, why)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+        return Err(Error::Plan(why.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_work_at_once_than_memory_allows() {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        let progress = Progress::new();
+        for (threads, memory_mib, workers) in [
+            (1, 32, 1),
+            (2, 32, 2),
+            (256, 32, 4),
+            (256, 64, 12),
+            (8, 64, 8),
+            (256, 4096, 256),
+        ] {
+            (plan.threads, plan.memory_bytes) = (threads, memory_mib << 20);
+            let job = Job::begin(&plan, &progress).unwrap();
+            assert_eq!(job.workers(), workers, "{threads} in {memory_mib} MiB");
+            assert!(job.stage_bytes(0) as u64 >= plan.memory_bytes / 4);
+        }
+    }
+
+    #[test]
+    fn stages_leave_room_for_what_sorts_and_indexes_them() {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        let progress = Progress::new();
+        (plan.threads, plan.memory_bytes) = (8, 4 << 30);
+        let job = Job::begin(&plan, &progress).unwrap();
+        // Ten billion lines of 30 bytes.
+        let (entries, text_bytes) = (10_000_000_000_u64, 300_000_000_000);
+        let stages = job.stage_bytes(text_bytes) as u64;
+        let stage = entries * 16 / STAGES as u64;
+        let workers = job.sorters(stages, stage) as u64;
+        assert!(stages >= plan.memory_bytes / 4);
+        assert!(stages + workers * 3 * stage <= plan.memory_bytes);
+        assert_eq!(workers, 8);
+        // A small list leaves nearly all of it to the stages.
+        assert!(job.stage_bytes(1 << 20) as u64 > plan.memory_bytes / 10 * 9);
+        assert_eq!(job.sorters(1 << 20, 1 << 10), 8);
+    }
+}
