@@ -110,107 +110,43 @@ impl Template {
     /// # Errors
     /// The first fault, with its byte offset.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        let refuse = |offset, message: &str| {
-            Err(TemplateError {
-                offset,
-                message: message.to_owned(),
-            })
-        };
-        if let Some((offset, odd)) = text
-            .char_indices()
-            .find(|&(_, c)| c != '\n' && c != '\r' && !(c == ' ' || c.is_ascii_graphic()))
-        {
-            let what = if odd.is_ascii() {
-                "a control character"
-            } else {
-                "not ASCII"
-            };
-            return refuse(
-                offset,
-                &format!("{odd:?} is {what}; SMTP replies are plain ASCII"),
-            );
-        }
+        check_plain(text)?;
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
-        let mut codes: Option<(u16, &str)> = None;
-        let mut has_enhanced = false;
-        let mut lines = Vec::new();
-        for line in text.lines() {
-            let mut rest = line;
-            let coded = code_of(line).map(|(code, after)| (code, after, enhanced_of(after)));
-            let is_text = |code, enhanced: Option<&str>| {
-                let has_hyphen = line.as_bytes().get(3) == Some(&b'-');
-                let is_repeated = codes.is_some_and(|first| first.0 == code) && !has_enhanced;
-                codes.is_some() && enhanced.is_none() && !has_hyphen && !is_repeated
-            };
-            if let Some((code, after, enhanced)) = coded
-                && !is_text(code, enhanced)
-            {
-                rest = after;
-                if let Some(enhanced) = enhanced {
-                    rest = after[enhanced.len()..].trim_start_matches(' ');
-                }
-                match codes {
-                    None => {
-                        let class = &line[..1];
-                        if enhanced.is_some_and(|enhanced| !enhanced.starts_with(class)) {
-                            let message = format!(
-                                "the enhanced code must begin with {class}, as the code {code} does"
-                            );
-                            return refuse(offset(after), &message);
-                        }
-                        has_enhanced = enhanced.is_some();
-                        codes = Some((
-                            code,
-                            enhanced.unwrap_or(if class == "4" { "4.7.1" } else { "5.7.1" }),
-                        ));
-                    }
-                    Some(first) if (code, enhanced.unwrap_or(first.1)) != first => {
-                        return refuse(
-                            offset(line),
-                            &format!(
-                                "all lines must have the same codes: {} {}",
-                                first.0, first.1
-                            ),
-                        );
-                    }
-                    Some(_) => {}
-                }
-            }
-            if codes.is_none() {
-                break;
-            }
-            if let Some(at) = rest.find('\r') {
-                return refuse(offset(&rest[at..]), "a carriage return inside a line");
-            }
-            lines.push(parts(rest, offset(rest))?);
-        }
-        let Some((code, enhanced)) = codes else {
+        let first = text.lines().next().unwrap_or_default();
+        let Some((code, after)) = code_of(first) else {
             return refuse(
                 0,
                 "must begin with a reply code from 400 to 599 and a space, such as \"550 5.7.1 \"",
             );
         };
-        if lines.len() > LINES_MAX {
-            return refuse(
-                0,
-                &format!(
-                    "has {} lines; mail servers take at most {LINES_MAX}",
-                    lines.len()
-                ),
-            );
+        let class = &first[..1];
+        let given = enhanced_of(after);
+        if given.is_some_and(|enhanced| !enhanced.starts_with(class)) {
+            let message =
+                format!("the enhanced code must begin with {class}, as the code {code} does");
+            return refuse(offset(after), message);
         }
-        if let Some(number) = lines.iter().position(|line| {
-            line.iter()
-                .all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
-        }) {
-            return refuse(
-                0,
-                &format!(
-                    "line {} has no text; Postfix treats that as a broken milter",
-                    number + 1
-                ),
-            );
+        let enhanced = given.unwrap_or(if class == "4" { "4.7.1" } else { "5.7.1" });
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            let rest = match code_of(line) {
+                Some(coded) if lines.is_empty() || !is_text(line, coded, code, given) => {
+                    let own = enhanced_of(coded.1);
+                    if (coded.0, own.unwrap_or(enhanced)) != (code, enhanced) {
+                        let message =
+                            format!("all lines must have the same codes: {code} {enhanced}");
+                        return refuse(offset(line), message);
+                    }
+                    own.map_or(coded.1, |own| coded.1[own.len()..].trim_start_matches(' '))
+                }
+                _ => line,
+            };
+            if let Some(at) = rest.find('\r') {
+                return refuse(offset(&rest[at..]), "a carriage return inside a line");
+            }
+            lines.push(parts(rest, offset(rest))?);
         }
+        check_lines(&lines)?;
         Ok(Self {
             code,
             enhanced: enhanced.to_owned(),
@@ -259,6 +195,52 @@ impl fmt::Display for Template {
         }
         Ok(())
     }
+}
+
+fn refuse<T>(offset: usize, message: impl Into<String>) -> Result<T, TemplateError> {
+    let message = message.into();
+    Err(TemplateError { offset, message })
+}
+
+fn check_plain(text: &str) -> Result<(), TemplateError> {
+    let is_plain = |c: char| matches!(c, '\n' | '\r' | ' ') || c.is_ascii_graphic();
+    let Some((offset, odd)) = text.char_indices().find(|&(_, c)| !is_plain(c)) else {
+        return Ok(());
+    };
+    let what = match odd.is_ascii() {
+        true => "a control character",
+        false => "not ASCII",
+    };
+    refuse(
+        offset,
+        format!("{odd:?} is {what}; SMTP replies are plain ASCII"),
+    )
+}
+
+/// Returns whether the number at the start of a line after the first is text, not its code.
+fn is_text(line: &str, (own, after): (u16, &str), code: u16, enhanced: Option<&str>) -> bool {
+    let has_hyphen = line.as_bytes().get(3) == Some(&b'-');
+    let is_repeated = own == code && enhanced.is_none();
+    enhanced_of(after).is_none() && !has_hyphen && !is_repeated
+}
+
+fn check_lines(lines: &[Vec<Part>]) -> Result<(), TemplateError> {
+    if lines.len() > LINES_MAX {
+        let message = format!(
+            "has {} lines; mail servers take at most {LINES_MAX}",
+            lines.len()
+        );
+        return refuse(0, message);
+    }
+    let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
+    let blank = lines.iter().position(|line| line.iter().all(is_blank));
+    blank.map_or(Ok(()), |blank| {
+        let number = blank + 1;
+        refuse(
+            0,
+            format!("line {number} has no text; Postfix treats that as a broken milter"),
+        )
+    })
 }
 
 /// Reads the reply code at the start of a line. Returns it and the text after it.
