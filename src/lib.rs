@@ -21,7 +21,7 @@
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; compiling lists to filters; sockets, signals, watched files |
 //! | [`inspect`], [`policy`] | queries and reports about filters; from senders and lists to a verdict |
 //! | [`config`] | the configuration file |
-//! | [`snapshot`] | the configuration and filters in effect, replaced in one step |
+//! | [`snapshot`], [`undo`] | the configuration and filters in effect, replaced in one step; the commands that accept a refused sender |
 //! | [`screen`], [`status`] | one message from MAIL to the verdict; the status page and the metrics |
 //! | [`explain`], [`serve`], [`digest`] | checking a stored message; running the daemon; summarizing its log |
 //! | [`demo`], [`correspondents`], [`junk`] | a demonstration of the daemon with messages as a mail server sends them; the addresses that local users write to; the messages that they report |
@@ -66,3 +66,4 @@ pub mod serve;
 pub mod setup_check;
 pub mod snapshot;
 pub mod status;
+pub mod undo;

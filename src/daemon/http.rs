@@ -308,7 +308,12 @@ fn respond<B>(
     } else if request.method() != Method::GET && request.method() != Method::HEAD {
         Page::text(405, "only GET and HEAD\n")
     } else {
-        page(request.uri().path())
+        page(
+            request
+                .uri()
+                .path_and_query()
+                .map_or("/", |asked| asked.as_str()),
+        )
     };
     // To HEAD, hyper sends the length of the body without the body.
     let mut response = Response::new(Full::from(page.body));
@@ -319,7 +324,7 @@ fn respond<B>(
         (header::CACHE_CONTROL, "no-store"),
         (
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
         ),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -1,5 +1,6 @@
 //! How hits are shown: in replies, in the tag header, in the log.
 
+use crate::filter::Source;
 use crate::policy::{Evidence, Hit};
 use crate::snapshot::Snapshot;
 
@@ -50,14 +51,21 @@ pub(super) fn shown_address(hit: &Hit) -> &[u8] {
     }
 }
 
-/// Returns the name of the hit's source; empty if unknown.
+/// Returns the name of the source whose entry it is; empty if unknown.
 pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
+    source(snapshot, hit).map_or("", |source| source.name.as_str())
+}
+
+/// Returns the file of this source.
+pub(super) fn file_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
+    source(snapshot, hit).map_or("", |source| source.file.as_str())
+}
+
+fn source<'a>(snapshot: &'a Snapshot, hit: &Hit) -> Option<&'a Source> {
     let Evidence::Proved { source, .. } = hit.evidence else {
-        return "";
+        return None;
     };
-    let list = snapshot.policy.lists().get(hit.list);
-    list.and_then(|list| list.source(source))
-        .map_or("", |source| source.name.as_str())
+    snapshot.policy.lists().get(hit.list)?.source(source)
 }
 
 /// Returns the day when the entry was added, `2026-08-21`; empty if unknown.

@@ -3,14 +3,17 @@
 
 use tracing::{error, warn};
 
-use super::hit_text::shown_address;
-use super::observer::{Decision, Observer};
+use super::hit_text::{file_of, shown_address, source_of};
+use super::observer::{self, Observer};
 use super::state::Screen;
-use crate::address::escaped;
+use crate::address::shortened;
 use crate::base::clock::now_s;
 use crate::milter::Reply;
-use crate::policy::{Action, Change, Hit, Reason, Verdict};
-use crate::snapshot::{Refusal, Snapshot};
+use crate::policy::{Action, Change, Exemption, Reason, Verdict};
+use crate::snapshot::{Decision, Snapshot, Who};
+
+/// Most bytes shown of what a sender chooses.
+const SHOWN_BYTES: usize = 100;
 
 impl<O: Observer> Screen<O> {
     /// Counts a message once, for the metrics and the circuit breaker.
@@ -25,12 +28,6 @@ impl<O: Observer> Screen<O> {
         let decided = verdict.hit.and_then(|index| self.message.hits.get(index));
         if let Some(counts) = decided.and_then(|hit| snapshot.counts.get(hit.list)) {
             counts.list.verdicts.increment(verdict.action);
-        }
-        if let (Some(hit), Some(action)) = (decided, verdict.action)
-            && action.refuses()
-            && snapshot.config.status.show_addresses
-        {
-            counters.remember(self.refusal_of(snapshot, hit, action));
         }
         let limit = snapshot.config.safety.max_reject_share;
         let refuses = verdict.refuses() && verdict.reason == Reason::Listed
@@ -50,17 +47,37 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Returns a refused sender for the status page.
-    fn refusal_of(&self, snapshot: &Snapshot, hit: &Hit, action: Action) -> Refusal {
-        let list = snapshot.policy.lists().get(hit.list);
-        Refusal {
-            time_s: now_s(),
-            address: escaped(shown_address(hit)).to_string(),
-            identity: hit.identity,
-            list: list.map_or_else(String::new, |list| list.name().to_owned()),
-            action,
-            case: self.message.case.clone(),
+    /// Remembers a decision other than plain acceptance.
+    fn remember(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
+        let message = &self.message;
+        let hit = (verdict.hit.and_then(|index| message.hits.get(index))).or(message.hits.first());
+        if hit.is_none() && verdict.action.is_none() {
+            return;
         }
+        let list = hit.and_then(|hit| snapshot.policy.lists().get(hit.list));
+        let text = |bytes: &[u8]| shortened(bytes, SHOWN_BYTES);
+        let reason = message
+            .exemption
+            .map_or_else(|| verdict.reason.name(), Exemption::name);
+        let who = || Who {
+            sender: hit.map_or_else(String::new, |hit| text(shown_address(hit))),
+            entry: hit.map_or_else(String::new, |hit| text(&hit.entry)),
+            file: hit.map_or("", |hit| file_of(snapshot, hit)).to_owned(),
+            recipient: recipient.map_or_else(String::new, text),
+            client: self.origin.text.clone(),
+            queue_id: text(&message.queue_id),
+        };
+        self.live.counters.decisions.remember(Decision {
+            number: 0,
+            time_s: now_s(),
+            case: message.case.clone(),
+            action: verdict.action.map_or("accept", Action::name).to_owned(),
+            reason: reason.to_owned(),
+            list: list.map_or("", |list| list.name()).to_owned(),
+            source: hit.map_or("", |hit| source_of(snapshot, hit)).to_owned(),
+            identity: hit.map_or("", |hit| hit.identity.name()).to_owned(),
+            who: snapshot.config.status.show_addresses.then(who),
+        });
     }
 
     /// Counts the hits since the previous decision.
@@ -89,6 +106,7 @@ impl<O: Observer> Screen<O> {
         // A message whose recipients are refused one by one counts once.
         if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
             self.count(snapshot, verdict);
+            self.remember(snapshot, verdict, recipient);
         }
         self.report(snapshot, verdict, recipient, reply);
     }
@@ -101,7 +119,7 @@ impl<O: Observer> Screen<O> {
         recipient: Option<&[u8]>,
         reply: &Reply,
     ) {
-        self.observer.decided(&Decision {
+        self.observer.decided(&observer::Decision {
             snapshot,
             hits: &self.message.hits,
             verdict,

@@ -4,17 +4,16 @@
 //! their numbers, so a message needs no look-up by name. A reload passes the same counters to the next snapshot, and
 //! a list that is removed and comes back continues with its old values.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::decisions::Decisions;
 use crate::metrics::{Counter, Each, Histogram};
 use crate::policy::{Action, Evidence, Exemption, Hit, Policy, Reason};
 use crate::sender::Identity;
 
 /// Sources that are counted separately for a list; all others share one counter. Most lists have only a few.
 const SOURCES_MAX: usize = 1_000;
-/// Refused senders that are remembered.
-const REFUSALS_MAX: usize = 20;
 /// The name of the counter of further sources.
 const OTHER_SOURCES: &str = "(others)";
 
@@ -37,27 +36,10 @@ pub struct Counters {
     pub reloads: Counter,
     /// Reloads that were refused.
     pub reloads_refused: Counter,
-    /// Filled only where `[status] show_addresses` allows it.
-    last_refused: Mutex<VecDeque<Refusal>>,
+    /// The last decisions.
+    pub decisions: Decisions,
     /// By name; used when a snapshot is made, never for a message.
     lists: Mutex<BTreeMap<String, Arc<Known>>>,
-}
-
-/// A sender that was refused.
-#[derive(Clone, Debug)]
-pub struct Refusal {
-    /// When, in seconds since 1970.
-    pub time_s: u64,
-    /// The sender, escaped for display.
-    pub address: String,
-    /// The field in which it was found.
-    pub identity: Identity,
-    /// The list that names it.
-    pub list: String,
-    /// The action taken.
-    pub action: Action,
-    /// The case id of the decision in the log.
-    pub case: String,
 }
 
 /// Counts of a list.
@@ -105,7 +87,7 @@ impl Default for Counters {
             truncated: Counter::default(),
             reloads: Counter::default(),
             reloads_refused: Counter::default(),
-            last_refused: Mutex::default(),
+            decisions: Decisions::default(),
             lists: Mutex::default(),
         }
     }
@@ -156,25 +138,6 @@ impl Counters {
             }
         });
         lists.collect()
-    }
-
-    /// Remembers a refused sender in place of the oldest.
-    pub fn remember(&self, refusal: Refusal) {
-        let mut last = self
-            .last_refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        last.truncate(REFUSALS_MAX - 1);
-        last.push_front(refusal);
-    }
-
-    /// The last refused senders, the newest first.
-    pub fn last_refused(&self) -> Vec<Refusal> {
-        let last = self
-            .last_refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        last.iter().cloned().collect()
     }
 
     /// Messages decided.

@@ -37,6 +37,7 @@
 mod assemble;
 mod copies;
 mod counters;
+mod decisions;
 mod error;
 mod filters;
 mod freshness;
@@ -51,7 +52,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use assemble::{Start, build_problem, examine};
-pub use counters::{Counters, ListCounters, ListCounts, Refusal};
+pub use counters::{Counters, ListCounters, ListCounts};
+pub use decisions::{Decision, Decisions, Who};
 use error::Part;
 pub use error::{Error, Fault};
 use filters::{Choice, Loaded};

@@ -3,6 +3,7 @@
 //! ```text
 //!  snapshot, counters, connections, log --> Report --+-- /metrics       prometheus
 //!                                                    +-- /status.json
+//!  decisions --> Log --> /log, /log.json, a terminal  log
 //!                                                    +-- /, a page      page
 //!                                                    +-- a terminal     text
 //! ```
@@ -15,6 +16,7 @@ mod check;
 mod counts;
 mod file;
 mod history;
+mod log;
 mod page;
 mod prometheus;
 mod report;
@@ -22,42 +24,62 @@ mod source;
 mod text;
 mod words;
 
+use std::fmt::Display;
+
+use serde::Serialize;
+
 use crate::daemon::Page;
 pub use crate::snapshot::{Health, Problem};
 pub use check::{CheckProblem, Checked, CheckedList, check};
 pub use counts::Counts;
 pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use history::Minute;
-pub use report::{Connections, Durations, Filter, List, Messages, Refused, Reloads, Report};
+pub use log::{Log, Logged};
+use log::{LogPage, Search};
+pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
 pub use source::Status;
+
+fn html(body: &dyn Display) -> Page {
+    Page {
+        code: 200,
+        media_type: "text/html; charset=utf-8",
+        body: body.to_string(),
+    }
+}
+
+fn json(report: &impl Serialize) -> Page {
+    match serde_json::to_string(report) {
+        Ok(body) => Page {
+            code: 200,
+            media_type: "application/json",
+            body,
+        },
+        Err(error) => Page::text(500, format!("{error}\n")),
+    }
+}
 
 impl Status {
     /// Returns the page for a path of the status socket.
-    pub fn page(&self, path: &str) -> Page {
+    pub fn page(&self, asked: &str) -> Page {
+        let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
         match path {
-            "/" => Page {
-                code: 200,
-                media_type: "text/html; charset=utf-8",
-                body: page::Html(&self.report()).to_string(),
-            },
+            "/" => html(&page::Html(&self.report())),
             "/metrics" => Page {
                 code: 200,
                 media_type: prometheus::MEDIA_TYPE,
                 body: prometheus::render(&self.report()),
             },
-            "/status.json" => match serde_json::to_string(&self.report()) {
-                Ok(body) => Page {
-                    code: 200,
-                    media_type: "application/json",
-                    body,
-                },
-                Err(error) => Page::text(500, format!("{error}\n")),
-            },
+            "/status.json" => json(&self.report()),
+            "/log" => {
+                let search = Search::read(query);
+                html(&LogPage(&search, &self.log(&search)))
+            }
+            "/log.json" => json(&self.log(&Search::read(query))),
             "/healthz" => Page::text(200, "ok\n"),
             "/readyz" => self.readiness(),
             _ => Page::text(
                 404,
-                "not found; there are /, /status.json, /metrics, /healthz and /readyz\n",
+                "not found; there are /, /log, /log.json, /status.json, /metrics, /healthz and /readyz\n",
             ),
         }
     }

@@ -5,10 +5,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::log::{Search, form, table};
 use super::report::Report;
 use super::words::{
-    VerdictGroup, action, approximate, at_most, clock, duration, freshness, grouped, largest,
-    last_day, operation, recent, time,
+    MINUTE, VerdictGroup, action, approximate, at_most, clock, duration, freshness, grouped,
+    largest, last_day, operation, time,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -22,7 +23,7 @@ const BARS: u64 = 24 * 60 / BAR_MINUTES;
 pub(super) struct Html<'a>(pub(super) &'a Report);
 
 /// Text with its HTML characters escaped.
-struct Text<'a>(&'a str);
+pub(super) struct Text<'a>(pub(super) &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -44,13 +45,10 @@ impl Display for Html<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let report = self.0;
         let health = report.health.name();
+        begin(f, health)?;
         write!(
             f,
-            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"refresh\" content=\"60\">\
-             <title>blocklist-milter: {health}</title><style>{STYLE}</style></head><body>\
-             <header><h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
+            "<header><h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
              <span class=\"dim\">{} · {} · up {} · process {}</span></header><main>",
             Text(&report.mail),
             Text(&report.version),
@@ -68,7 +66,8 @@ impl Display for Html<'_> {
         tiles(f, report)?;
         chart(f, report)?;
         lists(f, report)?;
-        complaint(f, report)?;
+        decisions(f, report)?;
+        complaint(f)?;
         hits(f, report)?;
         write!(f, "<div class=\"two\">")?;
         write!(
@@ -86,12 +85,8 @@ impl Display for Html<'_> {
             }
             write!(f, "</section>")?;
         }
-        write!(
-            f,
-            "</div></main><footer>As of {}. The same as <a href=\"/status.json\">JSON</a> and for \
-             <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status.</footer></body></html>",
-            time(report.time_s)
-        )
+        write!(f, "</div></main>")?;
+        end(f, report.time_s, "/", "/status.json")
     }
 }
 
@@ -321,7 +316,7 @@ fn durations(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 }
 
 /// Writes help for an administrator whom a user has called.
-fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+fn complaint(f: &mut Formatter<'_>) -> fmt::Result {
     write!(
         f,
         "<section class=\"card\"><h2>If a sender complains</h2><p>The reply that the sender got has a case id. \
@@ -329,36 +324,47 @@ fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
          to accept the sender.</p><p><code>blocklist-milter explain --address ADDRESS</code> shows whether a list \
          names an address.</p></section>"
     )?;
-    let Some(refused) = &report.last_refused else {
-        return Ok(());
-    };
+    Ok(())
+}
+
+/// Writes the last decisions.
+fn decisions(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    write!(f, "<section class=\"card\"><h2>Last decisions</h2>")?;
+    form(f, &Search::default())?;
+    table(f, &report.decisions, report.shows_addresses)?;
+    write!(f, "</section>")
+}
+
+/// Writes the beginning of a page, up to its header.
+pub(super) fn begin(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
     write!(
         f,
-        "<section class=\"card\"><h2>Last refused senders</h2><table id=\"last-refused\"><thead><tr><th>Time (UTC)<th>Sender<th>Field\
-         <th>List<th>Action<th>Case</tr></thead><tbody>"
-    )?;
-    for one in refused {
-        write!(
-            f,
-            "<tr><td data-name=\"Time (UTC)\">{}<td data-name=\"Sender\">{}<td data-name=\"Field\">{}<td data-name=\"List\">{}\
-             <td data-name=\"Action\">{}<td data-name=\"Case\">{}</tr>",
-            recent(one.time_s, report.time_s),
-            Text(&one.address),
-            Text(&one.identity),
-            Text(&one.list),
-            Text(&one.action),
-            Text(&one.case)
-        )?;
-    }
-    write!(f, "</tbody></table></section>")
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\">\
+         <title>blocklist-milter: {title}</title><style>{STYLE}</style></head><body>"
+    )
+}
+
+/// Writes the end of a page: how old it is, and where else it is.
+pub(super) fn end(f: &mut Formatter<'_>, time_s: u64, page: &str, json: &str) -> fmt::Result {
+    write!(
+        f,
+        "<footer>As of {}; <a href=\"{page}\">load again</a>. The same as <a href=\"{json}\">JSON</a>, figures for \
+         <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status, blocklist-milter log.</footer></body></html>",
+        time(time_s, MINUTE)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Problem;
     use super::super::counts::Counts;
-    use super::super::report::{List, Refused};
+    use super::super::log::Logged;
+    use super::super::report::List;
     use super::*;
+    use crate::snapshot::{Decision, Who};
+    use crate::undo::Undo;
 
     /// For any name of a list file, a source or a sender.
     #[test]
@@ -378,14 +384,26 @@ mod tests {
                 messages: Counts::from([(evil(), 1)]),
                 ..List::default()
             }],
-            last_refused: Some(vec![Refused {
-                address: evil(),
-                identity: evil(),
-                list: evil(),
-                action: evil(),
-                case: evil(),
-                ..Refused::default()
-            }]),
+            decisions: vec![Logged {
+                decision: Decision {
+                    case: evil(),
+                    action: evil(),
+                    reason: evil(),
+                    list: evil(),
+                    source: evil(),
+                    identity: evil(),
+                    who: Some(Who {
+                        sender: evil(),
+                        recipient: evil(),
+                        ..Who::default()
+                    }),
+                    ..Decision::default()
+                },
+                undo: vec![Undo {
+                    what: evil(),
+                    command: evil(),
+                }],
+            }],
             ..Report::default()
         };
         let page = Html(&report).to_string();
@@ -393,6 +411,6 @@ mod tests {
             !page.contains("<script") && !page.contains("\"'&"),
             "{page}"
         );
-        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 13);
+        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 17);
     }
 }

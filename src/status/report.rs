@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, counts, verdict_name};
 use super::history::Minute;
+use super::log::Logged;
 use super::source::Status;
 use crate::base::clock::now_s;
 use crate::daemon::Cut;
@@ -49,8 +50,12 @@ pub struct Report {
     pub log_lines_lost: u64,
     /// The minutes of the last day in which messages were decided.
     pub minutes: Vec<Minute>,
-    /// The last refused senders, the newest first, if the configuration allows to show them.
-    pub last_refused: Option<Vec<Refused>>,
+    /// The last decisions other than plain acceptance, the newest first.
+    #[serde(default)]
+    pub decisions: Vec<Logged>,
+    /// Whether the configuration allows to show whose mail was decided.
+    #[serde(default)]
+    pub shows_addresses: bool,
 }
 
 impl Report {
@@ -179,23 +184,6 @@ pub struct Reloads {
     pub is_old: bool,
 }
 
-/// A refused sender.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Refused {
-    /// Time, in seconds since 1970.
-    pub time_s: u64,
-    /// The sender.
-    pub address: String,
-    /// The field with the sender.
-    pub identity: String,
-    /// The list that names it.
-    pub list: String,
-    /// The action.
-    pub action: String,
-    /// The case id, which identifies the decision in the log.
-    pub case: String,
-}
-
 impl Status {
     /// Returns the current state.
     pub fn report(&self) -> Report {
@@ -249,11 +237,12 @@ impl Status {
             },
             log_lines_lost: self.log_lines_lost.get(),
             minutes: history.minutes(),
-            last_refused: snapshot
-                .config
-                .status
-                .show_addresses
-                .then(|| self.last_refused()),
+            decisions: {
+                let mut last = counters.decisions.select(|_| true);
+                last.truncate(DECISIONS_SHOWN);
+                self.logged(last)
+            },
+            shows_addresses: snapshot.config.status.show_addresses,
         }
     }
 
@@ -264,20 +253,10 @@ impl Status {
         });
         self.live.problems().into_iter().chain(breaker).collect()
     }
-
-    fn last_refused(&self) -> Vec<Refused> {
-        let refused = self.live.counters.last_refused();
-        let refused = refused.into_iter().map(|one| Refused {
-            time_s: one.time_s,
-            address: one.address,
-            identity: one.identity.name().to_owned(),
-            list: one.list,
-            action: one.action.name().to_owned(),
-            case: one.case,
-        });
-        refused.collect()
-    }
 }
+
+/// Decisions that a report shows.
+const DECISIONS_SHOWN: usize = 20;
 
 fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec<List> {
     let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);

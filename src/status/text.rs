@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::log::Logged;
 use super::report::Report;
 use super::words::{
     VerdictGroup, action, approximate, at_most, freshness, grouped, largest, last_day, operation,
@@ -93,17 +94,17 @@ impl Display for Report {
         for (label, lines) in operation(self) {
             wrapped(f, &label.to_lowercase(), &lines.join("; "))?;
         }
-        for refused in self.last_refused.iter().flatten() {
+        for Logged { decision: one, .. } in &self.decisions {
+            let who = one.who.as_ref().map_or("", |who| &who.sender);
             let text = format!(
-                "{} UTC {} {} ({}, list {}, case {})",
-                recent(refused.time_s, self.time_s),
-                refused.action,
-                refused.address,
-                refused.identity,
-                refused.list,
-                refused.case
+                "{} UTC {} {who} ({}, list {}, case {})",
+                recent(one.time_s, self.time_s),
+                one.action,
+                one.identity,
+                one.list,
+                one.case
             );
-            wrapped(f, "refused", &text)?;
+            wrapped(f, "decided", &text)?;
         }
         Ok(())
     }

@@ -45,9 +45,19 @@ impl VerdictGroup {
     }
 }
 
-/// Formats a time in seconds since 1970: `2026-11-22 05:00 UTC`.
-pub(super) fn time(seconds: u64) -> String {
-    format(seconds, "%F %H:%M UTC")
+/// A time to the minute: `2026-11-22 05:00 UTC`.
+pub(super) const MINUTE: &str = "%F %H:%M UTC";
+
+/// Formats a time in seconds since 1970.
+pub(super) fn time(seconds: u64, how: &str) -> String {
+    let seconds = i64::try_from(seconds).ok();
+    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map_or_else(String::new, |time| time.strftime(how).to_string())
+}
+
+/// Formats a time to the second: `2026-11-22 05:00:59`.
+pub(super) fn seconds(seconds: u64) -> String {
+    time(seconds, "%F %H:%M:%S")
 }
 
 /// Formats a time of today as hour and minute, other times with their date; UTC.
@@ -56,7 +66,7 @@ pub(super) fn recent(seconds: u64, now_s: u64) -> String {
     if seconds / DAY_S == now_s / DAY_S {
         clock(seconds)
     } else {
-        format(seconds, "%F %H:%M")
+        time(seconds, "%F %H:%M")
     }
 }
 
@@ -73,13 +83,7 @@ pub(super) fn last_day(report: &Report) -> String {
 
 /// Formats hour and minute.
 pub(super) fn clock(seconds: u64) -> String {
-    format(seconds, "%H:%M")
-}
-
-fn format(seconds: u64, how: &str) -> String {
-    let seconds = i64::try_from(seconds).ok();
-    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(String::new, |time| time.strftime(how).to_string())
+    time(seconds, "%H:%M")
 }
 
 /// Formats a duration: `50 µs`, `2.5 ms`.
@@ -136,8 +140,9 @@ pub(super) fn operation(report: &Report) -> Vec<(&'static str, Vec<String>)> {
             .extend(rows.map(|(name, count)| format!("{what} {name}: {}", grouped(count))));
     }
     let reloads = &report.reloads;
-    let at =
-        |seconds: Option<u64>| seconds.map_or(String::new(), |at| format!(", last {}", time(at)));
+    let at = |seconds: Option<u64>| {
+        seconds.map_or(String::new(), |at| format!(", last {}", time(at, MINUTE)))
+    };
     let refused = grouped(reloads.refused);
     let mut of_reloads = vec![
         format!("{} good{}", grouped(reloads.good), at(reloads.last_good_s)),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use super::junk::Junk;
+use super::log::Log;
 use super::logs::{Case, Report};
 use super::people::Correspondents;
 use super::reload::Reload;
@@ -53,6 +54,12 @@ Examples:
   blocklist-milter report --since 7d
   blocklist-milter report /var/log/mail.log /var/log/mail.log.1.gz
   journalctl -u blocklist-milter --since yesterday -o json | blocklist-milter report --json -";
+
+const LOG_EXAMPLES: &str = "\
+Examples:
+  blocklist-milter log -f
+  blocklist-milter log --list partner bad.example
+  blocklist-milter log --json | jq -r '.decisions[0].undo[].command'";
 
 const CASE_EXAMPLES: &str = "\
 Examples:
@@ -138,6 +145,12 @@ pub enum Command {
     /// use, a list is too old, or the circuit breaker is on), 2 if mail is not checked as configured, or the daemon does
     /// not answer.
     Status(Status),
+    /// Show the last decisions of the running daemon: whom it refused, tagged or accepted in spite of a list.
+    ///
+    /// Reads its status socket: the last 1,000 decisions other than plain acceptance, also those before a restart,
+    /// the newest last. Addresses are there only if show_addresses in [status] is on.
+    #[command(after_long_help = LOG_EXAMPLES)]
+    Log(Log),
     /// Show what would happen to a message, and why.
     ///
     /// Runs the daemon's own code on a stored message. The exit code is 0 for every verdict.

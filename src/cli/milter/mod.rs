@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod junk;
+pub mod log;
 pub mod logs;
 pub mod people;
 pub mod reload;
@@ -67,6 +68,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         }
         Some(Command::Reload(args)) => return reload::reload(config, &args, out),
         Some(Command::Status(args)) => return status::status(config, &args, out),
+        Some(Command::Log(args)) => return log::log(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
             if !demo::run(out, paint)? {

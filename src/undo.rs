@@ -1,0 +1,151 @@
+//! The commands that undo a decision: what an administrator pastes when a sender complains.
+//!
+//! They are made from what a sender chose. So each argument is quoted for a shell, `--` precedes
+//! the arguments, and an address that is not known as it was written gives no command.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::{Canonical, Kind, escaped};
+use crate::compile::guard::Guard;
+use crate::policy::Entries;
+
+/// A command, and what it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// What it does, as the end of "To ...".
+    pub what: String,
+    /// The command, in one line.
+    pub command: String,
+}
+
+const ADDRESS: &str = "accept mail from this address from now on";
+const DOMAIN: &str = "accept mail from all addresses of its domain";
+const REMOVE: &str = "remove the entry from its list (a downloaded list brings it back)";
+
+/// Returns the commands that accept `sender` again, the best one first. They name the whitelist,
+/// and the text list with the entry if its place on this machine is known.
+pub fn commands(sender: &str, entry: &str, file: &str, whitelist: Option<&Path>) -> Vec<Undo> {
+    let whitelist = whitelist.map_or_else(
+        || "WHITELIST".to_owned(),
+        |file| quoted(&file.display().to_string()),
+    );
+    let add = |what: &str, entry: &str| Undo {
+        what: what.to_owned(),
+        command: format!("blocklist-compile add -- {whitelist} {}", quoted(entry)),
+    };
+    let mut all = Vec::new();
+    if let Some((local, domain)) = whole(sender) {
+        all.push(add(ADDRESS, &address(&local, &domain)));
+        let whole_domain = format!("@{domain}");
+        let guard = Guard::new([""; 0]);
+        // That of a freemail provider would let in half of the world.
+        if guard.check(Kind::Domain, whole_domain.as_bytes()).is_ok() {
+            all.push(add(DOMAIN, &whole_domain));
+            if is_used_once(&local) {
+                all.reverse();
+            }
+        }
+    }
+    if file.starts_with('/') && is_as_written(entry) && is_as_written(file) && !entry.is_empty() {
+        let (file, entry) = (quoted(file), quoted(&quoted_local(entry)));
+        let command = format!("blocklist-compile remove -- {file} {entry}");
+        let what = REMOVE.to_owned();
+        all.push(Undo { what, command });
+    }
+    all
+}
+
+/// Returns the canonical form of an address, at its last `@`.
+fn whole(sender: &str) -> Option<(String, String)> {
+    if !is_as_written(sender) {
+        return None;
+    }
+    let canonical = Canonical::parse(sender.as_bytes(), Entries::rules()).ok()?;
+    let text = std::str::from_utf8(canonical.as_bytes()).ok()?;
+    let (local, domain) = text.rsplit_once('@')?;
+    is_as_written(text).then(|| (local.to_owned(), domain.to_owned()))
+}
+
+/// Returns whether nothing in a text was escaped or left out to show it.
+fn is_as_written(text: &str) -> bool {
+    !text.contains('\\') && !text.contains("[...]") && escaped(text.as_bytes()).to_string() == text
+}
+
+/// Returns an address, with a local part in quotes if a list could read it as something else.
+fn address(local: &str, domain: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._+-=".contains(c);
+    match local.starts_with('"') || local.chars().all(is_plain) {
+        true => format!("{local}@{domain}"),
+        false => format!("\"{local}\"@{domain}"),
+    }
+}
+
+fn quoted_local(entry: &str) -> String {
+    match entry.rsplit_once('@') {
+        Some((local, domain)) if !local.is_empty() => address(local, domain),
+        _ => entry.to_owned(),
+    }
+}
+
+/// Returns whether a local part looks as if it names one message or one recipient (VERP, SRS, BATV): the next
+/// message comes from another address. It decides only what is shown first.
+fn is_used_once(local: &str) -> bool {
+    const MANY_DIGITS: usize = 6;
+    let digits = local.bytes().filter(u8::is_ascii_digit).count();
+    local.contains('=') || digits >= MANY_DIGITS
+}
+
+/// Quotes a text as one word of a shell command, so that a sender's text cannot become a command.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@._-+/=:".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(sender: &str, entry: &str, file: &str) -> Vec<String> {
+        let all = commands(sender, entry, file, Some(Path::new("/etc/w.txt")));
+        all.into_iter().map(|one| one.command).collect()
+    }
+
+    #[test]
+    fn an_address_cannot_become_a_command() {
+        for (sender, word) in [
+            ("a+b@c.example", "a+b@c.example"),
+            ("$(x)@c.example", "'\"$(x)\"@c.example'"),
+            ("o'n@c.example", "'\"o'\\''n\"@c.example'"),
+            ("-x@c.example", "-x@c.example"),
+            ("<Spam@Bad.example>", "spam@bad.example"),
+        ] {
+            let first = format!("blocklist-compile add -- /etc/w.txt {word}");
+            assert_eq!(lines(sender, "", "").first(), Some(&first), "{sender}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_address_is_offered() {
+        for shown in ["aaa[...]@bad.example", "a\\u{200b}@bad.example", "", "bare"] {
+            assert_eq!(lines(shown, "", ""), [""; 0], "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_domain_comes_first_where_the_next_mail_has_another_address() {
+        let all = lines("bounce-1=a.example@b.example", "@b.example", "/l/own.txt");
+        assert_eq!(
+            all,
+            [
+                "blocklist-compile add -- /etc/w.txt @b.example",
+                "blocklist-compile add -- /etc/w.txt bounce-1=a.example@b.example",
+                "blocklist-compile remove -- /l/own.txt @b.example",
+            ]
+        );
+    }
+}
