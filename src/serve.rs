@@ -68,6 +68,16 @@ impl Blocklists {
         })
     }
 
+    /// Continues the history that [`save`](Self::save) has kept.
+    pub fn restore(&self) {
+        self.status.restore();
+    }
+
+    /// Saves the history and the last decisions in the state folder.
+    pub fn save(&self) {
+        self.status.save();
+    }
+
     fn status_file(&self) -> MutexGuard<'_, StatusFile> {
         let file = self.status_file.lock();
         file.unwrap_or_else(PoisonError::into_inner)
@@ -107,6 +117,7 @@ impl Service for Blocklists {
     fn upkeep(&self) -> bool {
         let done = self.live.upkeep(Instant::now());
         self.status_file().update(&self.live);
+        self.status.upkeep();
         done
     }
 
@@ -239,7 +250,10 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     }
     let options = options(&live.snapshot().config);
     let service = Blocklists::new(Arc::clone(&live), logging.lost())?;
-    let result = daemon::run(&options, &Arc::new(service));
+    service.restore();
+    let service = Arc::new(service);
+    let result = daemon::run(&options, &service);
+    service.save();
     let counters = &live.counters;
     let did = |action| counters.verdicts.get(Some(action));
     info!(

@@ -37,6 +37,9 @@ _blocklist__milter() {
             blocklist__milter,junk)
                 cmd="blocklist__milter__subcmd__junk"
                 ;;
+            blocklist__milter,log)
+                cmd="blocklist__milter__subcmd__log"
+                ;;
             blocklist__milter,print-config)
                 cmd="blocklist__milter__subcmd__print__subcmd__config"
                 ;;
@@ -76,6 +79,9 @@ _blocklist__milter() {
             blocklist__milter__subcmd__help,junk)
                 cmd="blocklist__milter__subcmd__help__subcmd__junk"
                 ;;
+            blocklist__milter__subcmd__help,log)
+                cmd="blocklist__milter__subcmd__help__subcmd__log"
+                ;;
             blocklist__milter__subcmd__help,print-config)
                 cmd="blocklist__milter__subcmd__help__subcmd__print__subcmd__config"
                 ;;
@@ -101,7 +107,7 @@ _blocklist__milter() {
 
     case "${cmd}" in
         blocklist__milter)
-            opts="-h -V --config --check --print-config --help --version check print-config reload status explain replay report case correspondents junk setup-check demo help"
+            opts="-h -V --config --check --print-config --help --version check print-config reload status log explain replay report case correspondents junk setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -261,7 +267,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help)
-            opts="check print-config reload status explain replay report case correspondents junk setup-check demo help"
+            opts="check print-config reload status log explain replay report case correspondents junk setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -359,6 +365,20 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help__subcmd__junk)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__help__subcmd__log)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -476,6 +496,36 @@ _blocklist__milter() {
                     return 0
                     ;;
                 --own-domain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__log)
+            opts="-f -h --socket --follow --list --action --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --list)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --action)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

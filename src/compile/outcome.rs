@@ -51,6 +51,7 @@ impl Report {
             entries: self.filter.as_ref().map_or(0, |filter| filter.entries),
             approved_shrink: self.approved_shrink,
             expired: self.expired,
+            is_feed: self.is_feed,
             rejected: self.rejected,
             rejects: kept(&self.rejects),
             skipped: skipped.collect(),

@@ -49,6 +49,8 @@ pub struct Report {
     pub expired: u64,
     /// The generation that an administrator has allowed to shrink.
     pub approved_shrink: Option<u64>,
+    /// Whether a feed was read, which should change.
+    pub is_feed: bool,
     /// Number of entries of the filter that was updated or replaced.
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
@@ -306,6 +308,7 @@ impl Report {
         Self {
             output: plan.output.clone(),
             name: plan.name.clone(),
+            is_feed: plan.fetched.is_some(),
             ..Self::default()
         }
     }

@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 
 use rows::{Rows, Table};
 pub use settings::{
-    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    Place, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
+    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
+    MaxUnchanged, OnError, Place, SafetySettings, StatusSettings, WhitelistSettings,
+    WrittenEntries,
 };
 pub use values::age_text;
 

@@ -14,8 +14,9 @@ use toml::Value;
 use toml::de::DeValue;
 
 use super::settings::{
-    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    Place, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
+    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
+    MaxUnchanged, OnError, Place, SafetySettings, StatusSettings, WhitelistSettings,
+    WrittenEntries,
 };
 use super::values::{address, age, age_text, contact, entry, list_name, mode, path, reply};
 use crate::base::settings::{
@@ -315,7 +316,19 @@ impl ListSettings {
         rows.choice("weak", &mut terms.weak, &Weak::NAMES);
         rows.boolean("dry_run", &mut terms.dry_run);
         rows.text("max_age", &mut self.max_age_s, age, age_setting);
-        rows.text("max_unchanged", &mut self.max_unchanged_s, age, age_setting);
+        let read = |written: &str| match written {
+            "auto" => Ok(MaxUnchanged::Auto),
+            written => age(written).map(MaxUnchanged::After),
+        };
+        rows.text(
+            "max_unchanged",
+            &mut self.max_unchanged,
+            read,
+            |max| match max {
+                MaxUnchanged::Auto => "auto".to_owned(),
+                MaxUnchanged::After(limit) => age_setting(limit),
+            },
+        );
         rows.each("must_hit", &mut self.must_hit, address, String::clone);
         rows.boolean("enabled", &mut self.enabled);
     }

@@ -112,6 +112,27 @@ impl Default for Config {
     }
 }
 
+/// After what time with the same entries a list is out of date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaxUnchanged {
+    /// 30 days for a feed, and for a filter that another host has compiled; no limit for a list of one's own.
+    Auto,
+    /// Seconds; `None`: no limit.
+    After(Option<u64>),
+}
+
+impl MaxUnchanged {
+    const AUTO_S: u64 = 30 * 86_400;
+
+    /// Returns the limit in seconds for a list, which `is_feed` or not.
+    pub fn limit_s(self, is_feed: bool) -> Option<u64> {
+        match self {
+            Self::Auto => is_feed.then_some(Self::AUTO_S),
+            Self::After(limit) => limit,
+        }
+    }
+}
+
 /// `[[list]]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListSettings {
@@ -125,9 +146,9 @@ pub struct ListSettings {
     pub load: Load,
     /// Seconds since the filter was built after which there is a warning.
     pub max_age_s: Option<u64>,
-    /// Seconds since the content last changed after which there is a warning, independent of when
-    /// the filter was built.
-    pub max_unchanged_s: Option<u64>,
+    /// After what time with the same entries there is a warning, independent of when the filter was
+    /// built.
+    pub max_unchanged: MaxUnchanged,
     /// Addresses that the filter must list.
     pub must_hit: Vec<String>,
     /// Whether the list is used.
@@ -193,7 +214,7 @@ impl ListSettings {
             place: Place(1, 1),
             load: Load::Memory,
             max_age_s: None,
-            max_unchanged_s: None,
+            max_unchanged: MaxUnchanged::Auto,
             must_hit: Vec::new(),
             enabled: true,
             recipients: WrittenEntries::default(),

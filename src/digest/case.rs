@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::line::{Decision, What, parse};
 use super::{Error, each_line};
-use crate::address::{Canonical, escaped};
-use crate::policy::{Action, Entries, Exemption, Reason};
+use crate::address::escaped;
+use crate::policy::{Action, Exemption, Reason};
 use crate::screen::{Field, case_time};
+use crate::undo::{self, Undo};
 
 /// A decision from the log. Fields that the log does not have are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,8 +53,8 @@ pub struct Case {
     pub whitelist: String,
     /// Further hits.
     pub also: String,
-    /// The whitelist entry that exempts this sender, if the log has the whole address.
-    pub clears: Option<String>,
+    /// Commands that accept the sender from now on, the best first.
+    pub undo: Vec<Undo>,
     /// The whitelist to add it to.
     pub whitelist_file: Option<PathBuf>,
 }
@@ -91,7 +92,6 @@ pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, E
 impl Case {
     fn new(decision: &Decision<'_>, at: Option<i64>) -> Self {
         let get = |field| decision.get(field).to_owned();
-        let clears = clearing_entry(decision.get(Field::Address));
         Self {
             case: get(Field::Case),
             time: at.and_then(shown_time),
@@ -111,9 +111,15 @@ impl Case {
             failure: get(Field::Failure),
             whitelist: get(Field::Whitelist),
             also: get(Field::Also),
-            clears,
+            undo: Vec::new(),
             whitelist_file: None,
         }
+    }
+
+    /// Adds how to undo the decision. `file` is the text list with the entry, if it is known.
+    pub fn find_undo(&mut self, whitelist: Option<PathBuf>, file: &str) {
+        self.undo = undo::commands(&self.address, &self.entry, file, whitelist.as_deref());
+        self.whitelist_file = whitelist;
     }
 
     fn add_recipient(&mut self, recipient: &str) {
@@ -132,17 +138,6 @@ impl Case {
 pub fn shown_time(seconds: i64) -> Option<String> {
     let time = Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
-}
-
-/// Returns the address to whitelist. A text that the log escaped or shortened is not what the
-/// sender wrote.
-fn clearing_entry(address: &str) -> Option<String> {
-    if address.contains('\\') || address.contains("[...]") {
-        return None;
-    }
-    let canonical = Canonical::parse(address.as_bytes(), Entries::rules()).ok()?;
-    let text = std::str::from_utf8(canonical.as_bytes()).ok()?;
-    Some(show(text)).filter(|shown| shown == text)
 }
 
 /// Returns the end of a sentence that says what was done.
@@ -251,16 +246,13 @@ impl Case {
     }
 
     fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let file = self.whitelist_file.as_ref();
-        let file = file.map(|file| quoted(&file.display().to_string()));
-        let file = file.unwrap_or_else(|| "WHITELIST".to_owned());
-        writeln!(f, "\nTo accept mail from this sender from now on:")?;
-        match &self.clears {
-            Some(entry) => writeln!(f, "  blocklist-compile add {file} {}", quoted(entry))?,
-            None => writeln!(
-                f,
-                "  blocklist-compile add {file} ADDRESS   (the log does not have the address as it was written)"
-            )?,
+        writeln!(f)?;
+        for Undo { what, command } in &self.undo {
+            writeln!(f, "To {what}:\n  {command}")?;
+        }
+        if self.undo.is_empty() {
+            let why = "the log does not have the address as it was written";
+            writeln!(f, "To accept mail from this sender, whitelist it ({why}).")?;
         }
         if self.whitelist_file.is_none() {
             writeln!(
@@ -282,36 +274,4 @@ fn header_name(identity: &str) -> String {
             None => word.to_owned(),
         });
     words.collect::<Vec<_>>().join("-")
-}
-
-/// Quotes a text as one word of a shell command, so that a sender's text cannot become a command.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@._-+/=:".contains(c);
-    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_cannot_become_a_command() {
-        assert_eq!(quoted("a+b@c.example"), "a+b@c.example");
-        assert_eq!(quoted("$(x)@c.example"), "'$(x)@c.example'");
-        assert_eq!(quoted("o'n@c.example"), "'o'\\''n@c.example'");
-    }
-
-    #[test]
-    fn only_a_whole_address_is_offered_for_the_whitelist() {
-        assert_eq!(
-            clearing_entry("<Spam@Bad.example>").as_deref(),
-            Some("spam@bad.example")
-        );
-        assert_eq!(clearing_entry("aaa[...]@bad.example"), None);
-        assert_eq!(clearing_entry("a\\u{200b}@bad.example"), None);
-        assert_eq!(clearing_entry(""), None);
-    }
 }

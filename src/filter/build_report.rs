@@ -36,6 +36,8 @@ pub struct BuildReport {
     pub approved_shrink: Option<u64>,
     /// Entries that have expired.
     pub expired: u64,
+    /// Whether a feed was read, which should change.
+    pub is_feed: bool,
     /// Number of rejected lines, and the reasons.
     pub rejected: u64,
     /// The most frequent reasons.

@@ -50,7 +50,8 @@ impl<O: Observer> Screen<O> {
     /// Remembers a decision other than plain acceptance.
     fn remember(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
-        let hit = (verdict.hit.and_then(|index| message.hits.get(index))).or(message.hits.first());
+        let hit = (verdict.hit.and_then(|index| message.hits.get(index)))
+            .or_else(|| message.hits.first());
         if hit.is_none() && verdict.action.is_none() {
             return;
         }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 /// Decisions that are remembered.
-pub const DECISIONS_MAX: usize = 1_000;
+const DECISIONS_MAX: usize = 1_000;
 
 /// One decision. Texts from outside are escaped and shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

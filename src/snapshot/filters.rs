@@ -43,6 +43,8 @@ pub(super) struct Loaded {
     pub(super) filter: Arc<Filter>,
     /// When it was built, or one before with the same entries, in seconds since 1970.
     pub(super) unchanged_since_s: u64,
+    /// Whether it comes from a feed, or from another host: it has no report of a build here.
+    pub(super) is_feed: bool,
     /// The result of reading it completely, if that was done.
     read: Arc<OnceLock<Result<(), Arc<filter::Error>>>>,
 }
@@ -260,6 +262,7 @@ impl Filters {
                     load: list.load,
                     unchanged_since_s: before
                         .map_or_else(|| filter.spec().built, |before| before.unchanged_since_s),
+                    is_feed: BuildReport::of(&list.filter).is_none_or(|report| report.is_feed),
                     filter: Arc::new(filter),
                     read: Arc::default(),
                 }

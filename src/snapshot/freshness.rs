@@ -15,6 +15,8 @@ pub struct Freshness {
     pub is_too_old: bool,
     /// More than `max_unchanged`.
     pub is_unchanged_too_long: bool,
+    /// The limit of that.
+    pub max_unchanged_s: Option<u64>,
 }
 
 impl Snapshot {
@@ -25,13 +27,13 @@ impl Snapshot {
             let file = choice.file.as_ref()?;
             let age_s = now_s.saturating_sub(file.filter.spec().built);
             let unchanged_s = now_s.saturating_sub(file.unchanged_since_s);
+            let limit_s = settings.max_unchanged.limit_s(file.is_feed);
             Some(Freshness {
                 age_s,
                 unchanged_s,
                 is_too_old: settings.max_age_s.is_some_and(|max| age_s > max),
-                is_unchanged_too_long: settings
-                    .max_unchanged_s
-                    .is_some_and(|max| unchanged_s > max),
+                is_unchanged_too_long: limit_s.is_some_and(|max| unchanged_s > max),
+                max_unchanged_s: limit_s,
             })
         })
     }
@@ -54,7 +56,7 @@ impl Snapshot {
                 Some(format!(
                     "list {name}: the same entries since {}, max_unchanged is {}; is its feed still updated?",
                     minute(now_s.saturating_sub(fresh.unchanged_s)),
-                    limit(settings.max_unchanged_s)
+                    limit(fresh.max_unchanged_s)
                 ))
             } else {
                 None

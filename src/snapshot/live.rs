@@ -60,6 +60,9 @@ pub struct Reloaded {
     pub waiting: Vec<String>,
 }
 
+/// What happens to mail if all is well.
+pub const MAIL_IS_CHECKED: &str = "mail is checked";
+
 impl Live {
     /// Puts a snapshot into effect. If there is a path, a reload reads the configuration from it.
     pub fn new(snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
@@ -321,7 +324,7 @@ impl Live {
         let unchecked = lock(&self.problems).mail();
         unchecked.unwrap_or_else(|| match self.snapshot().policy.lists().is_empty() {
             true => "all mail is accepted: no list is enabled".to_owned(),
-            false => "mail is checked".to_owned(),
+            false => MAIL_IS_CHECKED.to_owned(),
         })
     }
 

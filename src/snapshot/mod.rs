@@ -59,7 +59,7 @@ pub use error::{Error, Fault};
 use filters::{Choice, Loaded};
 pub use freshness::{Freshness, approximate};
 pub use lease::Lease;
-pub use live::{Live, Reloaded};
+pub use live::{Live, MAIL_IS_CHECKED, Reloaded};
 pub use problems::{Health, Problem, Reloads};
 use whitelists::Whitelist;
 pub use whitelists::cleared_senders;

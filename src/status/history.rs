@@ -1,8 +1,10 @@
-//! The last day in minutes, from counters that only rise.
+//! What was counted, by time: minutes of the last day, hours of the last 30 days.
 //!
 //! The counters do not store times. The totals are read every few seconds, and the increase counts
 //! for the minute of the reading. If the clock was set back, earlier counts are shifted with it;
 //! otherwise nothing would be added to new minutes until the clock reaches the old time again.
+//!
+//! The history is kept over a restart, but the totals are not: the counters begin at zero again.
 
 use std::collections::VecDeque;
 
@@ -10,9 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 
-const DAY_S: u64 = 24 * 3600;
+const MINUTE_S: u64 = 60;
+const HOUR_S: u64 = 3600;
+pub(super) const DAY_S: u64 = 24 * HOUR_S;
+pub(super) const MONTH_S: u64 = 30 * DAY_S;
+/// Readings further apart than this leave a time without data.
+const GAP_S: u64 = 120;
+/// Most such times.
+const PERIODS_MAX: usize = 1_000;
 
-/// The messages of one minute.
+/// What was counted in one minute or hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minute {
     /// Its start, in seconds since 1970.
@@ -21,19 +30,21 @@ pub struct Minute {
     pub verdicts: Counts,
 }
 
-/// What was added to totals in the last day.
-#[derive(Clone, Debug, Default)]
+/// What was added to totals.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Added {
     /// The last reading. Includes what later readings do not name: disabled lists, whose counters
     /// continue when they are enabled again.
+    #[serde(skip)]
     totals: Counts,
     /// By the start of each minute or hour, the oldest first.
     steps: VecDeque<Minute>,
 }
 
 impl Added {
-    /// Adds a reading. A step of this many seconds began at `time_s`.
-    fn sample(&mut self, time_s: u64, step_s: u64, totals: &Counts) {
+    /// Adds a reading at `now_s`, in steps of this length, of which those of `kept_s` are kept.
+    fn sample(&mut self, now_s: u64, step_s: u64, kept_s: u64, totals: &Counts) {
+        let time_s = now_s - now_s % step_s;
         let last_s = self.steps.back().map_or(0, |last| last.time_s);
         let ahead_s = last_s.saturating_sub(time_s);
         if ahead_s > step_s {
@@ -54,28 +65,61 @@ impl Added {
                 }
             }
         }
-        let oldest_s = (time_s + step_s).saturating_sub(DAY_S);
+        let oldest_s = (time_s + step_s).saturating_sub(kept_s);
         self.steps.retain(|step| step.time_s >= oldest_s);
+    }
+
+    fn steps(&self) -> Vec<Minute> {
+        self.steps.iter().cloned().collect()
     }
 }
 
-/// The readings so far: messages by minute, hits of lists by hour.
-#[derive(Clone, Debug, Default)]
+/// The readings so far.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct History {
-    verdicts: Added,
+    minutes: Added,
+    hours: Added,
+    /// Hits of lists by hour.
     lists: Added,
+    /// From when to when there were readings, in seconds since 1970, the oldest first.
+    periods: VecDeque<(u64, u64)>,
 }
 
 impl History {
     /// Adds a reading of the totals of messages, and of the hits of each list, at this time.
     pub(super) fn sample(&mut self, time_s: u64, verdicts: &Counts, lists: &Counts) {
-        self.verdicts.sample(time_s - time_s % 60, 60, verdicts);
-        self.lists.sample(time_s - time_s % 3600, 3600, lists);
+        self.minutes.sample(time_s, MINUTE_S, DAY_S, verdicts);
+        self.hours.sample(time_s, HOUR_S, MONTH_S, verdicts);
+        self.lists.sample(time_s, HOUR_S, DAY_S, lists);
+        match self.periods.back_mut() {
+            Some((_, last)) if time_s.abs_diff(*last) <= GAP_S => *last = time_s.max(*last),
+            _ => self.periods.push_back((time_s, time_s)),
+        }
+        let oldest_s = time_s.saturating_sub(MONTH_S);
+        self.periods.retain(|(_, last)| *last >= oldest_s);
+        let more = self.periods.len().saturating_sub(PERIODS_MAX);
+        self.periods.drain(..more);
+    }
+
+    /// Takes the place of a history that begins, with what was kept over a restart.
+    pub(super) fn restore(&mut self, kept: Self) {
+        *self = kept;
     }
 
     /// Returns the minutes of the last day with messages, the oldest first.
     pub(super) fn minutes(&self) -> Vec<Minute> {
-        self.verdicts.steps.iter().cloned().collect()
+        self.minutes.steps()
+    }
+
+    /// Returns the hours of the last 30 days with messages, the oldest first.
+    pub(super) fn hours(&self) -> Vec<Minute> {
+        self.hours.steps()
+    }
+
+    /// Returns from when to when messages were counted, the oldest first.
+    pub(super) fn periods(&self) -> Vec<(u64, u64)> {
+        self.periods.iter().copied().collect()
     }
 
     /// Returns the hits of a list in this hour and the 23 hours before.
@@ -166,5 +210,23 @@ mod tests {
         assert_eq!(minutes.len(), 2);
         assert_eq!(minutes[0].time_s, T + 120);
         assert_eq!(hits, 3);
+    }
+
+    #[test]
+    fn a_restart_continues_the_history_and_leaves_a_gap() {
+        const T: u64 = 1_800_000_000;
+        let mut history = History::default();
+        let spam = |total| counts(&[("accept", total)]);
+        history.sample(T, &spam(5), &Counts::new());
+        history.sample(T + 60, &spam(7), &Counts::new());
+        let kept = serde_json::to_string(&history).unwrap();
+        let mut after = History::default();
+        after.restore(serde_json::from_str(&kept).unwrap());
+        // The counters begin at zero.
+        after.sample(T + 1_000, &spam(1), &Counts::new());
+        let total =
+            |steps: Vec<Minute>| -> u64 { steps.iter().map(|step| step.verdicts["accept"]).sum() };
+        assert_eq!((total(after.minutes()), total(after.hours())), (8, 8));
+        assert_eq!(after.periods(), [(T, T + 60), (T + 1_000, T + 1_000)]);
     }
 }

@@ -4,9 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::page::{Text, begin, end};
+use super::html::{Text, begin, end};
 use super::source::Status;
-use super::words::{seconds, time};
+use super::times::{seconds, time};
 use crate::base::clock::now_s;
 use crate::policy::Action;
 use crate::snapshot::{Decision, Who};

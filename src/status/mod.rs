@@ -12,16 +12,21 @@
 //!
 //! `/healthz` answers as long as the program runs, `/readyz` only if mail is checked as configured.
 
+mod chart;
 mod check;
 mod counts;
 mod file;
 mod history;
+mod html;
+mod innocent;
+mod kept;
 mod log;
 mod page;
 mod prometheus;
 mod report;
 mod source;
 mod text;
+mod times;
 mod words;
 
 use std::fmt::Display;

@@ -5,41 +5,20 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::chart;
+use super::html::{Text, begin, end};
 use super::log::{Search, form, table};
 use super::report::Report;
 use super::words::{
-    MINUTE, VerdictGroup, action, approximate, at_most, clock, duration, freshness, grouped,
-    largest, last_day, operation, time,
+    VerdictGroup, action, approximate, at_most, duration, freshness, grouped, largest, last_day,
+    operation, sentence,
 };
 
-const STYLE: &str = include_str!("page.css");
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;
-/// Minutes in one bar of the chart, and bars in a day.
-const BAR_MINUTES: u64 = 5;
-const BARS: u64 = 24 * 60 / BAR_MINUTES;
 
 /// A report as an HTML page.
 pub(super) struct Html<'a>(pub(super) &'a Report);
-
-/// Text with its HTML characters escaped.
-pub(super) struct Text<'a>(pub(super) &'a str);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Display for Html<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -55,6 +34,11 @@ impl Display for Html<'_> {
             approximate(report.uptime_s),
             report.process
         )?;
+        write!(
+            f,
+            "<p class=\"first\" id=\"sentence\">{}</p>",
+            Text(&sentence(report))
+        )?;
         for problem in &report.problems {
             let severity = problem.severity.name();
             write!(
@@ -63,8 +47,10 @@ impl Display for Html<'_> {
                 Text(&problem.text)
             )?;
         }
+        innocent(f, report)?;
         tiles(f, report)?;
-        chart(f, report)?;
+        chart::day(f, report)?;
+        chart::month(f, report)?;
         lists(f, report)?;
         decisions(f, report)?;
         complaint(f)?;
@@ -114,73 +100,6 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let median = durations.median_s.map_or_else(|| "–".to_owned(), duration);
     tile("median", &median, "median time per message")?;
     write!(f, "</section>")
-}
-
-/// Writes the messages per minute over the last day, stacked by kind.
-fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
-    const HEIGHT: f64 = 100.0;
-    let bar_s = BAR_MINUTES * 60;
-    let last = report.time_s / bar_s;
-    let first = (last + 1).saturating_sub(BARS);
-    let mut counts = vec![[0_u64; 3]; usize::try_from(BARS).unwrap_or(0)];
-    for minute in &report.minutes {
-        let index = (minute.time_s / bar_s).checked_sub(first);
-        let bar = index.and_then(|index| counts.get_mut(usize::try_from(index).ok()?));
-        if let Some(bar) = bar {
-            for (count, kind) in bar.iter_mut().zip(VerdictGroup::ALL) {
-                *count += kind.count(std::iter::once(minute));
-            }
-        }
-    }
-    let most = counts
-        .iter()
-        .map(|bar| bar.iter().sum())
-        .max()
-        .unwrap_or(0_u64)
-        .max(1);
-    #[allow(clippy::cast_precision_loss, reason = "for the eye")]
-    let scaled = |count: u64| count as f64 / most as f64 * HEIGHT;
-    #[allow(clippy::cast_precision_loss, reason = "for the eye")]
-    let peak = most as f64 / BAR_MINUTES as f64;
-    let peak = format!("{}", (peak * 10.0).round() / 10.0);
-    write!(
-        f,
-        "<section class=\"card\"><h2>Messages a minute, last 24 hours</h2><p class=\"dim\">Highest: {peak} a minute, \
-         on average of {BAR_MINUTES} minutes.</p><svg viewBox=\"0 0 {BARS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"Messages a minute by verdict over the last day\">"
-    )?;
-    for (x, bar) in counts.iter().enumerate() {
-        let mut top = HEIGHT;
-        for ((count, class), kind) in bar.iter().zip(CLASSES).zip(VerdictGroup::ALL) {
-            if *count > 0 {
-                // High enough to be visible.
-                let height = scaled(*count).max(1.0);
-                top = (top - height).max(0.0);
-                let start = (first + x as u64) * bar_s;
-                write!(
-                    f,
-                    "<rect class=\"{class}\" x=\"{x}\" y=\"{top:.2}\" width=\".9\" height=\"{height:.2}\"><title>{} {count} {}</title></rect>",
-                    clock(start),
-                    kind.name()
-                )?;
-            }
-        }
-    }
-    write!(f, "</svg><div class=\"axis\">")?;
-    for quarter in 0..4 {
-        let at = (first + BARS * quarter / 4) * bar_s;
-        write!(f, "<span>{}</span>", clock(at))?;
-    }
-    write!(
-        f,
-        "<span>{} UTC</span></div><div class=\"key\">",
-        clock(report.time_s)
-    )?;
-    for (class, kind) in CLASSES.iter().zip(VerdictGroup::ALL).rev() {
-        write!(f, "<span><i class=\"{class}\"></i>{}</span>", kind.name())?;
-    }
-    write!(f, "</div></section>")
 }
 
 fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
@@ -327,33 +246,27 @@ fn complaint(f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// Writes who may have been refused, or nearly, in error.
+fn innocent(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    write!(
+        f,
+        "<section class=\"card\"><h2>Possibly innocent</h2><ul id=\"innocent\">"
+    )?;
+    for line in &report.possibly_innocent {
+        write!(f, "<li>{}</li>", Text(line))?;
+    }
+    if report.possibly_innocent.is_empty() {
+        write!(f, "<li class=\"dim\">Nobody in the last 24 h.</li>")?;
+    }
+    write!(f, "</ul></section>")
+}
+
 /// Writes the last decisions.
 fn decisions(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "<section class=\"card\"><h2>Last decisions</h2>")?;
     form(f, &Search::default())?;
     table(f, &report.decisions, report.shows_addresses)?;
     write!(f, "</section>")
-}
-
-/// Writes the beginning of a page, up to its header.
-pub(super) fn begin(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
-    write!(
-        f,
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\">\
-         <title>blocklist-milter: {title}</title><style>{STYLE}</style></head><body>"
-    )
-}
-
-/// Writes the end of a page: how old it is, and where else it is.
-pub(super) fn end(f: &mut Formatter<'_>, time_s: u64, page: &str, json: &str) -> fmt::Result {
-    write!(
-        f,
-        "<footer>As of {}; <a href=\"{page}\">load again</a>. The same as <a href=\"{json}\">JSON</a>, figures for \
-         <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status, blocklist-milter log.</footer></body></html>",
-        time(time_s, MINUTE)
-    )
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, counts, verdict_name};
 use super::history::Minute;
+use super::innocent::possibly_innocent;
 use super::log::Logged;
 use super::source::Status;
 use crate::base::clock::now_s;
@@ -48,6 +49,15 @@ pub struct Report {
     pub reloads: Reloads,
     /// Lines of the log that could not be written.
     pub log_lines_lost: u64,
+    /// Who may have been refused in error, or nearly, one line each.
+    #[serde(default)]
+    pub possibly_innocent: Vec<String>,
+    /// The hours of the last 30 days in which messages were decided.
+    #[serde(default)]
+    pub hours: Vec<Minute>,
+    /// From when to when messages were counted in these days, in seconds since 1970.
+    #[serde(default)]
+    pub periods: Vec<(u64, u64)>,
     /// The minutes of the last day in which messages were decided.
     pub minutes: Vec<Minute>,
     /// The last decisions other than plain acceptance, the newest first.
@@ -197,7 +207,11 @@ impl Status {
         let reloads = live.last_reloads();
         let mut reasons = counts(&counters.reasons, Reason::name);
         reasons.extend(counts(&counters.exemptions, Exemption::name));
+        let decisions = counters.decisions.select(|_| true);
         Report {
+            possibly_innocent: possibly_innocent(&decisions, time_s),
+            hours: history.hours(),
+            periods: history.periods(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             time_s,
@@ -237,11 +251,7 @@ impl Status {
             },
             log_lines_lost: self.log_lines_lost.get(),
             minutes: history.minutes(),
-            decisions: {
-                let mut last = counters.decisions.select(|_| true);
-                last.truncate(DECISIONS_SHOWN);
-                self.logged(last)
-            },
+            decisions: self.logged(decisions.into_iter().take(DECISIONS_SHOWN).collect()),
             shows_addresses: snapshot.config.status.show_addresses,
         }
     }

@@ -1,5 +1,6 @@
 //! The sources of a report, and the history for it.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counts::verdict_name;
@@ -15,6 +16,8 @@ pub struct Status {
     pub(super) traffic: Arc<Traffic>,
     pub(super) log_lines_lost: Arc<Counter>,
     history: Mutex<History>,
+    /// When the history was saved last, in seconds since 1970.
+    pub(super) saved_s: AtomicU64,
 }
 
 impl Status {
@@ -25,12 +28,21 @@ impl Status {
             traffic,
             log_lines_lost,
             history: Mutex::default(),
+            saved_s: AtomicU64::new(0),
         }
     }
 
     /// Records the counts since the last call.
     pub fn tick(&self) {
         drop(self.sample());
+        self.forget();
+    }
+
+    /// Forgets addresses that the configuration does not allow to show any more.
+    pub(super) fn forget(&self) {
+        if !self.live.snapshot().config.status.show_addresses {
+            self.live.counters.decisions.forget_who();
+        }
     }
 
     /// Updates and returns the history of the last day.

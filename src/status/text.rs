@@ -6,7 +6,7 @@ use super::log::Logged;
 use super::report::Report;
 use super::words::{
     VerdictGroup, action, approximate, at_most, freshness, grouped, largest, last_day, operation,
-    recent,
+    recent, sentence,
 };
 
 const COLUMNS: usize = 80;
@@ -17,7 +17,7 @@ const NAME: usize = 22;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        wrapped(f, "", &self.mail)?;
+        wrapped(f, "", &sentence(self))?;
         writeln!(
             f,
             "blocklist-milter {}: {}, up {}, process {}",
@@ -29,6 +29,9 @@ impl Display for Report {
         for problem in &self.problems {
             let text = format!("{}: {}", problem.severity.name(), problem.text);
             wrapped(f, "", &text)?;
+        }
+        for line in &self.possibly_innocent {
+            wrapped(f, "innocent?", line)?;
         }
         writeln!(
             f,

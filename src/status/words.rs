@@ -1,11 +1,11 @@
 //! Formats numbers and times of a report, for the page and the terminal.
 
-use jiff::Timestamp;
-
 use super::counts::Counts;
-use super::history::Minute;
+use super::history::{DAY_S, Minute};
 use super::report::{Filter, List, Report};
+use super::times::{MINUTE, clock, time};
 pub(super) use crate::base::numbers::{counted, grouped};
+use crate::snapshot::MAIL_IS_CHECKED;
 pub(super) use crate::snapshot::approximate;
 
 /// The actions on messages in three groups.
@@ -45,24 +45,8 @@ impl VerdictGroup {
     }
 }
 
-/// A time to the minute: `2026-11-22 05:00 UTC`.
-pub(super) const MINUTE: &str = "%F %H:%M UTC";
-
-/// Formats a time in seconds since 1970.
-pub(super) fn time(seconds: u64, how: &str) -> String {
-    let seconds = i64::try_from(seconds).ok();
-    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(String::new, |time| time.strftime(how).to_string())
-}
-
-/// Formats a time to the second: `2026-11-22 05:00:59`.
-pub(super) fn seconds(seconds: u64) -> String {
-    time(seconds, "%F %H:%M:%S")
-}
-
 /// Formats a time of today as hour and minute, other times with their date; UTC.
 pub(super) fn recent(seconds: u64, now_s: u64) -> String {
-    const DAY_S: u64 = 86_400;
     if seconds / DAY_S == now_s / DAY_S {
         clock(seconds)
     } else {
@@ -70,20 +54,60 @@ pub(super) fn recent(seconds: u64, now_s: u64) -> String {
     }
 }
 
-/// Returns the period of the counts of the last day, which begins at the start of the daemon at the
+/// Returns the period of the counts of the last day, which begins with the first reading at the
 /// earliest.
 pub(super) fn last_day(report: &Report) -> String {
-    const DAY_S: u64 = 86_400;
-    if report.uptime_s < DAY_S {
-        format!("since the start {} ago", approximate(report.uptime_s))
-    } else {
-        "in the last 24 h".to_owned()
+    let first_s = report
+        .periods
+        .first()
+        .map_or(report.time_s, |first| first.0);
+    let counted_s = report.time_s.saturating_sub(first_s);
+    match counted_s {
+        0..60 => "since the start".to_owned(),
+        60..DAY_S => format!("in the last {}", approximate(counted_s)),
+        _ => "in the last 24 h".to_owned(),
     }
 }
 
-/// Formats hour and minute.
-pub(super) fn clock(seconds: u64) -> String {
-    time(seconds, "%H:%M")
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
+}
+
+/// Returns what matters most, besides problems: whether it works, and what it did.
+pub(super) fn sentence(report: &Report) -> String {
+    let works = match report.mail.as_str() {
+        MAIL_IS_CHECKED => "Working".to_owned(),
+        mail => capitalized(mail),
+    };
+    let refused = VerdictGroup::Refused;
+    let of = |steps: &[Minute]| -> (u64, u64) {
+        let all = VerdictGroup::ALL
+            .iter()
+            .map(|kind| kind.count(steps.iter()))
+            .sum();
+        (refused.count(steps.iter()), all)
+    };
+    let (now, all) = of(&report.minutes);
+    let (from_s, to_s) = (
+        report.time_s.saturating_sub(2 * DAY_S),
+        report.time_s.saturating_sub(DAY_S),
+    );
+    let before: Vec<Minute> = (report.hours.iter())
+        .filter(|hour| (from_s..to_s).contains(&hour.time_s))
+        .cloned()
+        .collect();
+    let mut text = format!(
+        "{works}. Refused {} of {} {}",
+        grouped(now),
+        counted(all, "message", "messages"),
+        last_day(report)
+    );
+    if !before.is_empty() {
+        text += &format!(" ({} in the 24 h before)", grouped(of(&before).0));
+    }
+    text + "."
 }
 
 /// Formats a duration: `50 µs`, `2.5 ms`.
@@ -182,17 +206,18 @@ pub(super) fn largest(counts: &Counts) -> Vec<(&str, u64)> {
 mod tests {
     use super::*;
 
-    /// After a restart, "none in 24 hours" would be wrong; and a time without a date may be of last
-    /// week.
+    /// After a first start, "none in 24 hours" would be wrong; and a time without a date may be of
+    /// last week.
     #[test]
     fn it_is_said_since_when_is_counted_and_of_which_day_a_time_is() {
-        let up = |uptime_s| {
+        let up = |counted_s: u64| {
             last_day(&Report {
-                uptime_s,
+                time_s: 1_795_310_000,
+                periods: vec![(1_795_310_000 - counted_s, 1_795_310_000)],
                 ..Report::default()
             })
         };
-        assert_eq!(up(600), "since the start 10 min ago");
+        assert_eq!(up(600), "in the last 10 min");
         assert_eq!(up(86_400), "in the last 24 h");
         let now = 1_795_310_000; // 2026-11-22T01:13:20Z
         assert_eq!(recent(now - 4800, now), "2026-11-21 23:53");

@@ -170,7 +170,7 @@ fn a_case_is_found_and_explained() {
         let white = site.at("white.txt").display().to_string();
         for log_file in [file.to_str().unwrap(), gz.to_str().unwrap(), "-"] {
             let said = milter(&site, &["case", &case, log_file], log.as_bytes());
-            let advice = format!("blocklist-compile add {white} reject@bad.test");
+            let advice = format!("blocklist-compile add -- {white} reject@bad.test");
             let parts = [
                 "was refused for good (5xx)",
                 "Sender:    reject@bad.test in the header From",
@@ -180,7 +180,7 @@ fn a_case_is_found_and_explained() {
             has_all(&said.ok(), &parts);
         }
         // The advice works.
-        Said::of(compiler().args(["add", &white, "reject@bad.test"])).ok();
+        Said::of(compiler().args(["add", "--", &white, "reject@bad.test"])).ok();
         has(
             &milter(&site, &["explain", "reject@bad.test"], b"").ok(),
             "whitelist",

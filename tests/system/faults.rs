@@ -191,7 +191,7 @@ fn a_start_with_a_faulty_configuration_uses_the_last_good_one() {
         site.is("<a@tagged.test>", "tag");
         site.is("<a@ok.example>", "accept");
         let said = status(&site, 1);
-        assert_eq!(said.lines().next(), Some("mail is checked"), "{said}");
+        has(said.lines().next().unwrap_or_default(), "Working. Refused ");
         let said = crate::support::words(&said).join(" ");
         has(&said, &format!("warning: {in_use}: "));
         // The files that it names are still reloaded.
@@ -204,7 +204,7 @@ fn a_start_with_a_faulty_configuration_uses_the_last_good_one() {
         site.configure(CONFIG);
         soon(&site, "<first@listed.test>", "reject");
         let said = status(&site, 0);
-        assert_eq!(said.lines().next(), Some("mail is checked"));
+        has(said.lines().next().unwrap_or_default(), "Working. Refused ");
     }
     // A copy of a configuration that was not in effect for more than a week, and none.
     assert!(daemon.terminate().success());
@@ -233,8 +233,8 @@ fn all_mail_is_deferred(site: &Site) {
     site.is("<a@ok.example>", "tempfail");
     let said = status(site, 2);
     let first = said.lines().next().unwrap_or_default();
-    assert!(first.starts_with("all mail is deferred since "), "{said}");
-    assert!(first.ends_with(" UTC"), "{said}");
+    assert!(first.starts_with("All mail is deferred since "), "{said}");
+    assert!(first.contains(" UTC. Refused "), "{said}");
 }
 
 /// Without systemd, the last good configuration says where to listen, even if the file is gone. A

@@ -6,17 +6,23 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use blocklist_milter::address::Canonical;
 use blocklist_milter::base::clock;
 use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::filter::BuildReport;
-use blocklist_milter::policy::{Action, Exemption, Reason};
+use blocklist_milter::policy::{Action, Entries, Exemption, Reason};
+
 use blocklist_milter::sender::Identity;
-use blocklist_milter::status::{Health, Report};
+use blocklist_milter::serve::Blocklists;
+use blocklist_milter::snapshot::{Live, Start};
+use blocklist_milter::status::{Health, Log, Report};
+use blocklist_milter::undo::{self, Undo};
 
 use crate::support::rig::{Rig, letter, verdict};
 use crate::support::{self, has, has_all, until, words};
@@ -200,25 +206,136 @@ fn metrics_and_json_say_what_was_played() {
         .iter()
         .flat_map(|minute| minute.verdicts.values());
     assert_eq!(minutes.sum::<u64>(), 8);
-    assert_eq!(report.last_refused, None, "addresses need a setting");
+    assert!(
+        report
+            .decisions
+            .iter()
+            .all(|one| one.decision.who.is_none()),
+        "addresses need a setting"
+    );
     assert_eq!(rig.page("/nothing").0, 404);
 }
 
+/// Returns the decisions that a search finds, as `action reason list sender`, the newest first.
+fn found(service: &Blocklists, query: &str) -> Vec<String> {
+    let page = service.page(&format!("/log.json?{query}"));
+    let log: Log = serde_json::from_str(&page.body).expect("JSON");
+    let shown = log.decisions.iter().map(|one| {
+        let one = &one.decision;
+        let sender = one.who.as_ref().map_or("", |who| &who.sender);
+        format!("{} {} {} {sender}", one.action, one.reason, one.list)
+    });
+    shown.collect()
+}
+
 #[test]
-fn refused_senders_are_shown_where_the_configuration_says_so() {
-    let rig = Rig::new(
-        LISTS,
-        &format!("{CONFIG}\n[status]\nshow_addresses = true\n"),
-    );
+fn decisions_are_found_and_outlive_a_restart() {
+    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
+    let rig = Rig::new(LISTS, &shown);
     play(&rig);
-    let refused = report(&rig).last_refused.expect("as configured");
-    let refused = refused
-        .iter()
-        .map(|one| format!("{} {} {}", one.address, one.identity, one.list));
-    let mail_from = "a@bad.example mail-from spam";
-    let expected = ["a@bad.example from spam", mail_from, mail_from];
-    assert_eq!(refused.collect::<Vec<_>>(), expected);
+    let all = found(&rig.service, "");
+    let mail_from = "reject listed spam a@bad.example";
+    assert!(
+        all.len() > 3 && all.iter().any(|one| one == mail_from),
+        "{all:?}"
+    );
+    assert!(
+        all.iter()
+            .any(|one| one.starts_with("accept whitelisted spam ")),
+        "{all:?}"
+    );
+    assert_eq!(found(&rig.service, "action=tag").len(), 1);
+    assert_eq!(
+        found(&rig.service, "q=A%40BAD+mail-from&list=spam")[0],
+        mail_from
+    );
+    assert_eq!(found(&rig.service, "q=nobody&list=spam"), [""; 0]);
+    let (code, page) = rig.page("/log?q=bad.example");
+    assert_eq!(code, 200);
+    has(&page, "a@bad.example");
+    has(&page, "blocklist-compile add -- ");
     assert!(!metrics(&rig).contains("bad.example"));
+    rig.milter(&["log", "--list", "spam", "bad.example"])
+        .ends(0, &["reject", "a@bad.example", "case "]);
+
+    fs::create_dir_all(rig.path("state")).expect("a folder");
+    rig.service.save();
+    let live = Arc::new(Live::start(Start::read(&rig.path("c.toml"))));
+    let next = Blocklists::new(live, Arc::default()).expect("threads");
+    next.restore();
+    assert_eq!(found(&next, ""), all);
+    rig.write("c.toml", CONFIG);
+    until("addresses are forgotten", || {
+        (found(&rig.service, "q=bad.example").is_empty()
+            && found(&rig.service, "").len() == all.len())
+        .then_some(())
+    });
+}
+
+/// Each command runs in a shell as it is shown, and does what it says.
+#[test]
+fn what_undoes_a_decision_can_be_pasted() {
+    let folder = support::Scratch::new();
+    let white = folder.path().join("white list.txt");
+    let list = folder.path().join("own.txt");
+    let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    let path = bin.parent().expect("a folder").display();
+    for sender in [
+        "-x@bad.example",
+        "!id@bad.example",
+        "#x@bad.example",
+        ";x,y@bad.example",
+        "\"a b\"@bad.example",
+        "o'n@bad.example",
+        "$(touch x)@bad.example",
+        "`id`&@bad.example",
+        "*@bad.example",
+        "/^x$/@bad.example",
+        "bounce-7=a.example@bad.example",
+    ] {
+        let lists = |file: &Path| {
+            let text = fs::read_to_string(file).expect("a list");
+            let mut entries = text.lines().filter_map(|line| line.split(" # ").next());
+            let rules = Entries::rules();
+            let is = |wanted: &str| Canonical::parse(wanted.as_bytes(), rules).expect("an address");
+            entries
+                .any(|entry| entry.contains('@') && is(entry).as_bytes() == is(sender).as_bytes())
+        };
+        fs::write(&white, "").expect("a list");
+        let add = Command::new(bin)
+            .arg("add")
+            .arg("--")
+            .arg(&list)
+            .arg(sender)
+            .output();
+        let is_an_entry = add.expect("it runs").status.success() && lists(&list);
+        let rules = Entries::rules();
+        let canonical = Canonical::parse(sender.as_bytes(), rules).expect("an address");
+        let canonical = String::from_utf8_lossy(canonical.as_bytes()).into_owned();
+        let all = undo::commands(
+            sender,
+            &canonical,
+            &list.display().to_string(),
+            Some(&white),
+        );
+        assert_eq!(all.len(), 3, "{sender}");
+        for Undo { what, command } in &all {
+            if command.contains(" remove ") && !is_an_entry {
+                continue;
+            }
+            let shell = Command::new("sh")
+                .args(["-c", command])
+                .env("PATH", format!("{path}:/usr/bin:/bin"))
+                .current_dir(folder.path())
+                .output();
+            let said = shell.expect("it runs");
+            assert!(said.status.success(), "{what}: {command}: {said:?}");
+        }
+        assert!(lists(&white), "{sender}: {:?}", fs::read_to_string(&white));
+        assert!(!is_an_entry || !lists(&list), "{sender}");
+    }
+    let names = fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(names, 2, "no address became a command");
 }
 
 #[test]
@@ -492,7 +609,7 @@ fn the_command_shows_the_same_and_exits_by_health() {
         "generation 1",
     ];
     has_all(&text, &parts);
-    has(&words(&text).join(" "), "3 refused, since the start ");
+    has(&words(&text).join(" "), "3 refused, since the start");
     let fields = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
         words(line.unwrap_or_default()).join(" ")
@@ -528,7 +645,7 @@ fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::V
         const rows = k => [...d.querySelectorAll('.row.' + k)].map(r => r.firstChild.textContent + ' ' + r.lastChild.textContent); \
         document.title = JSON.stringify({needs: d.documentElement.scrollWidth, health: text('health'), \
         refused: text('refused'), marked: text('marked'), accepted: text('accepted'), lists: cells('lists'), \
-        hits: rows('hits'), source: rows('source'), last: cells('last-refused'), \
+        hits: rows('hits'), source: rows('source'), last: cells('decisions'), \
         bars: d.querySelectorAll('svg rect').length, scripts: d.scripts.length})";
     let outer = format!(
         "<!doctype html><title>-</title><body style=\"margin:0\"><iframe style=\"border:0;width:{width}px;height:3000px\" \
@@ -599,8 +716,9 @@ fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
         let hits = serde_json::json!(["mail-from 3", "from 2", "mail-from 1", "reply-to 1"]);
         assert_eq!(seen["hits"], hits);
         assert_eq!(seen["source"], serde_json::json!(["spam 5", "mild 2"]));
-        assert_eq!(seen["last"].as_array().map(Vec::len), Some(3));
-        assert_eq!(seen["last"][0][1], "a@bad.example");
+        assert_eq!(seen["last"].as_array().map(Vec::len), Some(5));
+        assert_eq!(seen["last"][1][1], "reject listed");
+        has(&seen["last"][1][2].to_string(), "a@bad.example");
         assert!(seen["bars"].as_u64() >= Some(3), "{seen}");
         assert_eq!(seen["scripts"], 0);
     }

@@ -57,7 +57,10 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
             "blocklist-milter: addresses are not shown: show_addresses in [status] is off"
         ));
     }
-    while args.follow {
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         out.flush()?;
         thread::sleep(PAUSE);
         // A daemon that restarts answers again in a moment.
@@ -72,5 +75,4 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
         out.show_lines(&new, false)?;
         log = new;
     }
-    Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ use crate::base::day::Day;
 use crate::cli::{Done, Output, say};
 use crate::config::{self, Config, DEFAULT_PATH};
 use crate::digest::{self, History};
+use crate::filter::{Filter, Load};
 use crate::screen::case_time;
 
 /// Arguments of `report`.
@@ -104,11 +105,25 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         ));
         return Ok(ExitCode::FAILURE);
     };
-    if let Some(config) = read_config(config)? {
-        case.whitelist_file = config.whitelist.files.first().cloned();
-    }
+    let config = read_config(config)?;
+    let whitelist = config
+        .as_ref()
+        .and_then(|config| config.whitelist.files.first().cloned());
+    let file = config.and_then(|config| text_list(&config, &case));
+    case.find_undo(whitelist, &file.unwrap_or_default());
     out.show_lines(&case, args.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the text list that a case names as its source, if its filter is on this machine.
+fn text_list(config: &Config, case: &digest::Case) -> Option<String> {
+    let list = config
+        .enabled_lists()
+        .find(|list| list.terms.name == case.list)?;
+    let filter = Filter::open(&list.filter, Load::Disk).ok()?;
+    let mut sources = filter.spec().sources.iter();
+    let source = sources.find(|source| source.name == case.source)?;
+    Some(source.file.clone())
 }
 
 /// Finds the case id in what a reply shows: the id, `(case ID)`, or the whole reply. Returns it with
