@@ -5,6 +5,7 @@
 //!  inet:8891@127.0.0.1                     Sendmail's form: port@host
 //!  inet:127.0.0.1:8891                     Postfix's form: host:port
 //!  inet6:8891@::1    inet6:[::1]:8891      the same for IPv6
+//!  policy:unix:/run/x.sock                 another protocol there ([`Door`])
 //! ```
 //!
 //! The word matters only for a host name: Postfix also writes `inet:[::1]:8891`.
@@ -70,6 +71,75 @@ impl Endpoint {
                         .parse()
                         .is_ok_and(|address: IpAddr| address.is_loopback())
             }
+        }
+    }
+}
+
+/// The protocol that is spoken at a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Door {
+    /// Milter.
+    #[default]
+    Milter,
+    /// Policy delegation of Postfix.
+    Policy,
+    /// Sendmail's and Postfix's socketmap.
+    SocketMap,
+    /// HTTP, for rspamd.
+    Rspamd,
+}
+
+impl Door {
+    /// Each with the word before its address; a milter needs none.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("milter", Self::Milter),
+        ("policy", Self::Policy),
+        ("socketmap", Self::SocketMap),
+        ("rspamd", Self::Rspamd),
+    ];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        let row = Self::NAMES.iter().find(|row| row.1 == self);
+        row.map_or("", |row| row.0)
+    }
+}
+
+/// What is served where: `policy:unix:/run/x.sock`; without a door, a milter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Listen {
+    /// The protocol.
+    pub door: Door,
+    /// The address.
+    pub at: Endpoint,
+}
+
+impl FromStr for Listen {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let door = text.split_once(':').and_then(|(word, rest)| {
+            let row = Door::NAMES.iter().find(|row| row.0 == word)?;
+            Some((row.1, rest))
+        });
+        let (door, rest) = door.unwrap_or((Door::Milter, text));
+        let at = rest.parse()?;
+        Ok(Self { door, at })
+    }
+}
+
+impl From<Endpoint> for Listen {
+    fn from(at: Endpoint) -> Self {
+        let door = Door::Milter;
+        Self { door, at }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.door {
+            Door::Milter => self.at.fmt(f),
+            door => write!(f, "{}:{}", door.name(), self.at),
         }
     }
 }

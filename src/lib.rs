@@ -17,7 +17,7 @@
 //! |---|---|
 //! | [`base`], [`metrics`], `rfc5322` | what everything stands on: files, threads, memory, the time, numbers for people; counters; quoting and comments in addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address; a compiled list; a text list; the milter protocol; where to listen. These do not import each other |
-//! | [`lookup`], [`journal`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal |
+//! | [`lookup`], [`journal`], [`door`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal; policy delegation, socketmap and rspamd maps for mail servers without milters |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; compiling lists to filters; sockets, signals, watched files |
 //! | [`inspect`], [`policy`] | queries and reports about filters; from senders and lists to a verdict |
 //! | [`config`] | the configuration file |
@@ -48,6 +48,7 @@ pub mod correspondents;
 pub mod daemon;
 pub mod demo;
 pub mod digest;
+pub mod door;
 pub mod endpoint;
 pub mod explain;
 pub mod filter;

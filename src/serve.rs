@@ -185,8 +185,15 @@ pub fn options(config: &Config) -> Options {
 /// Returns the files that the daemon needs with these settings, one of which takes effect.
 fn needs(config_path: &Path, configs: &[&Config]) -> Needs {
     let configs = || configs.iter();
-    let configured =
-        || configs().flat_map(|config| config.listen.iter().chain(&config.status.listen));
+    let configured = || {
+        configs().flat_map(|config| {
+            config
+                .listen
+                .iter()
+                .map(|listen| &listen.at)
+                .chain(&config.status.listen)
+        })
+    };
     let unix = |endpoint: &Endpoint| match endpoint {
         Endpoint::Unix(path) => Some(path.clone()),
         Endpoint::Inet { .. } => None,

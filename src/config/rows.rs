@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use toml::Value;
@@ -22,7 +23,7 @@ use super::values::{address, age, age_text, contact, entry, list_name, mode, pat
 use crate::base::settings::{
     Fault, Percent, Section, boolean, choice, number, percent, percent_of_a_whole, text,
 };
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
 use crate::sender::Identity;
@@ -198,7 +199,7 @@ fn shown_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn endpoint(written: &str) -> Result<Endpoint, Fault> {
+fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Fault> {
     let error = |error: EndpointError| Fault::from(error.to_string());
     written.parse().map_err(error)
 }
@@ -213,13 +214,13 @@ impl Config {
         rows.must_have("listen", place);
         let seen = RefCell::new(Vec::new());
         let once = |written: &str| {
-            let endpoint = endpoint(written)?;
+            let listen: Listen = endpoint(written)?;
             // Port 0 means another port each time.
-            if !endpoint.has_any_port() && seen.borrow().contains(&endpoint) {
-                return Err(format!("{endpoint} is listed twice").into());
+            if !listen.at.has_any_port() && seen.borrow().contains(&listen.at) {
+                return Err(format!("{} is listed twice", listen.at).into());
             }
-            seen.borrow_mut().push(endpoint.clone());
-            Ok(endpoint)
+            seen.borrow_mut().push(listen.at.clone());
+            Ok(listen)
         };
         rows.each("listen", &mut self.listen, once, shown);
         rows.text("socket_mode", &mut self.socket_mode, mode, |mode| {
@@ -415,7 +416,7 @@ fn status_listen(written: &str) -> Result<Option<Endpoint>, Fault> {
     if written.is_empty() {
         return Ok(None);
     }
-    let endpoint = endpoint(written)?;
+    let endpoint: Endpoint = endpoint(written)?;
     if !endpoint.is_local() {
         return Err(format!(
             "{endpoint} can be reached from other machines; use a unix socket or a loopback address, such as inet:9642@127.0.0.1"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::settings::Percent;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
 use crate::sender::Identity;
@@ -28,7 +28,7 @@ impl OnError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where to listen.
-    pub listen: Vec<Endpoint>,
+    pub listen: Vec<Listen>,
     /// Permission bits of socket files.
     pub socket_mode: u32,
     /// Group of socket files; empty for the group of the process.
@@ -68,7 +68,7 @@ impl Default for Config {
     fn default() -> Self {
         let exempt = ["postmaster@", "abuse@"].map(str::to_owned);
         Self {
-            listen: vec![Endpoint::Unix("/run/blocklist-milter/milter.sock".into())],
+            listen: vec![Endpoint::Unix("/run/blocklist-milter/milter.sock".into()).into()],
             socket_mode: 0o660,
             socket_group: String::new(),
             workers: 0,

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::{Socket, Stream};
 use super::traffic::Traffic;
+use crate::endpoint::Door;
 
 /// How long accepting pauses when the process has no descriptors or no memory left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -56,7 +57,7 @@ impl ConnectionLimit {
     }
 
     /// Waits for a permit.
-    async fn permit(&self, sockets: &[Socket]) -> OwnedSemaphorePermit {
+    async fn permit(&self, sockets: &[(Door, Socket)]) -> OwnedSemaphorePermit {
         if let Some(permit) = self.try_permit() {
             self.is_waited.store(false, Relaxed);
             return permit;
@@ -72,9 +73,9 @@ impl ConnectionLimit {
     }
 
     /// Counts a mail server that must wait: once until the next connection is allowed, and again each minute.
-    fn look_at_queue(&self, sockets: &[Socket]) {
+    fn look_at_queue(&self, sockets: &[(Door, Socket)]) {
         let is_reached = self.traffic.open() >= self.connections_max;
-        if !is_reached || !sockets.iter().any(Socket::has_queue) {
+        if !is_reached || !sockets.iter().any(|(_, socket)| socket.has_queue()) {
             return;
         }
         let is_new = !self.is_waited.swap(true, Relaxed);
@@ -106,17 +107,19 @@ impl Throttle {
 
 /// The next connection, as soon as one is allowed. Never fails: after an error it waits and tries again.
 pub(super) async fn accept(
-    sockets: &[Socket],
+    sockets: &[(Door, Socket)],
     limit: &ConnectionLimit,
-) -> (Stream, OwnedSemaphorePermit) {
+) -> (Stream, Door, OwnedSemaphorePermit) {
     let permit = limit.permit(sockets).await;
     loop {
         let accepted = poll_fn(|cx| {
-            let mut ready = sockets.iter().map(|socket| socket.poll_accept(cx));
+            let mut ready = sockets
+                .iter()
+                .map(|(door, socket)| socket.poll_accept(cx).map_ok(|stream| (stream, *door)));
             ready.find(Poll::is_ready).unwrap_or(Poll::Pending)
         });
         match accepted.await {
-            Ok(stream) => return (stream, permit),
+            Ok((stream, door)) => return (stream, door, permit),
             // The mail server has already closed the connection: not an error.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -197,7 +200,7 @@ mod tests {
         let listener = Listener::Unix(listener);
         let sockets = [&listener, &listener].map(|listener| {
             let other = listener.try_clone().expect("a descriptor");
-            [Socket::new(other).expect("a socket")]
+            [(Door::Milter, Socket::new(other).expect("a socket"))]
         });
         let limit = ConnectionLimit::new(1, Arc::default());
         let [first, second] = sockets.each_ref().map(|sockets| accept(sockets, &limit));

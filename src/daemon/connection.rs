@@ -1,6 +1,6 @@
 //! One connection of a mail server, from accept to close.
 //!
-//! Each connection is a task. It reads the available bytes, passes them to its [`Session`], and writes all answers at
+//! Each connection is a task. It reads the available bytes, passes them to its [`Conversation`], and writes all answers at
 //! once. It has no read buffer of its own: while it reads, decides and writes, it borrows the buffer of its thread, and
 //! does not wait. The session stores an incomplete packet. So ten thousand idle connections need memory only for their
 //! tasks.
@@ -39,7 +39,8 @@ use super::handover::Detached;
 use super::slow_lane::{LONG_PACKET_BYTES, Pace, step_in};
 use super::socket::Transport;
 use super::state::{ConnectionState, IDLE_SECONDS, PACKET_SECONDS, WRITE_SECONDS};
-use crate::milter::{Handler, Session, Status};
+use crate::door::Conversation;
+use crate::milter::{Handler, Status};
 
 /// Bytes per read. Postfix writes 4 KiB at a time, so one read gets all of it.
 const READ_BYTES: usize = 8 << 10;
@@ -90,7 +91,7 @@ thread_local! {
 /// and back needs no memory in its task.
 pub(super) struct Connection<S, H> {
     stream: S,
-    session: Session<H>,
+    session: Conversation<H>,
     state: Arc<ConnectionState>,
     /// Answers that the socket has not accepted yet. Empty, unless the mail server does not read.
     unsent: Vec<u8>,
@@ -110,7 +111,7 @@ pub(super) struct Connection<S, H> {
 impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
     pub(super) fn new(
         stream: S,
-        mut session: Session<H>,
+        mut session: Conversation<H>,
         state: Arc<ConnectionState>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Box<Self> {
@@ -193,8 +194,10 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         if self.state.detaches() {
             // Nobody waits for a mail server that does not read.
             let goes_on = sent.is_ready() && !self.ending;
-            let history = goes_on.then(|| self.session.history(&self.unread));
-            return Poll::Ready(Ok(Some(Turn::Last(history))));
+            if !goes_on || self.session.may_end() {
+                let history = goes_on.then(|| self.session.history(&self.unread));
+                return Poll::Ready(Ok(Some(Turn::Last(history.flatten()))));
+            }
         }
         ready!(sent);
         if self.ending {
@@ -212,6 +215,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
         let input = read.filled();
         if input.is_empty() {
+            self.session.close();
             return Poll::Ready(Ok(Some(Turn::Last(None))));
         }
         // Removes the rest of a connection that ended in the middle of a step.
@@ -293,7 +297,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
                 progress.taken
             }
             Err(error) => {
-                tracing::info!(%error, "closing a connection: the peer does not speak the milter protocol; check what else connects to this socket");
+                tracing::info!(%error, "closing a connection: the peer does not speak the protocol of this socket; check what else connects to it");
                 self.ending = true;
                 self.broken = Some(error.kind());
                 input.len()
@@ -359,6 +363,7 @@ mod tests {
     use super::*;
     use crate::daemon::rig::{BUSY, Busy, Wild, lane, received};
     use crate::daemon::slow_lane::SLOW_SECONDS;
+    use crate::endpoint::Door;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::task::Waker;
     use tokio::io::AsyncWrite;
@@ -371,7 +376,7 @@ mod tests {
         };
         let lane = lane();
         let state = Arc::new(ConnectionState::new(Arc::default()));
-        let serving = Connection::new(stream, Session::new(Busy), state, None);
+        let serving = Connection::new(stream, Conversation::new(Door::Milter, Busy), state, None);
         let mut serving = std::pin::pin!(serving.serve(lane.handle().clone()));
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(serving.as_mut().poll(cx).is_pending());
@@ -390,7 +395,7 @@ mod tests {
         let (mut peer, stream) = tokio::io::duplex(64 << 10);
         let now = Arc::<AtomicU32>::default();
         let state = Arc::new(ConnectionState::new(Arc::clone(&now)));
-        let serving = Connection::new(stream, Session::new(Busy), state, None);
+        let serving = Connection::new(stream, Conversation::new(Door::Milter, Busy), state, None);
         let mut serving = std::pin::pin!(serving.serve(lane.handle().clone()));
         // Answers from the worker, and then from the slow lane.
         let mut serve = |bytes: &[u8]| {

@@ -17,6 +17,7 @@ use super::socket::Stream;
 use super::state::ConnectionState;
 use super::traffic::{Cut, Traffic};
 use super::watchdog::Heartbeat;
+use crate::door::Conversation;
 use crate::milter::{Handler, Session};
 
 /// The result of a task.
@@ -53,7 +54,7 @@ impl Connections {
     pub(super) fn spawn<H: Handler + Send + 'static>(
         &mut self,
         stream: Stream,
-        session: Session<H>,
+        session: Conversation<H>,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         self.traffic.opened.increment();
@@ -80,7 +81,9 @@ impl Connections {
     ) {
         let session = Session::resume(handler, &connection.history);
         match (Stream::from_socket(connection.socket), session) {
-            (Ok(stream), Some(session)) => self.spawn(stream, session, permit),
+            (Ok(stream), Some(session)) => {
+                self.spawn(stream, Conversation::Milter(Box::new(session)), permit);
+            }
             (Err(error), _) => tracing::warn!(%error, "cannot take over a connection"),
             (Ok(_), None) => tracing::warn!(
                 "cannot take over a connection: this version does not understand its state"

@@ -21,7 +21,7 @@ use rustix::net::sockopt::socket_acceptconn;
 use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
 use super::unix_socket::{BACKLOG, MadeSocket, SocketAccess, give_access, open_unix};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Door, Endpoint, Listen};
 
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
 const STATUS: &str = "status";
@@ -87,10 +87,13 @@ impl Listener {
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     pub(super) open: Vec<Listener>,
+    /// What is spoken at each.
+    pub(super) doors: Vec<Door>,
     /// Their actual addresses, for example with the port that the system has chosen.
     pub(super) endpoints: Vec<Endpoint>,
-    /// They come from systemd.
+    /// A socket unit of systemd has passed some; these come first.
     pub(super) inherited: bool,
+    from_systemd: usize,
     /// The connections that the previous process has left in the descriptor store; see `handover`.
     pub(super) left_behind: Vec<UnixStream>,
     /// The sockets of `listen` that the previous process has left there.
@@ -103,7 +106,7 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Uses the sockets from systemd; if there are none, opens `endpoints`.
-    pub(super) fn open(endpoints: &[Endpoint], access: &SocketAccess) -> Result<Self, Error> {
+    pub(super) fn open(listen: &[Listen], access: &SocketAccess) -> Result<Self, Error> {
         let mut inherited = Self::inherited()?;
         let mut stored = std::mem::take(&mut inherited.stored);
         if !stored.is_empty() {
@@ -113,19 +116,18 @@ impl Listeners {
         if inherited.inherited {
             tracing::info!(
                 sockets = inherited.open.len(),
-                "using the sockets from systemd, ignoring `listen`"
+                "using the sockets from systemd in place of those of `listen`"
             );
-            return Ok(inherited);
-        }
-        if endpoints.is_empty() {
+        } else if listen.is_empty() {
             return Err(Error::NoEndpoint);
         }
-        let mut listeners = Self {
-            left_behind: std::mem::take(&mut inherited.left_behind),
-            status: std::mem::take(&mut inherited.status),
-            ..Self::default()
-        };
-        for endpoint in endpoints {
+        let mut listeners = inherited;
+        listeners.from_systemd = listeners.open.len();
+        let doors = listeners.doors.clone();
+        // A socket unit has those of some doors; the others are opened here.
+        let is_open = |one: &&Listen| listeners.inherited && doors.contains(&one.door);
+        let missing: Vec<&Listen> = listen.iter().filter(|one| !is_open(one)).collect();
+        for Listen { door, at: endpoint } in missing {
             let kept = stored.iter().position(|kept| kept.is_at(endpoint));
             let kept = kept.map(|index| stored.swap_remove(index));
             match endpoint {
@@ -135,7 +137,7 @@ impl Listeners {
                         _ => open_unix(path, access)?,
                     };
                     listeners.made.push(made);
-                    listeners.add(Listener::Unix(listener), endpoint)?;
+                    listeners.add(Listener::Unix(listener), *door, endpoint)?;
                 }
                 Endpoint::Inet { host, port, v6 } => {
                     let listener = match kept {
@@ -146,7 +148,7 @@ impl Listeners {
                         endpoint: endpoint.clone(),
                         cause,
                     })?;
-                    listeners.add(Listener::Tcp(listener), endpoint)?;
+                    listeners.add(Listener::Tcp(listener), *door, endpoint)?;
                 }
             }
         }
@@ -155,10 +157,11 @@ impl Listeners {
 
     /// Stores the sockets of `listen` for the next process; systemd keeps its own anyway.
     pub(super) fn hand_over(mut self) {
-        if self.inherited || self.open.is_empty() {
+        let own = self.open.iter().skip(self.from_systemd);
+        if own.len() == 0 {
             return;
         }
-        match handover::keep(LISTENER, self.open.iter().map(Listener::as_fd)) {
+        match handover::keep(LISTENER, own.map(Listener::as_fd)) {
             Ok(()) => self.made.drain(..).for_each(std::mem::forget),
             Err(error) => tracing::error!(%error, "cannot hand over the listening sockets"),
         }
@@ -194,7 +197,9 @@ impl Listeners {
                     .map_err(|cause| Error::Inherited { number: n, cause })?
                     .into(),
             };
-            listeners.add(listener, &endpoint)?;
+            let name = names.get(n).map_or("", String::as_str);
+            let door = Door::NAMES.iter().find(|row| row.0 == name);
+            listeners.add(listener, door.map_or(Door::Milter, |row| row.1), &endpoint)?;
             if names.get(n).is_some_and(|name| name == STATUS) {
                 listeners.take_for_status();
             } else {
@@ -209,6 +214,7 @@ impl Listeners {
         let (Some(listener), Some(endpoint)) = (self.open.pop(), self.endpoints.pop()) else {
             return;
         };
+        self.doors.pop();
         if endpoint.is_local() {
             self.status.push(listener);
         } else {
@@ -230,14 +236,14 @@ impl Listeners {
             Endpoint::Unix(path) => {
                 let (listener, made) = open_unix(path, access)?;
                 opened.made.push(made);
-                opened.add(Listener::Unix(listener), endpoint)?;
+                opened.add(Listener::Unix(listener), Door::Milter, endpoint)?;
             }
             Endpoint::Inet { host, port, v6 } => {
                 let listener = open_inet(host, *port, *v6).map_err(|cause| Error::Listen {
                     endpoint: endpoint.clone(),
                     cause,
                 })?;
-                opened.add(Listener::Tcp(listener), endpoint)?;
+                opened.add(Listener::Tcp(listener), Door::Milter, endpoint)?;
             }
         }
         self.status_made.append(&mut opened.made);
@@ -245,7 +251,7 @@ impl Listeners {
         Ok(())
     }
 
-    fn add(&mut self, listener: Listener, endpoint: &Endpoint) -> Result<(), Error> {
+    fn add(&mut self, listener: Listener, door: Door, endpoint: &Endpoint) -> Result<(), Error> {
         let listen = || -> io::Result<Endpoint> {
             match &listener {
                 Listener::Unix(unix) => {
@@ -265,6 +271,7 @@ impl Listeners {
             cause,
         })?;
         self.open.push(listener);
+        self.doors.push(door);
         self.endpoints.push(real);
         Ok(())
     }
@@ -323,7 +330,7 @@ mod tests {
     fn a_unix_socket_has_its_mode_and_goes_when_it_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
-        let endpoints = [Endpoint::Unix(path.clone())];
+        let endpoints = [Endpoint::Unix(path.clone()).into()];
         let listeners = Listeners::open(&endpoints, &SocketAccess::default()).expect("a socket");
         assert_eq!(mode(&path), 0o660);
         assert!(matches!(
@@ -351,7 +358,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
         drop(UnixListener::bind(&path).expect("a socket that stays behind"));
-        let endpoints = [Endpoint::Unix(path.clone())];
+        let endpoints = [Endpoint::Unix(path.clone()).into()];
         let opened: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> = (0..8)
                 .map(|_| scope.spawn(|| Listeners::open(&endpoints, &SocketAccess::default())))
@@ -374,7 +381,7 @@ mod tests {
     fn only_a_dead_socket_is_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
-        let endpoints = [Endpoint::Unix(path.clone())];
+        let endpoints = [Endpoint::Unix(path.clone()).into()];
         fs::write(&path, "a file").expect("a file");
         assert!(matches!(
             Listeners::open(&endpoints, &SocketAccess::default()),

@@ -79,7 +79,7 @@ pub use traffic::{Cut, Traffic};
 pub use unix_socket::{SocketAccess, group_number};
 pub use watch::Cause;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Listen};
 use crate::milter::Handler;
 use accept::ConnectionLimit;
 use descriptors::connections_max;
@@ -142,7 +142,7 @@ pub trait Service: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The sockets to open, unless systemd passes some.
-    pub listen: Vec<Endpoint>,
+    pub listen: Vec<Listen>,
     /// Permissions of the unix sockets among them.
     pub access: SocketAccess,
     /// Address and permissions of the status socket, unless systemd passes one.
@@ -230,7 +230,8 @@ impl Daemon {
                 stop: stopped.clone(),
                 drain: options.drain,
             };
-            let sockets = listeners.open.iter().map(listen::Listener::try_clone);
+            let sockets = (listeners.doors.iter().copied().zip(&listeners.open))
+                .map(|(door, listener)| Ok((door, listener.try_clone()?)));
             let sockets = sockets
                 .collect::<io::Result<Vec<_>>>()
                 .map_err(Error::Start)?;

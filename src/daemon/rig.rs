@@ -28,6 +28,7 @@ use super::slow_lane::{LONG_STEP, processor_time};
 use super::socket::Transport;
 use super::watchdog::Heartbeat;
 use super::worker::{Shared, run};
+use crate::endpoint::Door;
 use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
 
 /// Answers each recipient at length, some of them late, and takes every message.
@@ -205,7 +206,11 @@ impl Site {
             stop: stopped,
             drain: Duration::from_secs(20),
         };
-        let worker = tokio::spawn(run(vec![Listener::Unix(listener)], taken, shared));
+        let worker = tokio::spawn(run(
+            vec![(Door::Milter, Listener::Unix(listener))],
+            taken,
+            shared,
+        ));
         Self {
             worker,
             stop,

@@ -17,6 +17,7 @@ use tokio::time::{Instant, Interval, sleep_until};
 use super::connections::Connections;
 use super::handover::Detached;
 use super::socket::Socket;
+use crate::endpoint::Door;
 
 /// At the end, a connection without a message is closed after this long without a command. Its SMTP session loses the filter,
 /// even if the client has already sent MAIL, which the server may delay until RCPT. But as long as this process runs, all
@@ -43,7 +44,7 @@ pub(super) enum Stop {
 pub(super) async fn finish(
     stop: Stop,
     mut stops: watch::Receiver<Option<Stop>>,
-    mut sockets: Vec<Socket>,
+    mut sockets: Vec<(Door, Socket)>,
     mut connections: Connections,
     mut sweep: Interval,
     drain: Duration,
@@ -65,7 +66,7 @@ pub(super) async fn finish(
                 None => return connections.close().await,
             },
             _ = sweep.tick() => {
-                let waiting = sockets.iter().any(Socket::has_queue);
+                let waiting = sockets.iter().any(|(_, socket)| socket.has_queue());
                 alone = if waiting { alone + 1 } else { 0 };
                 if alone > ALONE_SECONDS && end.is_none() {
                     tracing::info!("not accepting new connections, finishing messages in progress");

@@ -20,7 +20,8 @@ use super::listen::Listener;
 use super::shutdown::{Stop, finish};
 use super::socket::Socket;
 use super::watchdog::Heartbeat;
-use crate::milter::Session;
+use crate::door::Conversation;
+use crate::endpoint::Door;
 
 /// How often deadlines are checked. All deadlines are whole seconds.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -42,13 +43,13 @@ pub(super) struct Shared<S> {
 
 /// Serves until it must stop, and then until the last connection has ended or detached.
 pub(super) async fn run<S: Service>(
-    listeners: Vec<Listener>,
+    listeners: Vec<(Door, Listener)>,
     taken_over: Vec<Detached>,
     mut shared: Shared<S>,
 ) -> io::Result<Vec<Detached>> {
     let sockets = listeners
         .into_iter()
-        .map(Socket::new)
+        .map(|(door, listener)| Socket::new(listener).map(|socket| (door, socket)))
         .collect::<io::Result<Vec<_>>>()?;
     let mut connections = Connections::new(
         Arc::clone(&shared.heartbeat),
@@ -63,8 +64,8 @@ pub(super) async fn run<S: Service>(
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stop = loop {
         tokio::select! {
-            (stream, permit) = accept(&sockets, &shared.limit) => {
-                let session = Session::new(shared.service.handler());
+            (stream, door, permit) = accept(&sockets, &shared.limit) => {
+                let session = Conversation::new(door, shared.service.handler());
                 connections.spawn(stream, session, Some(permit));
             }
             Some(ended) = connections.next_end() => connections.reap(ended),

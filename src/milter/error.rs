@@ -32,17 +32,21 @@ pub enum ProtocolError {
     /// A command without its required argument.
     #[error("{} without an argument", .0.name())]
     NoArgument(Command),
+    /// A request of another protocol that cannot be read.
+    #[error("request: {0}")]
+    Request(&'static str),
 }
 
 impl ProtocolError {
     /// The names of all kinds, for counters.
-    pub const KINDS: [&'static str; 6] = [
+    pub const KINDS: [&'static str; 7] = [
         "packet-length",
         "unknown-command",
         "negotiation",
         "offer",
         "outside-message",
         "no-argument",
+        "request",
     ];
 
     /// Returns the name of its kind.
@@ -54,6 +58,7 @@ impl ProtocolError {
             Self::Offer => "offer",
             Self::OutsideMessage(_) => "outside-message",
             Self::NoArgument(_) => "no-argument",
+            Self::Request(_) => "request",
         }
     }
 }

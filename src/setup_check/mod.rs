@@ -34,6 +34,7 @@ mod units;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
+use crate::endpoint::Door;
 pub use findings::{Finding, Findings, State};
 pub use lists::stray_lists;
 use milter::Milter;
@@ -64,7 +65,9 @@ pub fn run(places: &Places) -> Findings {
         return findings;
     }
     let sockets = if units.sockets.is_empty() {
-        config.listen.clone()
+        let listen = config.listen.iter();
+        let milters = listen.filter(|one| one.door == Door::Milter);
+        milters.map(|one| one.at.clone()).collect()
     } else {
         units.sockets.clone()
     };

@@ -66,6 +66,7 @@ pub use whitelists::cleared_senders;
 
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, OnError};
+use crate::endpoint::Listen;
 use crate::filter::Filter;
 use crate::policy::{Action, Policy};
 
@@ -174,7 +175,7 @@ impl Snapshot {
     pub fn warnings(&self, config_path: Option<&Path>) -> Vec<String> {
         let files = config_path.into_iter().chain(self.config.files());
         let mut warnings = writable_by_others(files);
-        for endpoint in &self.config.listen {
+        for Listen { at: endpoint, .. } in &self.config.listen {
             if !endpoint.is_local() {
                 warnings.push(format!(
                     "listen: {endpoint} can be reached from other machines, and any program that connects is treated as the \

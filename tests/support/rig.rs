@@ -182,8 +182,11 @@ fn with_socket(folder: &Path, config: &str) -> String {
         true => config.replace("[status]", &pages),
         false => format!("{config}\n{pages}"),
     };
+    let doors = ["policy", "socketmap", "rspamd"]
+        .map(|door| format!(", \"{door}:unix:{}\"", in_folder(door)))
+        .concat();
     format!(
-        "listen = [\"unix:{}\"]\nworkers = 2\n{state}{config}",
+        "listen = [\"unix:{}\"{doors}]\nworkers = 2\n{state}{config}",
         in_folder("m.sock")
     )
 }

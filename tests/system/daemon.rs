@@ -263,7 +263,7 @@ fn a_fault_ends_its_own_connection_alone() {
 fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
     let served = Served::new(&[]);
     let options = Options {
-        listen: vec![Endpoint::Unix(served.at("m.sock"))],
+        listen: vec![Endpoint::Unix(served.at("m.sock")).into()],
         workers: NonZeroUsize::new(1),
         ..Options::default()
     };

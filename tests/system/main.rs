@@ -13,6 +13,7 @@ mod daemon;
 mod deltas;
 mod dependencies;
 mod digest;
+mod doors;
 mod explain;
 mod faults;
 mod filter_bits;

@@ -1,0 +1,97 @@
+//! The answer to a request, whatever the door.
+
+use crate::milter::{Edit, Reply, ReplyText};
+
+/// What is to be done with the recipient or the message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing.
+    Pass,
+    /// Refuse with this reply, in one line.
+    Refuse(String),
+    /// Accept the message and drop it.
+    Drop,
+    /// Hold the message, for this reason.
+    Hold(String),
+    /// Add this header.
+    Header(String),
+}
+
+impl Answer {
+    pub(super) fn of(reply: &Reply, edits: &[Edit]) -> Self {
+        match reply {
+            Reply::Reject => Self::Refuse("550 5.7.1 Command rejected".to_owned()),
+            Reply::Tempfail | Reply::Later => {
+                Self::Refuse("451 4.7.1 Service unavailable - try again later".to_owned())
+            }
+            Reply::Text(text) => Self::Refuse(in_one_line(text)),
+            Reply::Discard => Self::Drop,
+            Reply::Continue | Reply::Accept => {
+                // One answer only: what stops the message comes first.
+                let held = edits.iter().find_map(|edit| match edit {
+                    Edit::Quarantine(reason) => Some(Self::Hold(reason.clone())),
+                    Edit::AddHeader { .. } | Edit::ChangeHeader { .. } => None,
+                });
+                let tagged = edits.iter().find_map(|edit| match edit {
+                    Edit::AddHeader { name, value } => {
+                        let value = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
+                        Some(Self::Header(format!("{name}: {}", value.trim())))
+                    }
+                    Edit::Quarantine(_) | Edit::ChangeHeader { .. } => None,
+                });
+                held.or(tagged).unwrap_or(Self::Pass)
+            }
+        }
+    }
+
+    /// Returns it as an action of access(5), which Postfix takes from policy servers and maps alike;
+    /// `None` for nothing.
+    pub(super) fn action(&self) -> Option<String> {
+        Some(match self {
+            Self::Pass => return None,
+            Self::Refuse(reply) => reply.clone(),
+            Self::Drop => "DISCARD".to_owned(),
+            Self::Hold(reason) => format!("HOLD {reason}"),
+            Self::Header(header) => format!("PREPEND {header}"),
+        })
+    }
+}
+
+/// Joins the lines of a reply, which all begin with the same codes.
+fn in_one_line(text: &ReplyText) -> String {
+    let text = text.to_string();
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default().replacen('-', " ", 1);
+    let rest = lines.map(|line| {
+        let words = line.get(4..).unwrap_or_default();
+        let is_code = |word: &str| word.split('.').count() == 3 && word.starts_with(['4', '5']);
+        match words.split_once(' ') {
+            Some((code, words)) if is_code(code) => words,
+            _ => words,
+        }
+    });
+    std::iter::once(first.as_str())
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_one_line_with_its_codes_once() {
+        for (lines, expected) in [
+            (&["a 100% b"][..], "550 5.7.1 a 100% b"),
+            (&["a", "b-c", "d"], "550 5.7.1 a b-c d"),
+        ] {
+            let text = ReplyText::new(550, "5.7.1", lines).unwrap();
+            let answer = Answer::of(&Reply::Text(text), &[]);
+            assert_eq!(answer.action().as_deref(), Some(expected));
+        }
+        let plain = ReplyText::new(450, "", &["a", "b"]).unwrap();
+        let answer = Answer::of(&Reply::Text(plain), &[]);
+        assert_eq!(answer.action().as_deref(), Some("450 a b"));
+    }
+}

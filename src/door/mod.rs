@@ -1,0 +1,137 @@
+//! Other doors to the same engine: text protocols in which a mail server asks about one message.
+//!
+//! | door | asks | is asked by |
+//! |---|---|---|
+//! | `milter` | about a message as it arrives, see [`milter`](crate::milter) | Postfix, Sendmail |
+//! | `policy` | about a recipient, or a message with its headers | Exim (`${readsocket}`), Postfix (`check_policy_service`) |
+//! | `socketmap` | about an envelope sender | Postfix, Sendmail |
+//! | `rspamd` | the same, by HTTP | rspamd (external map) |
+//!
+//! A [`Conversation`] takes the bytes of one connection, and gives the bytes to answer, for any of
+//! them. A request becomes the same calls of a [`Handler`] as the commands of a milter. So whitelist,
+//! exemptions, lists, replies, counters and the log are those of the milter. Nothing here opens a
+//! socket, or knows about lists.
+#![warn(clippy::indexing_slicing)]
+
+mod answer;
+mod policy;
+mod request;
+mod rspamd;
+mod socketmap;
+mod text;
+
+use std::task::{Context, Poll};
+
+use crate::endpoint::Door;
+use crate::milter::{Handler, Progress, ProtocolError, Session};
+use text::TextSession;
+
+/// One connection of a mail server.
+pub enum Conversation<H> {
+    /// Of a milter.
+    Milter(Box<Session<H>>),
+    /// Of another door.
+    Text(Box<TextSession<H>>),
+}
+
+impl<H: Handler> Conversation<H> {
+    /// Begins a conversation.
+    pub fn new(door: Door, handler: H) -> Self {
+        match door {
+            Door::Milter => Self::Milter(Box::new(Session::new(handler))),
+            Door::Policy | Door::SocketMap | Door::Rspamd => {
+                Self::Text(Box::new(TextSession::new(door, handler)))
+            }
+        }
+    }
+
+    /// Takes input that another process has received and not processed.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        match self {
+            Self::Milter(session) => session.take_unread(),
+            Self::Text(_) => Vec::new(),
+        }
+    }
+
+    /// Returns what another process needs to continue; `None` if it cannot, and the connection is to
+    /// be closed when it has nothing to do.
+    pub fn history(&self, unread: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Milter(session) => Some(session.history(unread)),
+            Self::Text(_) => None,
+        }
+    }
+
+    /// Returns whether it can end now without leaving a request unanswered. A client that has just
+    /// connected is about to ask.
+    pub fn may_end(&self) -> bool {
+        match self {
+            Self::Milter(_) => true,
+            Self::Text(session) => session.is_idle() && session.has_answered(),
+        }
+    }
+
+    /// As [`Session::receive_up_to`].
+    ///
+    /// # Errors
+    /// The peer violates the protocol; close the connection.
+    pub fn receive_up_to(
+        &mut self,
+        most: usize,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, ProtocolError> {
+        match self {
+            Self::Milter(session) => session.receive_up_to(most, input, out),
+            Self::Text(session) => session.receive_up_to(most, input, out),
+        }
+    }
+
+    /// As [`Session::poll_answer`].
+    pub fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        match self {
+            Self::Milter(session) => session.poll_answer(cx, out),
+            Self::Text(session) => session.poll_answer(cx, out),
+        }
+    }
+
+    /// As [`Session::is_waiting`].
+    pub fn is_waiting(&self) -> bool {
+        match self {
+            Self::Milter(session) => session.is_waiting(),
+            Self::Text(session) => session.is_waiting(),
+        }
+    }
+
+    /// Returns whether the client has shown that it speaks the protocol.
+    pub fn is_negotiated(&self) -> bool {
+        match self {
+            Self::Milter(session) => session.is_negotiated(),
+            Self::Text(session) => session.has_answered(),
+        }
+    }
+
+    /// Returns whether a command or a request has begun, and is not complete.
+    pub fn is_inside_packet(&self) -> bool {
+        match self {
+            Self::Milter(session) => session.is_inside_packet(),
+            Self::Text(session) => !session.is_idle(),
+        }
+    }
+
+    /// Returns whether the client is in the middle of a message.
+    pub fn is_inside_message(&self) -> bool {
+        match self {
+            Self::Milter(session) => session.is_inside_message(),
+            Self::Text(session) => !session.is_idle(),
+        }
+    }
+
+    /// The client has closed the connection.
+    pub fn close(&mut self) {
+        match self {
+            Self::Milter(_) => {}
+            Self::Text(session) => session.finish_message(),
+        }
+    }
+}

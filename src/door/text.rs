@@ -1,0 +1,299 @@
+//! One connection of a text protocol: requests, one after the other, and their answers.
+//!
+//! A request becomes calls of the handler, in this order:
+//!
+//! ```text
+//!  connect, mail           unless the request is about the message of the one before (instance)
+//!  rcpt                    for each recipient that was accepted before, and for the one asked about
+//!  header, end_of_headers  for a request about the message
+//! ```
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, ready};
+
+use super::answer::Answer;
+use super::request::{Found, REQUEST_BYTES_MAX, Request, Stage, fault};
+use super::{policy, rspamd, socketmap};
+use crate::endpoint::Door;
+use crate::milter::{
+    Client, Edit, Family, Handler, Macros, Progress, ProtocolError, Reply, Status,
+};
+
+/// One connection.
+pub struct TextSession<H> {
+    door: Door,
+    handler: H,
+    /// Input that is no complete request yet.
+    input: Vec<u8>,
+    /// The rest of the current request.
+    steps: VecDeque<Step>,
+    macros: Macros,
+    /// The step is answered later.
+    is_waiting: bool,
+    has_answered: bool,
+    /// The message of the last request, if more may be asked about it.
+    open: Option<Vec<u8>>,
+    /// The last message about which no more is asked.
+    ended: Vec<u8>,
+}
+
+/// A call of the handler that has an answer.
+enum Step {
+    /// A recipient, and when its answer is that of the request.
+    Recipient(Vec<u8>, Answers),
+    EndOfHeaders,
+}
+
+/// When the answer for a recipient is that of the request.
+#[derive(Clone, Copy)]
+enum Answers {
+    Always,
+    /// Nobody has asked about it before.
+    IfRefused,
+    /// The mail server has accepted it.
+    Never,
+}
+
+impl<H: Handler> TextSession<H> {
+    pub(super) fn new(door: Door, handler: H) -> Self {
+        Self {
+            door,
+            handler,
+            input: Vec::new(),
+            steps: VecDeque::new(),
+            macros: Macros::default(),
+            is_waiting: false,
+            has_answered: false,
+            open: None,
+            ended: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.input.is_empty() && !self.is_waiting
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    pub(super) fn receive_up_to(
+        &mut self,
+        most: usize,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, ProtocolError> {
+        self.input.extend_from_slice(input);
+        let (commands, status) = self.answer_requests(most, out)?;
+        Ok(Progress {
+            taken: input.len(),
+            commands,
+            status,
+        })
+    }
+
+    pub(super) fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        while self.is_waiting {
+            let reply = ready!(self.handler.poll_later(cx));
+            self.is_waiting = false;
+            self.note(reply, out);
+            self.run(out);
+        }
+        // The rest of the input. A fault in it shows with the next.
+        let _ = self.answer_requests(usize::MAX, out);
+        Poll::Ready(())
+    }
+
+    /// Answers the complete requests of the input. Returns how many there were.
+    fn answer_requests(
+        &mut self,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Status), ProtocolError> {
+        let mut count = 0;
+        while !self.is_waiting {
+            let found = match self.door {
+                Door::SocketMap => socketmap::read(&self.input)?,
+                Door::Rspamd => rspamd::read(&self.input)?,
+                Door::Policy | Door::Milter => policy::read(&self.input)?,
+            };
+            let Found::Request(request, length) = found else {
+                if self.input.len() > REQUEST_BYTES_MAX {
+                    return Err(fault("longer than 1 MiB"));
+                }
+                break;
+            };
+            if length > most {
+                return Ok((count, Status::Long));
+            }
+            self.input.drain(..length);
+            if self.input.is_empty() && self.input.capacity() > REQUEST_BYTES_MAX / 64 {
+                self.input = Vec::new();
+            }
+            count += 1;
+            self.begin(&request, out);
+        }
+        let status = match self.is_waiting {
+            true => Status::Waiting,
+            false => Status::Open,
+        };
+        Ok((count, status))
+    }
+
+    fn begin(&mut self, request: &Request, out: &mut Vec<u8>) {
+        let is_known = !request.instance.is_empty();
+        if request.stage == Stage::Other || is_known && request.instance == self.ended {
+            self.write(&Answer::Pass, out);
+            return;
+        }
+        let continues = is_known && self.open.as_ref() == Some(&request.instance);
+        if !continues {
+            self.finish_message();
+            self.begin_message(request);
+            let earlier = request.earlier.iter();
+            self.steps = earlier
+                .map(|one| Step::Recipient(bracketed(one), Answers::Never))
+                .collect();
+        }
+        match (request.stage, &request.recipient) {
+            (Stage::Recipient, Some(recipient)) => {
+                self.open = is_known.then(|| request.instance.clone());
+                let step = Step::Recipient(bracketed(recipient), Answers::Always);
+                self.steps.push_back(step);
+            }
+            _ => {
+                // Who has asked about each recipient does not say them again.
+                if !continues && self.steps.is_empty() {
+                    let recipient = request.recipient.as_deref().unwrap_or_default();
+                    let step = Step::Recipient(bracketed(recipient), Answers::IfRefused);
+                    self.steps.push_back(step);
+                }
+                for (name, value) in fields(&request.headers) {
+                    self.handler.header(name, &value);
+                }
+                self.steps.push_back(Step::EndOfHeaders);
+                self.open = None;
+                self.ended.clone_from(&request.instance);
+            }
+        }
+        self.run(out);
+    }
+
+    fn begin_message(&mut self, request: &Request) {
+        let client = Client {
+            host: &request.client_name,
+            address: request.client,
+            // Unlike mail that was submitted on this machine, it came by SMTP.
+            port: 1,
+            family: match request.client {
+                Some(address) if address.is_ipv6() => Family::Inet6,
+                Some(_) => Family::Inet,
+                None => Family::Unknown,
+            },
+        };
+        let macros = Macros::default()
+            .with("i", &request.queue_id)
+            .with("auth_authen", &request.login);
+        self.handler.connect(&client, &macros);
+        self.handler.mail(&bracketed(&request.sender), &macros);
+        self.macros = macros;
+    }
+
+    /// Makes the steps of the current request, until one is answered later.
+    fn run(&mut self, out: &mut Vec<u8>) {
+        while let Some(step) = self.steps.front() {
+            let reply = match step {
+                Step::Recipient(recipient, _) => self.handler.rcpt(recipient, &self.macros),
+                Step::EndOfHeaders => self.handler.end_of_headers(&self.macros),
+            };
+            if reply == Reply::Later {
+                self.is_waiting = true;
+                return;
+            }
+            self.note(reply, out);
+        }
+    }
+
+    /// Takes the reply to the first step.
+    fn note(&mut self, reply: Reply, out: &mut Vec<u8>) {
+        match self.steps.pop_front() {
+            Some(Step::Recipient(_, Answers::IfRefused)) if reply.is_refusal() => {
+                self.steps.clear();
+                self.write(&Answer::of(&reply, &[]), out);
+            }
+            Some(Step::Recipient(_, Answers::IfRefused | Answers::Never)) | None => {}
+            Some(Step::Recipient(_, Answers::Always)) => {
+                if self.open.is_none() {
+                    self.handler.abort();
+                }
+                self.write(&Answer::of(&reply, &[]), out);
+            }
+            Some(Step::EndOfHeaders) => {
+                let mut edits: Vec<Edit> = Vec::new();
+                if reply == Reply::Continue {
+                    self.handler.end_of_message(&self.macros, &mut edits);
+                }
+                self.write(&Answer::of(&reply, &edits), out);
+            }
+        }
+    }
+
+    /// Ends the message of earlier requests: all its recipients were asked about, and its headers are
+    /// not seen here.
+    pub(super) fn finish_message(&mut self) {
+        if self.open.take().is_some() && !self.is_waiting {
+            let _ = self.handler.end_of_headers(&self.macros);
+        }
+        self.handler.abort();
+        self.steps.clear();
+    }
+
+    fn write(&mut self, answer: &Answer, out: &mut Vec<u8>) {
+        self.has_answered = true;
+        match self.door {
+            Door::SocketMap => socketmap::write(answer, out),
+            Door::Rspamd => rspamd::write(answer, out),
+            Door::Policy | Door::Milter => policy::write(answer, out),
+        }
+    }
+}
+
+/// Returns an address as it stands in SMTP.
+fn bracketed(address: &[u8]) -> Vec<u8> {
+    match address.starts_with(b"<") {
+        true => address.to_vec(),
+        false => [b"<", address, b">"].concat(),
+    }
+}
+
+/// Returns the fields of a header block: the name, and the value with its folds as LF and white space.
+fn fields(block: &[u8]) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
+    let mut lines = block
+        .split(|&byte| byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let line = lines.next()?;
+            let mut value = Vec::new();
+            let colon = memchr::memchr(b':', line);
+            if let Some(colon) = colon {
+                let first = line.get(colon + 1..).unwrap_or_default();
+                value.extend_from_slice(first.strip_prefix(b" ").unwrap_or(first));
+            }
+            while let Some(more) =
+                lines.next_if(|line| line.starts_with(b" ") || line.starts_with(b"\t"))
+            {
+                value.push(b'\n');
+                value.extend_from_slice(more);
+            }
+            if let Some(name) = colon.and_then(|colon| line.get(..colon)) {
+                return Some((name.trim_ascii_end(), value));
+            }
+        }
+    })
+}

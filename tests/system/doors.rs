@@ -1,0 +1,301 @@
+//! The other doors: policy delegation, socketmap and rspamd. They judge as the milter does.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::support::rig::Rig;
+use crate::support::{has, until};
+
+const LISTS: &[(&str, &str)] = &[
+    ("spam.list", "@bad.example\nfriend@bad.example\n"),
+    ("mild.list", "@mild.example\n"),
+    ("hold.list", "@hold.example\n"),
+];
+const CONFIG: &str = "
+[[list]]
+name = 'spam'
+filter = 'spam.blf'
+[[list]]
+name = 'mild'
+filter = 'mild.blf'
+action = 'tag'
+[[list]]
+name = 'hold'
+filter = 'hold.blf'
+action = 'quarantine'
+[whitelist]
+entries = ['friend@bad.example']
+[exempt]
+networks = ['198.51.100.0/24']
+";
+
+/// A connection to a door.
+struct Client(UnixStream);
+
+impl Client {
+    fn new(rig: &Rig, door: &str) -> Self {
+        let stream = UnixStream::connect(rig.path(door)).expect("the daemon listens");
+        let timeout = Some(Duration::from_secs(20));
+        stream.set_read_timeout(timeout).expect("a socket");
+        Self(stream)
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the daemon reads");
+    }
+
+    /// Reads up to the end of one answer.
+    fn answer(&mut self, end: &str) -> String {
+        let mut text = String::new();
+        let mut byte = [0];
+        while !text.ends_with(end) {
+            match self.0.read(&mut byte).expect("an answer") {
+                0 => panic!("closed after {text:?}"),
+                _ => text.push(char::from(byte[0])),
+            }
+        }
+        text
+    }
+
+    fn ask(&mut self, lines: &str) -> String {
+        self.send(policy(lines).as_bytes());
+        self.answer("\n\n")
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.0.read(&mut [0]), Ok(0))
+    }
+}
+
+/// Writes a request: `sender=a@b recipient=c@d`.
+fn policy(attributes: &str) -> String {
+    let lines = attributes.split_whitespace().map(|one| format!("{one}\n"));
+    let lines: String = lines.collect();
+    format!("request=smtpd_access_policy\n{lines}\n")
+}
+
+fn headers(block: &str) -> String {
+    format!(
+        "protocol_state=DATA headers_base64={}",
+        STANDARD.encode(block)
+    )
+}
+
+#[test]
+fn a_policy_request_gets_the_verdict_of_the_milter() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let mut client = Client::new(&rig, "policy");
+    let from = |address: &str| {
+        headers(&format!(
+            "Received: by us\n\tat home\nFrom:\n {address}\nX: y\n"
+        ))
+    };
+    let refused = "action=550 5.7.1 a@bad.example is on the sender blocklist spam (case ";
+    for (request, expected) in [
+        (
+            "protocol_state=RCPT sender=a@bad.example recipient=b@our.example".to_owned(),
+            refused,
+        ),
+        (
+            "protocol_state=RCPT sender=<A@Bad.Example> recipient=b@our.example".into(),
+            "action=550 5.7.1 ",
+        ),
+        (
+            "protocol_state=RCPT sender=a@ok.example recipient=b@our.example".into(),
+            "action=DUNNO",
+        ),
+        (
+            "protocol_state=RCPT sender= recipient=b@our.example".into(),
+            "action=DUNNO",
+        ),
+        (
+            "protocol_state=RCPT sender=friend@bad.example recipient=b@our.example".into(),
+            "action=DUNNO",
+        ),
+        (
+            "protocol_state=RCPT sender=a@bad.example recipient=postmaster@our.example".into(),
+            "action=DUNNO",
+        ),
+        (
+            "protocol_state=RCPT sender=a@bad.example recipient=b@c.d sasl_username=bob".into(),
+            "action=DUNNO",
+        ),
+        (
+            "protocol_state=RCPT sender=a@bad.example recipient=b@c.d client_address=198.51.100.9"
+                .into(),
+            "action=DUNNO",
+        ),
+        (
+            "protocol_state=MAIL sender=a@bad.example".into(),
+            "action=DUNNO",
+        ),
+        (from("x <a@bad.example>"), refused),
+        (from("x <a@ok.example>"), "action=DUNNO"),
+        (
+            from("x <a@mild.example>"),
+            "action=PREPEND X-Sender-Blocklist: list=mild; identity=from; address=a@mild.example",
+        ),
+        (from("x <a@hold.example>"), "action=HOLD "),
+        ("protocol_state=DATA sender=a@bad.example".into(), refused),
+        (
+            format!(
+                "{} recipients_base64={}",
+                from("a@bad.example"),
+                STANDARD.encode("postmaster@c.d")
+            ),
+            "action=DUNNO",
+        ),
+    ] {
+        let answer = client.ask(&request);
+        assert!(answer.starts_with(expected), "{request}: {answer}");
+        // In single bytes, and several at once.
+        for byte in policy(&request).bytes() {
+            client.send(&[byte]);
+        }
+        assert!(client.answer("\n\n").starts_with(expected), "{request}");
+        client.send(policy(&request).repeat(3).as_bytes());
+        for _ in 0..3 {
+            assert!(client.answer("\n\n").starts_with(expected), "{request}");
+        }
+    }
+}
+
+/// Recipients and headers of one message are judged together, whether the mail server says so by
+/// `instance` (Postfix) or by the recipients before (Exim).
+#[test]
+fn the_requests_of_a_message_belong_together() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let mut client = Client::new(&rig, "policy");
+    let rcpt = |instance: &str, recipient: &str| {
+        format!("protocol_state=RCPT instance={instance} sender=a@ok.example recipient={recipient}")
+    };
+    assert_eq!(
+        client.ask(&rcpt("1", "postmaster@our.example")),
+        "action=DUNNO\n\n"
+    );
+    let apart = client.ask(&rcpt("1", "b@our.example"));
+    assert!(apart.starts_with("action=452 4.5.3 "), "{apart}");
+    assert_eq!(client.ask(&rcpt("2", "b@our.example")), "action=DUNNO\n\n");
+    let tagged = "protocol_state=DATA instance=3 sender=a@mild.example recipient=b@our.example";
+    let rcpt_of_it = tagged.replace("DATA", "RCPT");
+    assert_eq!(client.ask(&rcpt_of_it), "action=DUNNO\n\n");
+    has(
+        &client.ask(tagged),
+        "action=PREPEND X-Sender-Blocklist: list=mild; identity=mail-from",
+    );
+    let again = client.ask(&tagged.replace("DATA", "END-OF-MESSAGE"));
+    assert_eq!(again, "action=DUNNO\n\n", "it was already judged");
+
+    let before = STANDARD.encode("postmaster@our.example");
+    let exim = format!(
+        "protocol_state=RCPT sender=a@ok.example recipients_base64={before} recipient=b@our.example"
+    );
+    has(&client.ask(&exim), "action=452 4.5.3 ");
+    drop(client);
+    // 1 and 2 are counted when the next begins, 3 with its answer.
+    let total = || rig.live.counters.messages();
+    until("each message is counted once", || {
+        (total() == 3).then_some(())
+    });
+}
+
+#[test]
+fn a_map_is_asked_for_an_envelope_sender() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let mut client = Client::new(&rig, "socketmap");
+    for (sender, expected) in [
+        (
+            "a@bad.example",
+            "OK 550 5.7.1 a@bad.example is on the sender blocklist spam",
+        ),
+        ("a@ok.example", "NOTFOUND "),
+        ("<>", "NOTFOUND "),
+        (
+            "a@mild.example",
+            "OK PREPEND X-Sender-Blocklist: list=mild;",
+        ),
+    ] {
+        let text = format!("list {sender}");
+        client.send(format!("{}:{text},", text.len()).as_bytes());
+        let length: usize = client
+            .answer(":")
+            .trim_end_matches(':')
+            .parse()
+            .expect("a length");
+        let mut answer = vec![0; length + 1];
+        client.0.read_exact(&mut answer).expect("an answer");
+        let answer = String::from_utf8(answer).expect("ASCII");
+        assert!(
+            answer.starts_with(expected) && answer.ends_with(','),
+            "{answer}"
+        );
+    }
+    let mut client = Client::new(&rig, "rspamd");
+    for (sender, code, expected) in [
+        (
+            "a%40bad.example",
+            200,
+            "550 5.7.1 a@bad.example is on the sender blocklist spam",
+        ),
+        ("a@ok.example", 404, "not listed"),
+        ("", 404, "not listed"),
+    ] {
+        client.send(format!("GET /?key={sender} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        let head = client.answer("\r\n\r\n");
+        assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{head}");
+        let (_, length) = head.split_once("Content-Length: ").expect("a length");
+        let length = length
+            .split_whitespace()
+            .next()
+            .and_then(|text| text.parse().ok());
+        let mut body = vec![0; length.expect("a number")];
+        client.0.read_exact(&mut body).expect("a body");
+        has(&String::from_utf8_lossy(&body), expected);
+    }
+}
+
+#[test]
+fn what_is_no_request_ends_its_own_connection_alone() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let huge = "x=y\n".repeat(300_000);
+    for (door, bytes) in [
+        ("policy", "EHLO x\n\n"),
+        ("policy", "request=other\n\n"),
+        (
+            "policy",
+            "request=smtpd_access_policy\nheaders_base64=!\n\n",
+        ),
+        ("policy", &huge),
+        ("socketmap", "GET / HTTP/1.1\r\n"),
+        ("socketmap", "9999999:"),
+        ("socketmap", "3:a b;"),
+        ("socketmap", "1:a,"),
+        ("rspamd", "POST / HTTP/1.1\r\n\r\n"),
+        ("rspamd", "\0\0\0\x0dO"),
+    ] {
+        let mut client = Client::new(&rig, door);
+        // The daemon may close before it has read everything.
+        let _ = client.0.write_all(bytes.as_bytes());
+        let is_reset = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+        let end = client
+            .0
+            .read(&mut [0])
+            .map_or_else(is_reset, |read| read == 0);
+        assert!(end, "{door}: {bytes:.40?}");
+    }
+    let mut client = Client::new(&rig, "policy");
+    client.send(b"request=smtpd_access_policy\nsender=a@bad");
+    assert_eq!(
+        Client::new(&rig, "policy").ask("protocol_state=RCPT sender=a@ok.example recipient=b@c.d"),
+        "action=DUNNO\n\n"
+    );
+    client
+        .0
+        .shutdown(std::net::Shutdown::Write)
+        .expect("a socket");
+    assert!(client.is_closed());
+}
