@@ -13,7 +13,9 @@ use std::task::{Context, Poll, ready};
 
 use super::answer::Answer;
 use super::request::{Found, REQUEST_BYTES_MAX, Request, Stage, fault};
-use super::{policy, rspamd, socketmap};
+use super::policy;
+use super::rspamd;
+use super::socketmap;
 use crate::endpoint::Door;
 use crate::milter::{
     Client, Edit, Family, Handler, Macros, Progress, ProtocolError, Reply, Status,
@@ -100,7 +102,7 @@ impl<H: Handler> TextSession<H> {
         while self.is_waiting {
             let reply = ready!(self.handler.poll_later(cx));
             self.is_waiting = false;
-            self.note(reply, out);
+            self.note(&reply, out);
             self.run(out);
         }
         // The rest of the input. A fault in it shows with the next.
@@ -214,30 +216,30 @@ impl<H: Handler> TextSession<H> {
                 self.is_waiting = true;
                 return;
             }
-            self.note(reply, out);
+            self.note(&reply, out);
         }
     }
 
     /// Takes the reply to the first step.
-    fn note(&mut self, reply: Reply, out: &mut Vec<u8>) {
+    fn note(&mut self, reply: &Reply, out: &mut Vec<u8>) {
         match self.steps.pop_front() {
             Some(Step::Recipient(_, Answers::IfRefused)) if reply.is_refusal() => {
                 self.steps.clear();
-                self.write(&Answer::of(&reply, &[]), out);
+                self.write(&Answer::of(reply, &[]), out);
             }
             Some(Step::Recipient(_, Answers::IfRefused | Answers::Never)) | None => {}
             Some(Step::Recipient(_, Answers::Always)) => {
                 if self.open.is_none() {
                     self.handler.abort();
                 }
-                self.write(&Answer::of(&reply, &[]), out);
+                self.write(&Answer::of(reply, &[]), out);
             }
             Some(Step::EndOfHeaders) => {
                 let mut edits: Vec<Edit> = Vec::new();
-                if reply == Reply::Continue {
+                if *reply == Reply::Continue {
                     self.handler.end_of_message(&self.macros, &mut edits);
                 }
-                self.write(&Answer::of(&reply, &edits), out);
+                self.write(&Answer::of(reply, &edits), out);
             }
         }
     }
