@@ -8,9 +8,10 @@
 //!  recipient=c@d
 //! ```
 //!
-//! Three attributes are ours, for mail servers without milters. `headers_base64` is the header block
+//! Some attributes are ours, for mail servers without milters. `headers_base64` is the header block
 //! of the message (a plain header would end the request); `recipients_base64` are the recipients
-//! that were accepted before, each in base64, with commas between them; `sender_base64` the sender.
+//! that were accepted before, each in base64, with commas between them; `sender_base64` and
+//! `recipient_base64` are what a client chooses, where the mail server does not check it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -41,6 +42,7 @@ pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
             b"sender" => request.sender = value.to_vec(),
             b"sender_base64" => request.sender = decoded(value)?,
             b"recipient" => request.recipient = (!value.is_empty()).then(|| value.to_vec()),
+            b"recipient_base64" => request.recipient = Some(decoded(value)?),
             b"recipients_base64" => request.earlier = recipients(value)?,
             b"client_address" => {
                 request.client = std::str::from_utf8(value)

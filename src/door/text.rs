@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
 use super::answer::Answer;
-use super::request::{Found, REQUEST_BYTES_MAX, Request, Stage, fault};
 use super::policy;
+use super::request::{Found, REQUEST_BYTES_MAX, Request, Stage, fault};
 use super::rspamd;
 use super::socketmap;
 use crate::endpoint::Door;

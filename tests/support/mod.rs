@@ -25,6 +25,7 @@ pub(crate) mod booted;
 pub(crate) mod check;
 pub(crate) mod command_lines;
 pub(crate) mod compile;
+pub(crate) mod exim;
 pub(crate) mod filters;
 pub(crate) mod kills;
 pub(crate) mod manager;

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use blocklist_milter::demo::peer::{Delivery, Peer};
 
+use super::exim::policy_of;
 use super::rig::{OK, letter, verdict};
 use super::{
     Said, Scratch, free_port, id, is_root, port_listens, run, show_on_failure, socket_listens,
@@ -211,8 +212,12 @@ impl Site {
             true => "",
             false => "state = \"@DIR@/no-state\"\n",
         };
+        let policy = match &self.socket {
+            Socket::Unix(path) => format!(", \"policy:unix:{}\"", policy_of(path).display()),
+            Socket::Inet(_) => String::new(),
+        };
         let text = format!(
-            "listen = [\"{}\"]\n{state}{rest}{status}",
+            "listen = [\"{}\"{policy}]\n{state}{rest}{status}",
             self.socket.for_daemon()
         );
         self.write("milter.toml", &text);
