@@ -119,7 +119,7 @@ mod tests {
     fn an_address_cannot_become_a_command() {
         for (sender, word) in [
             ("a+b@c.example", "a+b@c.example"),
-            ("$(x)@c.example", "'\"$(x)\"@c.example'"),
+            ("$x@c.example", "'\"$x\"@c.example'"),
             ("o'n@c.example", "'\"o'\\''n\"@c.example'"),
             ("-x@c.example", "-x@c.example"),
             ("<Spam@Bad.example>", "spam@bad.example"),

@@ -3,7 +3,7 @@
 //! They are in memory, the newest first; the status page keeps them over a restart. Addresses are kept only while `[status] show_addresses` allows it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,11 +54,17 @@ pub struct Who {
 }
 
 /// The last decisions.
-#[derive(Debug, Default)]
-pub struct Decisions(Mutex<VecDeque<Decision>>);
+#[derive(Debug)]
+pub struct Decisions(Mutex<VecDeque<Arc<Decision>>>);
+
+impl Default for Decisions {
+    fn default() -> Self {
+        Self(Mutex::new(VecDeque::with_capacity(DECISIONS_MAX)))
+    }
+}
 
 impl Decisions {
-    fn ring(&self) -> MutexGuard<'_, VecDeque<Decision>> {
+    fn ring(&self) -> MutexGuard<'_, VecDeque<Arc<Decision>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,11 +73,11 @@ impl Decisions {
         let mut ring = self.ring();
         decision.number = ring.front().map_or(0, |last| last.number) + 1;
         ring.truncate(DECISIONS_MAX - 1);
-        ring.push_front(decision);
+        ring.push_front(Arc::new(decision));
     }
 
     /// The decisions that `is_wanted`, the newest first.
-    pub fn select(&self, is_wanted: impl Fn(&Decision) -> bool) -> Vec<Decision> {
+    pub fn select(&self, is_wanted: impl Fn(&Decision) -> bool) -> Vec<Arc<Decision>> {
         let ring = self.ring();
         ring.iter().filter(|one| is_wanted(one)).cloned().collect()
     }
@@ -84,16 +90,18 @@ impl Decisions {
     /// Forgets whose mail was decided.
     pub fn forget_who(&self) {
         for decision in self.ring().iter_mut() {
-            decision.who = None;
+            if decision.who.is_some() {
+                Arc::make_mut(decision).who = None;
+            }
         }
     }
 
     /// Adds the decisions of an earlier run, the newest first. Those since the start stay newer.
-    pub fn restore(&self, saved: Vec<Decision>) {
+    pub fn restore(&self, saved: Vec<Arc<Decision>>) {
         let mut ring = self.ring();
         let last = saved.first().map_or(0, |one| one.number);
         for decision in ring.iter_mut() {
-            decision.number += last;
+            Arc::make_mut(decision).number += last;
         }
         ring.extend(saved);
         ring.truncate(DECISIONS_MAX);

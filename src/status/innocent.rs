@@ -2,6 +2,7 @@
 //! customer calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::history::DAY_S;
 use crate::base::numbers::{counted, grouped};
@@ -22,8 +23,8 @@ struct Hits {
 }
 
 /// Returns one line for each finding in decisions of the last day, the newest first.
-pub(super) fn possibly_innocent(decisions: &[Decision], now_s: u64) -> Vec<String> {
-    let is_recent = |one: &&Decision| one.time_s + DAY_S > now_s;
+pub(super) fn possibly_innocent(decisions: &[Arc<Decision>], now_s: u64) -> Vec<String> {
+    let is_recent = |one: &&Arc<Decision>| one.time_s + DAY_S > now_s;
     let mut hits: BTreeMap<(&str, &str), Hits> = BTreeMap::new();
     for one in decisions
         .iter()
@@ -63,7 +64,7 @@ pub(super) fn possibly_innocent(decisions: &[Decision], now_s: u64) -> Vec<Strin
 }
 
 /// Returns the senders who were refused for the first time in the last day, and write to many.
-fn newcomers(decisions: &[Decision], now_s: u64) -> Vec<String> {
+fn newcomers(decisions: &[Arc<Decision>], now_s: u64) -> Vec<String> {
     let mut senders: BTreeMap<&str, (BTreeSet<&str>, bool)> = BTreeMap::new();
     let refused = decisions.iter().filter(|one| one.action != "accept");
     for (one, who) in refused.filter_map(|one| Some((one, one.who.as_ref()?))) {
@@ -142,7 +143,7 @@ mod tests {
             ));
         }
         assert_eq!(
-            possibly_innocent(&all, now),
+            possibly_innocent(&all.into_iter().map(Arc::new).collect::<Vec<_>>(), now),
             [
                 "partner, feed: 1 of 12 hits cleared in the last 24 h by the whitelist, correspondents or exemptions",
                 "new@c.example: refused for the first time in the last 24 h, and writes to 5 recipients",

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ const PAUSE_S: u64 = 300;
 #[serde(default)]
 struct Kept {
     history: History,
-    decisions: Vec<Decision>,
+    decisions: Vec<Arc<Decision>>,
 }
 
 impl Status {

@@ -1,6 +1,7 @@
 //! The log of decisions: searched by a form on the page, as JSON, and in a terminal.
 
 use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +81,7 @@ fn has(decision: &Decision, word: &str) -> bool {
 pub struct Logged {
     /// The decision.
     #[serde(flatten)]
-    pub decision: Decision,
+    pub decision: Arc<Decision>,
     /// Commands that accept the sender from now on, the best first.
     #[serde(default)]
     pub undo: Vec<Undo>,
@@ -113,7 +114,7 @@ impl Status {
     }
 
     /// Adds to decisions how to undo them.
-    pub(super) fn logged(&self, decisions: Vec<Decision>) -> Vec<Logged> {
+    pub(super) fn logged(&self, decisions: Vec<Arc<Decision>>) -> Vec<Logged> {
         let snapshot = self.live.snapshot();
         let whitelist = snapshot.config.whitelist.files.first();
         let logged = decisions.into_iter().map(|decision| {

@@ -278,6 +278,7 @@ mod tests {
     use super::*;
     use crate::snapshot::{Decision, Who};
     use crate::undo::Undo;
+    use std::sync::Arc;
 
     /// For any name of a list file, a source or a sender.
     #[test]
@@ -298,7 +299,7 @@ mod tests {
                 ..List::default()
             }],
             decisions: vec![Logged {
-                decision: Decision {
+                decision: Arc::new(Decision {
                     case: evil(),
                     action: evil(),
                     reason: evil(),
@@ -311,7 +312,7 @@ mod tests {
                         ..Who::default()
                     }),
                     ..Decision::default()
-                },
+                }),
                 undo: vec![Undo {
                     what: evil(),
                     command: evil(),

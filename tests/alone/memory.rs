@@ -25,8 +25,8 @@ use support::wire::{OFFER, packet};
 const MOST_BYTES: usize = 7 << 19;
 /// Most bytes that it may hold between two messages, after any message, besides the session itself.
 const IDLE_BYTES: usize = 3 << 10;
-/// Most bytes that its thread may keep for the next message, on any connection.
-const SPARE_BYTES: usize = 10 << 10;
+/// Most bytes that its thread may keep for the next message, on any connection, with the last decision.
+const SPARE_BYTES: usize = 11 << 10;
 
 /// The fields that a list can check.
 const FIELDS: [&str; 7] = [

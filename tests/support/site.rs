@@ -70,6 +70,8 @@ pub(crate) struct Site {
     pub(crate) socket: Socket,
     /// User and group of both programs, if root runs the tests.
     pub(crate) user: Option<(u32, u32)>,
+    /// Whether the daemon also answers policy requests.
+    pub(crate) has_policy: bool,
     /// The configuration after the socket.
     rest: String,
 }
@@ -94,6 +96,7 @@ impl Site {
             scratch,
             socket,
             user,
+            has_policy: false,
             rest: String::new(),
         }
     }
@@ -213,8 +216,10 @@ impl Site {
             false => "state = \"@DIR@/no-state\"\n",
         };
         let policy = match &self.socket {
-            Socket::Unix(path) => format!(", \"policy:unix:{}\"", policy_of(path).display()),
-            Socket::Inet(_) => String::new(),
+            Socket::Unix(path) if self.has_policy => {
+                format!(", \"policy:unix:{}\"", policy_of(path).display())
+            }
+            Socket::Unix(_) | Socket::Inet(_) => String::new(),
         };
         let text = format!(
             "listen = [\"{}\"{policy}]\n{state}{rest}{status}",
