@@ -132,7 +132,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__add)
+        blocklist__compile__subcmd__add)
             opts="-h --filter --note --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -154,7 +154,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__apply)
+        blocklist__compile__subcmd__apply)
             opts="-o -q -h --output --overwrite --max-shrink --max-growth --threads --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -188,7 +188,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__build)
+        blocklist__compile__subcmd__build)
             opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --by --overwrite --plus --srs --nfkc --no-providers --input --fetched --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -334,7 +334,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__compare)
+        blocklist__compile__subcmd__compare)
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -348,7 +348,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__delta)
+        blocklist__compile__subcmd__delta)
             opts="-o -q -h --output --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -370,7 +370,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__false__subcmd__positives)
+        blocklist__compile__subcmd__false__subcmd__positives)
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -384,7 +384,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__feed)
+        blocklist__compile__subcmd__feed)
             opts="-h --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -398,7 +398,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help)
+        blocklist__compile__subcmd__help)
             opts="build preview query info feed update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -412,7 +412,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__add)
+        blocklist__compile__subcmd__help__subcmd__add)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -426,7 +426,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__apply)
+        blocklist__compile__subcmd__help__subcmd__apply)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -440,7 +440,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__build)
+        blocklist__compile__subcmd__help__subcmd__build)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -454,7 +454,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__compare)
+        blocklist__compile__subcmd__help__subcmd__compare)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -468,7 +468,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__delta)
+        blocklist__compile__subcmd__help__subcmd__delta)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -482,7 +482,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__false__subcmd__positives)
+        blocklist__compile__subcmd__help__subcmd__false__subcmd__positives)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -496,7 +496,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__feed)
+        blocklist__compile__subcmd__help__subcmd__feed)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -510,7 +510,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__help)
+        blocklist__compile__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -524,7 +524,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__info)
+        blocklist__compile__subcmd__help__subcmd__info)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -538,7 +538,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__merge)
+        blocklist__compile__subcmd__help__subcmd__merge)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -552,7 +552,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__overlap)
+        blocklist__compile__subcmd__help__subcmd__overlap)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -566,7 +566,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__preview)
+        blocklist__compile__subcmd__help__subcmd__preview)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -580,7 +580,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__query)
+        blocklist__compile__subcmd__help__subcmd__query)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -594,7 +594,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__remove)
+        blocklist__compile__subcmd__help__subcmd__remove)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -608,7 +608,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__update)
+        blocklist__compile__subcmd__help__subcmd__update)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -622,7 +622,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__help__subcmd__verify)
+        blocklist__compile__subcmd__help__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -636,7 +636,11 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__info)
+        blocklist__compile__subcmd__info)
+            if [[ ${cur} != -* ]] ; then
+                COMPREPLY=( $(compgen -d -- "${cur}") $(compgen -f -X '!*.blf' -- "${cur}") )
+                return 0
+            fi
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -650,7 +654,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__merge)
+        blocklist__compile__subcmd__merge)
             opts="-o -q -h --output --name --fpr --max-shrink --max-growth --overwrite --expect --source --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -712,7 +716,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__overlap)
+        blocklist__compile__subcmd__overlap)
             opts="-h --json --svg --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -730,7 +734,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__preview)
+        blocklist__compile__subcmd__preview)
             opts="-h --write --against --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -812,7 +816,11 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__query)
+        blocklist__compile__subcmd__query)
+            if [[ ${cur} != -* ]] ; then
+                COMPREPLY=( $(compgen -d -- "${cur}") $(compgen -f -X '!*.blf' -- "${cur}") )
+                return 0
+            fi
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -826,7 +834,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__remove)
+        blocklist__compile__subcmd__remove)
             opts="-h --filter --note --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -848,7 +856,7 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__update)
+        blocklist__compile__subcmd__update)
             opts="-q -h --add --remove --fpr --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -954,7 +962,11 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        blocklist__subcmd__compile__subcmd__verify)
+        blocklist__compile__subcmd__verify)
+            if [[ ${cur} != -* ]] ; then
+                COMPREPLY=( $(compgen -d -- "${cur}") $(compgen -f -X '!*.blf' -- "${cur}") )
+                return 0
+            fi
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -5,6 +5,7 @@ mod address;
 mod blocklists;
 mod compile_half;
 mod compile_hostile;
+mod completions;
 mod config;
 mod delta_format;
 mod filter_file;
