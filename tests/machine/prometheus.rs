@@ -110,11 +110,12 @@ fn dashboard_queries() -> Vec<String> {
         .collect()
 }
 
-/// Returns the expression of an alert as a query that also has a result when there is no problem.
+/// Returns the expression of an alert as a query that also has a result when there is no problem, in
+/// a Prometheus that has just been started.
 fn without_threshold(query: &str) -> String {
     [" == ", " > ", " < "]
         .iter()
-        .fold(query.to_owned(), |query, comparison| {
+        .fold(query.replace(" offset 1d", ""), |query, comparison| {
             query.replace(comparison, &format!("{comparison}bool "))
         })
 }
@@ -126,6 +127,157 @@ fn the_alerts_are_valid() {
     }
     let rules = contrib("prometheus/alerts.yml");
     run(Command::new("promtool").args(["check", "rules"]).arg(rules));
+}
+
+/// Alerts, with series in which each fires after 26 hours, and series in which it does not. A series
+/// has a value for each minute.
+const ALERTS: [(&str, &[&str], &[&str]); 18] = [
+    (
+        "Down",
+        &["up{job=\"blocklist-milter\"} 0x1600"],
+        &["up{job=\"blocklist-milter\"} 1x1600"],
+    ),
+    (
+        "NotAsConfigured",
+        &["problems{severity=\"critical\"} 1x1600"],
+        &["problems{severity=\"critical\"} 0x1600"],
+    ),
+    (
+        "Warning",
+        &["problems{severity=\"warning\"} 1x1600"],
+        &["problems{severity=\"critical\"} 1x1600"],
+    ),
+    (
+        "ListUnavailable",
+        &["list_available{list=\"a\"} 0x1600"],
+        &["list_available{list=\"a\"} 1x1600"],
+    ),
+    (
+        "LastGoodCopy",
+        &["list_last_good_copy{list=\"a\"} 1x1600"],
+        &["list_last_good_copy{list=\"a\"} 0x1600"],
+    ),
+    (
+        "ReloadRefused",
+        &["last_reload_successful 0x1600"],
+        &["last_reload_successful 1x1600"],
+    ),
+    (
+        "ListStale",
+        &["list_stale{list=\"a\",limit=\"max_age\"} 1x1600"],
+        &["list_stale{list=\"a\"} 0x1600"],
+    ),
+    (
+        "CircuitBreaker",
+        &["circuit_breaker 1x1600"],
+        &["circuit_breaker 0x1600"],
+    ),
+    (
+        "RefusesMost",
+        &[
+            "messages_total{verdict=\"reject\"} 0+95x1600",
+            "messages_total{verdict=\"accept\"} 0+5x1600",
+        ],
+        &[
+            "messages_total{verdict=\"reject\"} 0+5x1600",
+            "messages_total{verdict=\"accept\"} 0+5x1600",
+        ],
+    ),
+    (
+        "RefusesMore",
+        &["messages_total{verdict=\"reject\"} 0+1x1400 1400+20x200"],
+        &["messages_total{verdict=\"reject\"} 0+20x1600"],
+    ),
+    (
+        "HitsCleared",
+        &[
+            "list_whitelisted_hits_total{list=\"a\"} 0+1x1600",
+            "list_hits_total{list=\"a\"} 0+2x1600",
+        ],
+        &[
+            "list_whitelisted_hits_total{list=\"a\"} 0+1x1600",
+            "list_hits_total{list=\"a\"} 0+20x1600",
+        ],
+    ),
+    (
+        "NoMessages",
+        &[
+            "messages_total{verdict=\"accept\"} 7x1600",
+            "start_time_seconds 0x1600",
+        ],
+        // It has just been started.
+        &[
+            "messages_total{verdict=\"accept\"} 7x1600",
+            "start_time_seconds 90000x1600",
+        ],
+    ),
+    (
+        "Undecided",
+        &["messages_by_reason_total{reason=\"undecided\"} 0+1x1600"],
+        &["messages_by_reason_total{reason=\"undecided\"} 5x1600"],
+    ),
+    (
+        "ReadErrors",
+        &["list_read_errors_total{list=\"a\"} 0+1x1600"],
+        &["list_read_errors_total{list=\"a\"} 5x1600"],
+    ),
+    (
+        "Slow",
+        &[
+            "message_duration_seconds_bucket{le=\"1\"} 0+1x1600",
+            "message_duration_seconds_bucket{le=\"2.5\"} 0+9x1600",
+            "message_duration_seconds_bucket{le=\"+Inf\"} 0+9x1600",
+        ],
+        &[
+            "message_duration_seconds_bucket{le=\"0.1\"} 0+9x1600",
+            "message_duration_seconds_bucket{le=\"+Inf\"} 0+9x1600",
+        ],
+    ),
+    (
+        "ConnectionLimit",
+        &["connection_limit_waits_total 0+1x1600"],
+        &["connection_limit_waits_total 3x1600"],
+    ),
+    (
+        "ProtocolErrors",
+        &["protocol_errors_total{kind=\"offer\"} 0+1x1600"],
+        &["protocol_errors_total{kind=\"offer\"} 3x1600"],
+    ),
+    (
+        "LogLinesLost",
+        &["log_lines_lost_total 0+1x1600"],
+        &["log_lines_lost_total 3x1600"],
+    ),
+];
+
+#[test]
+fn each_alert_fires_when_it_should_and_only_then() {
+    if !installed("promtool") {
+        return;
+    }
+    let rules = contrib("prometheus/alerts.yml");
+    let written = fs::read_to_string(&rules).expect("it is there");
+    assert_eq!(written.matches("- alert: ").count(), ALERTS.len());
+    let mut text = format!("rule_files: [\"{}\"]\ntests:\n", rules.display());
+    for (alert, firing, quiet) in ALERTS {
+        for (series, expected) in [(firing, "[{labels: '{}', value: 1}]"), (quiet, "[]")] {
+            text += "- interval: 1m\n  input_series:\n";
+            for one in series {
+                let (name, values) = one.split_once(' ').expect("values");
+                let name = match name.starts_with("up{") {
+                    true => name.to_owned(),
+                    false => format!("blocklist_milter_{name}"),
+                };
+                text += &format!("  - {{series: '{name}', values: '{values}'}}\n");
+            }
+            text += &format!(
+                "  promql_expr_test:\n  - {{expr: 'count(ALERTS{{alertname=\"BlocklistMilter{alert}\",alertstate=\"firing\"}})', eval_time: 1560m, exp_samples: {expected}}}\n"
+            );
+        }
+    }
+    let scratch = Scratch::new();
+    let file = scratch.write("alerts_test.yml", &text);
+    run(Command::new("promtool").args(["test", "rules"]).arg(file));
 }
 
 #[test]
