@@ -148,7 +148,7 @@ pub enum Command {
     /// Show the last decisions of the running daemon: whom it refused, tagged or accepted in spite of a list.
     ///
     /// Reads its status socket: the last 1,000 decisions other than plain acceptance, also those before a restart,
-    /// the newest last. Addresses are there only if show_addresses in [status] is on.
+    /// the newest last. Addresses are there only if show_addresses in section status is on.
     #[command(after_long_help = LOG_EXAMPLES)]
     Log(Log),
     /// Show what would happen to a message, and why.
