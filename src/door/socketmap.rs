@@ -19,7 +19,8 @@ const NETSTRING_BYTES_MAX: usize = 100_000;
 /// Reads the request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
     const DIGITS_MAX: usize = 6;
-    let Some(colon) = memchr::memchr(b':', input) else {
+    let head = input.get(..=DIGITS_MAX).unwrap_or(input);
+    let Some(colon) = memchr::memchr(b':', head) else {
         return match input.len() > DIGITS_MAX {
             true => Err(fault("not a netstring")),
             false => Ok(Found::Nothing),
