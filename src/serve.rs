@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use crate::base::access;
+use crate::base::clock::now_s;
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
@@ -20,7 +22,7 @@ use crate::daemon::{
 use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
-use crate::screen::{Batch, Reader, Screen, Timer};
+use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};
 use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
 
@@ -50,6 +52,8 @@ pub struct Blocklists {
     traffic: Arc<Traffic>,
     status: Status,
     status_file: Mutex<StatusFile>,
+    /// The last hour, counted from 1970, that began with a line about accepted messages.
+    hour: AtomicU64,
 }
 
 impl Blocklists {
@@ -65,6 +69,7 @@ impl Blocklists {
             live,
             readers: Arc::new(Readers::start(READERS)?),
             status_file: Mutex::default(),
+            hour: AtomicU64::new(now_s() / 3600),
         })
     }
 
@@ -118,6 +123,10 @@ impl Service for Blocklists {
         let done = self.live.upkeep(Instant::now());
         self.status_file().update(&self.live);
         self.status.upkeep();
+        let hour = now_s() / 3600;
+        if self.hour.swap(hour, Relaxed) != hour {
+            log_accepted(&self.live.counters);
+        }
         done
     }
 
@@ -262,6 +271,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let result = daemon::run(&options, &service);
     service.save();
     let counters = &live.counters;
+    log_accepted(counters);
     let did = |action| counters.verdicts.get(Some(action));
     info!(
         messages = counters.messages(),

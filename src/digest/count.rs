@@ -35,6 +35,8 @@ pub struct Options {
     pub since: Option<Day>,
     /// The current time, in seconds since 1970.
     pub now: i64,
+    /// The name of this machine.
+    pub host: Option<String>,
     /// The lists in use, with their sources; see [`Options::know`].
     pub lists: Vec<(String, Vec<String>)>,
 }
@@ -54,15 +56,18 @@ impl Options {
 /// A report of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Digest {
+    /// The name of the machine that reports.
+    pub host: Option<String>,
     /// The first day of the lines that have a time (UTC).
     pub from: Option<String>,
     /// The last day.
     pub until: Option<String>,
     /// Number of lines that are not the daemon's.
     pub other_lines: u64,
-    /// Number of decisions.
-    pub decisions: u64,
-    /// Decisions by action, with the most frequent first.
+    /// Number of messages.
+    pub messages: u64,
+    /// Messages by action, with the most frequent first. One that is refused for one of its recipients
+    /// counts as refused.
     pub actions: Vec<(String, u64)>,
     /// Refused, held or deleted mail by list, source and action.
     pub refused: Vec<(String, String, String, u64)>,
@@ -76,11 +81,13 @@ pub struct Digest {
     pub most_refused: Vec<Refused>,
     /// Messages without a look-up because of the client or the recipient, by reason.
     pub exempt: Vec<(String, u64)>,
+    /// Mail from senders on a list with `dry_run`, by list and the action that it would have taken.
+    pub dry_run: Vec<(String, String, u64)>,
     /// Listed senders that were not refused, by list, action and reason.
     pub let_through: Vec<(String, String, String, u64)>,
     /// Tagged mail by list and reason.
     pub tagged: Vec<(String, String, u64)>,
-    /// Number of decisions for which it is unknown whether a sender is listed.
+    /// Number of messages for which it is unknown whether a sender is listed.
     pub undecided: u64,
     /// The day since which hits of lists are recorded.
     pub hits_known_since: Option<String>,
@@ -107,7 +114,7 @@ pub struct Refused {
     pub source: String,
     /// The case id of a decision.
     pub case: String,
-    /// Number of decisions.
+    /// Number of messages.
     pub count: u64,
 }
 
@@ -151,6 +158,7 @@ struct Sums {
     actions: Counts<1>,
     refused: Counts<3>,
     exempt: Counts<1>,
+    dry_run: Counts<2>,
     let_through: Counts<3>,
     tagged: Counts<2>,
     /// For the history, too: every hit, and every refusal by an entry.
@@ -218,23 +226,34 @@ impl Sums {
                 self.refused_on.add([entry], day);
             }
         }
-        // Further recipients of a message are logged as details; they were counted with the first
-        // one.
-        if !counts || level == Level::Detail {
+        // What becomes of further recipients of a message counts with the first one.
+        let messages = get(Field::Messages);
+        let messages = messages.parse().unwrap_or(1);
+        if !counts || level == Level::Detail || messages == 0 {
             return;
         }
-        self.digest.decisions += 1;
-        self.actions.add([action], day);
-        self.digest.undecided += u64::from(is_undecided);
+        self.digest.messages = self.digest.messages.saturating_add(messages);
+        self.actions.add_many([action], day, messages);
+        if is_undecided {
+            self.digest.undecided = self.digest.undecided.saturating_add(messages);
+        }
         if list.is_empty() {
             if is_exemption(reason) {
-                self.exempt.add([reason], day);
+                self.exempt.add_many([reason], day, messages);
             }
             return;
         }
         if is_refused {
             self.refused.add([list, source, action], day);
             self.refuse(decision);
+        } else if reason == Reason::DryRun.name() {
+            let unsoftened = get(Field::Unsoftened);
+            let wanted = if unsoftened.is_empty() {
+                action
+            } else {
+                unsoftened
+            };
+            self.dry_run.add([list, wanted], day);
         } else if action == Action::Tag.name() {
             self.tagged.add([list, reason], day);
         } else {
@@ -287,6 +306,7 @@ impl Sums {
         let mut refused: Vec<Refused> = self.entries.into_values().collect();
         refused.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.entry.cmp(&b.entry)));
         let mut digest = self.digest;
+        digest.host.clone_from(&options.host);
         if known_before {
             let is_new = |refused: &&Refused| {
                 let first = history.first_refused(&refused.entry);
@@ -305,6 +325,7 @@ impl Sums {
         digest.actions = self.actions.rows(|[action], count| (action, count));
         digest.refused = self.refused.rows(|[a, b, c], count| (a, b, c, count));
         digest.exempt = self.exempt.rows(|[reason], count| (reason, count));
+        digest.dry_run = self.dry_run.rows(|[a, b], count| (a, b, count));
         digest.let_through = self.let_through.rows(|[a, b, c], count| (a, b, c, count));
         digest.tagged = self.tagged.rows(|[a, b], count| (a, b, count));
         digest.problems = self.problems.into();
@@ -380,6 +401,10 @@ struct Sum {
 
 impl<const N: usize> Counts<N> {
     fn add(&mut self, words: [&str; N], day: Day) {
+        self.add_many(words, day, 1);
+    }
+
+    fn add_many(&mut self, words: [&str; N], day: Day, count: u64) {
         self.key.clear();
         for (number, word) in words.into_iter().enumerate() {
             if number > 0 {
@@ -388,12 +413,12 @@ impl<const N: usize> Counts<N> {
             self.key.push_str(word);
         }
         if let Some(sum) = self.sums.get_mut(&self.key) {
-            sum.count += 1;
+            sum.count = sum.count.saturating_add(count);
             sum.first = day.min(sum.first);
             sum.last = day.max(sum.last);
         } else if self.sums.len() < DISTINCT_MAX {
             let sum = Sum {
-                count: 1,
+                count,
                 first: day,
                 last: day,
             };

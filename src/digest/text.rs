@@ -1,14 +1,15 @@
-//! A report as the text of a mail: plain text with at most 78 columns (RFC 5322 section 2.1.1).
+//! A report as the text of a mail: plain text with lines of 78 columns (RFC 5322 section 2.1.1), but for
+//! long words.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::count::{Digest, IDLE_DAYS, Refused};
 use crate::address::escaped;
-use crate::base::numbers::{counted, percent};
+use crate::base::numbers::{counted, grouped, percent};
 
 const COLUMNS: usize = 78;
 /// Number of columns before a label: two spaces, the number, two spaces.
-const NUMBER: usize = 11;
+const NUMBER: usize = 13;
 /// Maximum number of rows of a table; `--json` shows all.
 const ROWS: usize = 25;
 
@@ -23,25 +24,32 @@ impl Digest {
         )
     }
 
+    /// Returns what one line can say: the days, the host, and how many messages were refused.
     fn title(&self) -> String {
-        match (&self.from, &self.until) {
+        let mut title = match (&self.from, &self.until) {
             (Some(from), Some(until)) if from == until => format!("Sender blocklists, {from}"),
             (Some(from), Some(until)) => format!("Sender blocklists, {from} to {until}"),
             _ => "Sender blocklists".to_owned(),
+        };
+        if let Some(host) = &self.host {
+            title += &format!(", {}", escaped(host.as_bytes()));
         }
+        let refused = self.refused.iter().map(|row| row.3).sum();
+        let messages = grouped(self.messages);
+        title + &format!(": {} of {messages} refused", grouped(refused))
     }
 }
 
 impl Display for Digest {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.title())?;
-        if self.decisions == 0 {
-            writeln!(f, "No decision in the log.")?;
+        if self.messages == 0 {
+            writeln!(f, "No message in the log.")?;
         } else {
-            row(f, self.decisions, "decisions")?;
+            row(f, self.messages, "messages")?;
         }
         for (action, count) in &self.actions {
-            let share = percent(*count, self.decisions);
+            let share = percent(*count, self.messages);
             row(f, *count, &format!("{action:<12}{share}"))?;
         }
         table(f, "Refused, held or deleted", &self.refused, |row| {
@@ -54,6 +62,12 @@ impl Display for Digest {
         table(f, "Tagged", &self.tagged, |row| {
             (row.2, format!("{}, {}", row.0, row.1))
         })?;
+        table(
+            f,
+            "Dry run: what lists would have done",
+            &self.dry_run,
+            |row| (row.2, format!("{}  {}", row.0, row.1)),
+        )?;
         table(f, "Listed, but not refused", &self.let_through, |row| {
             (row.3, format!("{}  {}, {}", row.0, row.1, row.2))
         })?;
@@ -62,7 +76,7 @@ impl Display for Digest {
         })?;
         if self.undecided > 0 {
             heading(f, "Undecided, because filters could not be read")?;
-            row(f, self.undecided, "decisions")?;
+            row(f, self.undecided, "messages")?;
         }
         self.idle(f)?;
         self.problems(f)
@@ -78,7 +92,7 @@ impl Digest {
         for idle in self.idle.iter().take(ROWS) {
             let last = idle.last_hit.as_deref().unwrap_or("none known");
             let name = listed_by(&idle.list, idle.source.as_deref().unwrap_or(""));
-            writeln!(f, "  {}", fit(&format!("{name}, last hit: {last}"), 2))?;
+            lines(f, "  ", &format!("{name}, last hit: {last}"))?;
         }
         more(f, self.idle.len())
     }
@@ -91,7 +105,7 @@ impl Digest {
         let warnings = counted(self.warnings, "warning", "warnings");
         heading(f, &format!("{errors}, {warnings}. Most recent:"))?;
         for problem in &self.problems {
-            writeln!(f, "  {}", fit(problem, 2))?;
+            lines(f, "  ", problem)?;
         }
         Ok(())
     }
@@ -102,7 +116,7 @@ fn heading(f: &mut Formatter<'_>, heading: &str) -> fmt::Result {
 }
 
 fn row(f: &mut Formatter<'_>, count: u64, label: &str) -> fmt::Result {
-    writeln!(f, "  {count:>7}  {}", fit(label, NUMBER))
+    lines(f, &format!("  {:>9}  ", grouped(count)), label)
 }
 
 fn table<R>(
@@ -132,7 +146,7 @@ fn refused(f: &mut Formatter<'_>, title: &str, entries: &[Refused]) -> fmt::Resu
         row(f, entry.count, &entry.entry)?;
         let by = listed_by(&entry.list, &entry.source);
         let label = format!("case {}  {by}", entry.case);
-        writeln!(f, "{:NUMBER$}{}", "", fit(&label, NUMBER))?;
+        lines(f, &" ".repeat(NUMBER), &label)?;
     }
     more(f, entries.len())
 }
@@ -153,16 +167,23 @@ fn listed_by(list: &str, source: &str) -> String {
     }
 }
 
-/// Shortens a text to fit into a line with `before` columns used; cuts its middle.
-fn fit(text: &str, before: usize) -> String {
-    let room = COLUMNS - before;
+/// Writes a text behind `start`, on as many lines as it needs: nothing is cut. Only a word that is longer
+/// than a line, such as a path, makes a longer one.
+fn lines(f: &mut Formatter<'_>, start: &str, text: &str) -> fmt::Result {
     let text = escaped(text.as_bytes()).to_string();
-    let length = text.chars().count();
-    if length <= room {
-        return text;
+    f.write_str(start)?;
+    let mut column = start.len();
+    for (number, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if number > 0 && column + 1 + length > COLUMNS {
+            write!(f, "\n{:1$}", "", start.len())?;
+            column = start.len();
+        } else if number > 0 {
+            f.write_str(" ")?;
+            column += 1;
+        }
+        f.write_str(word)?;
+        column += length;
     }
-    let half = (room - 3) / 2;
-    let head: String = text.chars().take(half).collect();
-    let tail: String = text.chars().skip(length - half).collect();
-    format!("{head}...{tail}")
+    writeln!(f)
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use histogram::{Buckets, Histogram};
 
-/// A number that only rises.
+/// A number that rises.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -28,6 +28,11 @@ impl Counter {
     /// Adds `count`.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Relaxed);
+    }
+
+    /// Sets it to zero; returns what it was.
+    fn take(&self) -> u64 {
+        self.0.swap(0, Relaxed)
     }
 
     /// Returns the count since the start.
@@ -66,6 +71,12 @@ impl<K: Copy + PartialEq> Each<K> {
     /// Iterates over every key with its count, in the order of [`new`](Self::new).
     pub fn iter(&self) -> impl Iterator<Item = (K, u64)> {
         self.0.iter().map(|(key, counter)| (*key, counter.get()))
+    }
+
+    /// Sets all counters to zero; returns every key that had a count.
+    pub fn take(&self) -> impl Iterator<Item = (K, u64)> {
+        let counts = self.0.iter().map(|(key, counter)| (*key, counter.take()));
+        counts.filter(|(_, count)| *count > 0)
     }
 
     /// Returns the sum of all keys.

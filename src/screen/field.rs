@@ -35,6 +35,10 @@ macro_rules! fields {
 }
 
 fields! {
+    /// The number of messages that the line counts, if not one: 0 for what becomes of a further
+    /// recipient, or of the message after a refused recipient; more in the hourly line of
+    /// `accepted = false`.
+    Messages = "messages",
     /// The queue id of the message at the mail server.
     QueueId = "queue_id",
     /// Address of the client.

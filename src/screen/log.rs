@@ -12,7 +12,7 @@ use super::observer::Observer;
 use super::state::Screen;
 use crate::address::{escaped, shortened};
 use crate::policy::{Action, Evidence, Exemption, Verdict};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Counters, Snapshot};
 
 /// Most hits named in a line, besides the deciding one.
 const ALSO_MAX: usize = 10;
@@ -28,7 +28,13 @@ impl<O: Observer> Screen<O> {
     /// Writes the line of a decision. Values that cannot contain a blank have no quotes, so that
     /// they are easy to search; addresses are quoted. A message without a hit and with a queue id
     /// allocates nothing.
-    pub(super) fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
+    pub(super) fn log(
+        &self,
+        snapshot: &Snapshot,
+        verdict: Verdict,
+        recipient: Option<&[u8]>,
+        counts: bool,
+    ) {
         let message = &self.message;
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
         let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| shortened(bytes, SHOWN_BYTES));
@@ -44,7 +50,6 @@ impl<O: Observer> Screen<O> {
         let reason = message
             .exemption
             .map_or_else(|| verdict.reason.name(), Exemption::name);
-        let reason = display(reason);
         let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
         let recipient = recipient.and_then(text);
         // After the first refused or deferred recipient of a message, further ones are details.
@@ -57,8 +62,13 @@ impl<O: Observer> Screen<O> {
             }
         };
         if !is_detail && !is_notable {
+            if counts {
+                self.live.counters.not_logged.increment(reason);
+            }
             return;
         }
+        let reason = display(reason);
+        let messages = (!counts).then_some(0);
         let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
         let message_id = tells_id.then(|| shortened(&message.message_id, SHOWN_BYTES));
         let (identity, address) = match hit {
@@ -91,6 +101,7 @@ impl<O: Observer> Screen<O> {
         macro_rules! line {
             ($level:ident) => {
                 $level!(
+                    { Field::Messages.name() } = messages,
                     { Field::QueueId.name() } = queue_id,
                     { Field::Client.name() } = client,
                     { Field::MessageId.name() } = message_id,
@@ -119,6 +130,18 @@ impl<O: Observer> Screen<O> {
         } else {
             line!(info);
         }
+    }
+}
+
+/// Writes a line for the accepted messages that got none, with `accepted = false`: one for each reason.
+pub fn log_accepted(counters: &Counters) {
+    for (reason, messages) in counters.not_logged.take() {
+        info!(
+            { Field::Messages.name() } = messages,
+            { Field::Action.name() } = "accept",
+            { Field::Reason.name() } = display(reason),
+            "{DECISION}"
+        );
     }
 }
 

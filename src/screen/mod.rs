@@ -51,6 +51,7 @@ pub use answer::case_time;
 pub use field::{DECISION, Field};
 use hit_text::tag;
 pub(crate) use log::ALSO_UNDECIDED;
+pub use log::log_accepted;
 use look_up::Looked;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
@@ -128,7 +129,7 @@ impl<O: Observer> Screen<O> {
         self.message.deferred += 1;
         self.live.counters.deferred.increment();
         self.end();
-        self.report(snapshot, Verdict::APART, Some(recipient), &reply);
+        self.report(snapshot, Verdict::APART, Some(recipient), &reply, false);
         reply
     }
 

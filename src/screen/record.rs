@@ -105,20 +105,23 @@ impl<O: Observer> Screen<O> {
         }
         self.count_hits(snapshot);
         // A message whose recipients are refused one by one counts once.
-        if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
+        let counts =
+            self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0);
+        if counts {
             self.count(snapshot, verdict);
             self.remember(snapshot, verdict, recipient);
         }
-        self.report(snapshot, verdict, recipient, reply);
+        self.report(snapshot, verdict, recipient, reply, counts);
     }
 
-    /// Informs the observer and writes the log line.
+    /// Informs the observer and writes the log line, which `counts` a message or not.
     pub(super) fn report(
         &mut self,
         snapshot: &Snapshot,
         verdict: Verdict,
         recipient: Option<&[u8]>,
         reply: &Reply,
+        counts: bool,
     ) {
         self.observer.decided(&observer::Decision {
             snapshot,
@@ -128,6 +131,6 @@ impl<O: Observer> Screen<O> {
             reply,
             spent: self.message.spent,
         });
-        self.log(snapshot, verdict, recipient);
+        self.log(snapshot, verdict, recipient, counts);
     }
 }

@@ -26,6 +26,9 @@ pub struct Counters {
     pub reasons: Each<Reason>,
     /// The messages to which no list applies, by reason.
     pub exemptions: Each<Exemption>,
+    /// The accepted messages since the last line about them that have none of their own in the log, by
+    /// the name of the reason.
+    pub not_logged: Each<&'static str>,
     /// How long each message took.
     pub durations: Histogram,
     /// Recipients that were deferred to a separate transaction.
@@ -82,6 +85,10 @@ impl Default for Counters {
             verdicts: verdicts(),
             reasons: Each::new(Reason::ALL),
             exemptions: Each::new(Exemption::ALL),
+            not_logged: Each::new(
+                (Reason::ALL.iter().map(|reason| reason.name()))
+                    .chain(Exemption::ALL.iter().map(|exemption| exemption.name())),
+            ),
             durations: Histogram::default(),
             deferred: Counter::default(),
             truncated: Counter::default(),

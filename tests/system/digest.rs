@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::rig::letter;
@@ -127,7 +128,7 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         ];
         let refused = refused.map(|(name, count)| json!([name, name, name, count]));
         for (name, expected) in [
-            ("decisions", json!(10)),
+            ("messages", json!(10)),
             ("other_lines", json!(0)),
             ("refused", json!(refused)),
             ("tagged", json!([["tag", "listed", 1]])),
@@ -150,11 +151,55 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         // The text form fits into a mail.
         let mail = ["report", "--mail-to", "root@our.test", "-"];
         let text = milter(&site, &mail, log.as_bytes()).ok();
-        assert!(text.starts_with("To: root@our.test\nSubject: "), "{text}");
+        assert!(
+            text.starts_with("To: root@our.test\nSubject: Sender blocklists, 20"),
+            "{text}"
+        );
+        has(&text, ": 5 of 10 refused\nAuto-Submitted");
         has(&text, "reject / reject  reject");
         let longest = text.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(78), "{text}");
     }
+}
+
+/// Messages count, not lines: a deferred or refused recipient is no further message, and accepted ones
+/// without a line are in the sums of the daemon. A list on trial has a table of its own.
+#[test]
+fn each_message_counts_once() {
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["spam@bad.test"]);
+    site.list("trial", &["trial@bad.test"]);
+    site.configure(
+        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n\
+         [[list]]\nname = 'trial'\nfilter = '@DIR@/trial.blf'\ndry_run = true\n[log]\naccepted = false\n",
+    );
+    let mut daemon = site.serve();
+    let mut peer = site.peer();
+    let mut send = |sender: &str, from: &str, to: &[&str]| {
+        let mut letter = letter(sender, &[&format!("From: {from}")]);
+        letter.recipients = to.iter().map(|to| (*to).into()).collect();
+        peer.deliver(&letter).unwrap()
+    };
+    let both = &["<bob@our.test>", "<abuse@our.test>"][..];
+    for _ in 0..3 {
+        send("<ok@ok.test>", "ok@ok.test", &both[..1]); // accepted, without a line
+        send("<ok@ok.test>", "spam@bad.test", both); // the second recipient is deferred
+        send("<spam@bad.test>", "ok@ok.test", both); // the first recipient is refused
+        send("<ok@ok.test>", "trial@bad.test", &both[..1]);
+    }
+    peer.quit().unwrap();
+    daemon.signal(Signal::TERM);
+    assert!(daemon.ended().success());
+    let log = daemon.log();
+    let found = report(&site, &[], log.as_bytes());
+    assert_eq!(found["messages"], 12, "{log}");
+    assert_eq!(
+        found["actions"],
+        json!([["reject", 6], ["accept", 3], ["log", 3]]),
+        "{log}"
+    );
+    assert_eq!(found["dry_run"], json!([["trial", "reject", 3]]));
+    assert_eq!(found["let_through"], json!([]));
 }
 
 #[test]
@@ -273,7 +318,7 @@ fn the_state_tells_what_is_new_and_what_has_no_hits() {
     let log = line("2026-01-10", "one@bad.test") + &log;
     let from_log = report(&site, &["--since", "2026-03-20"], log.as_bytes());
     assert_eq!(from_log["first_refused"][0]["entry"], "two@bad.test");
-    assert_eq!(from_log["decisions"], 2);
+    assert_eq!(from_log["messages"], 2);
     assert_eq!(from_log["from"], "2026-03-20");
     // Both lists had their last hit, or none, long before today; the quiet one is known only since
     // today.

@@ -54,6 +54,7 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
     let mut options = digest::Options {
         since: args.since,
         now: now_s().cast_signed(),
+        host: host_name(),
         lists: Vec::new(),
     };
     if let Some(config) = read_config(config)? {
@@ -75,6 +76,13 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
         history.write(file)?;
     }
     Ok(())
+}
+
+/// Returns the name of this machine.
+fn host_name() -> Option<String> {
+    let system = rustix::system::uname();
+    let name = system.nodename().to_str().ok()?;
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// Says that standard input is read, because a user who gave no log would not know what the program
