@@ -23,7 +23,8 @@
 //! | [`config`] | the configuration file |
 //! | [`snapshot`], [`undo`] | the configuration and filters in effect, replaced in one step; the commands that accept a refused sender |
 //! | [`screen`], [`status`] | one message from MAIL to the verdict; the status page and the metrics |
-//! | [`explain`], [`serve`], [`digest`] | checking a stored message; running the daemon; summarizing its log |
+//! | [`explain`] | what would happen to a message, and why |
+//! | [`serve`], [`digest`] | running the daemon; summarizing its log |
 //! | [`demo`], [`correspondents`], [`junk`] | a demonstration of the daemon with messages as a mail server sends them; the addresses that local users write to; the messages that they report |
 //! | [`setup_check`] | whether this machine's mail server and the milter are configured to work together |
 //! | [`cli`] | the command lines |

@@ -20,6 +20,7 @@ use crate::daemon::{
     self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
 };
 use crate::endpoint::Endpoint;
+use crate::explain::{Explainer, Mail, Paint, Report};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};
@@ -131,7 +132,19 @@ impl Service for Blocklists {
     }
 
     fn page(&self, path: &str) -> Page {
-        self.status.page(path)
+        match path.split_once('?').unwrap_or((path, "")) {
+            ("/explain", query) => self.status.explanation(query, |address| {
+                let mail = Mail::from_address(address);
+                let explanation = Explainer::of(Arc::clone(&self.live)).explain(&mail);
+                let report = Report {
+                    mail: &mail,
+                    explanation: &explanation,
+                    paint: Paint::default(),
+                };
+                report.to_string()
+            }),
+            _ => self.status.page(path),
+        }
     }
 
     fn tick(&self) {

@@ -31,7 +31,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
 use super::Service;
@@ -279,8 +279,10 @@ async fn answer<S: Service>(
         if let Some(id) = tokio::task::try_id() {
             places.has_asked(id);
         }
-        let response = respond(&request, over_tcp, |path| service.page(path));
-        async { Ok::<_, Infallible>(response) }
+        // A page may read filters, and a disk that hangs must not stop the other pages.
+        let service = Arc::clone(service);
+        let page = spawn_blocking(move || respond(&request, over_tcp, |path| service.page(path)));
+        async { page.await }
     });
     let connection = http1::Builder::new()
         .keep_alive(false)

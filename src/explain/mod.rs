@@ -28,7 +28,7 @@ pub use text::{Paint, Report};
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
 use crate::base::whole_file::FileError;
-use crate::config::{self, Config, Percent};
+use crate::config::{self, Config};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
 use crate::screen::Screen;
@@ -129,18 +129,17 @@ impl Explainer {
     pub fn open_with_correspondents(config_path: &Path, files: &[PathBuf]) -> Result<Self, Error> {
         let mut config = Config::load(config_path)?;
         config.whitelist.correspondents.extend_from_slice(files);
-        // This limit is about the messages of five minutes; the messages explained here are others.
-        config.safety.max_reject_share = Percent::ALL;
         let snapshot = Snapshot::build(config)?;
-        Ok(Self::with(Arc::new(Live::new(snapshot, None))))
+        Ok(Self::of(Arc::new(Live::new(snapshot, None))))
     }
 
     /// Returns another explainer with the same configuration, for another thread.
     pub fn another(&self) -> Self {
-        Self::with(Arc::clone(&self.live))
+        Self::of(Arc::clone(&self.live))
     }
 
-    fn with(live: Arc<Live>) -> Self {
+    /// Explains with the configuration and the files in effect. Nothing is counted or logged.
+    pub fn of(live: Arc<Live>) -> Self {
         let screen = Screen::with_observer(Arc::clone(&live), Recorder::default());
         Self { live, screen }
     }

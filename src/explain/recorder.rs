@@ -81,6 +81,10 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
+    fn is_about_mail(&self) -> bool {
+        false
+    }
+
     fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
         let (identity, strength) = (sender.identity, sender.strength);
         // Usually the last, because senders are looked up one after the other.

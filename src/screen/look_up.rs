@@ -166,7 +166,8 @@ impl<O: Observer> Screen<O> {
             aligned: &aligned,
         };
         let examined = policy.examine(&sender, &mut now, scratch, &mut message.hits, |seen| {
-            if let Seen::Entry { list, outcome, .. } = &seen
+            if observer.is_about_mail()
+                && let Seen::Entry { list, outcome, .. } = &seen
                 && let Some(counts) = snapshot.counts.get(*list)
             {
                 match outcome {

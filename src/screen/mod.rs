@@ -127,7 +127,9 @@ impl<O: Observer> Screen<O> {
         let reply =
             ReplyText::new(452, "4.5.3", &[SEPARATE_REPLY]).map_or(Reply::Tempfail, Reply::Text);
         self.message.deferred += 1;
-        self.live.counters.deferred.increment();
+        if self.observer.is_about_mail() {
+            self.live.counters.deferred.increment();
+        }
         self.end();
         self.report(snapshot, Verdict::APART, Some(recipient), &reply, false);
         reply
@@ -169,7 +171,9 @@ impl<O: Observer> Screen<O> {
         let (policy, reach) = (&snapshot.policy, message.reach());
         let mut verdict = policy.decide(&message.hits, reach, message.softening());
         if message.is_truncated() {
-            self.live.counters.truncated.increment();
+            if self.observer.is_about_mail() {
+                self.live.counters.truncated.increment();
+            }
             verdict = policy.decide_truncated(verdict, reach, message.is_envelope_truncated);
         }
         if message.overtaken && verdict.action > Some(Action::Tag) {

@@ -9,6 +9,10 @@ use crate::snapshot::Snapshot;
 
 /// Observes how decisions are made. `explain` and `demo` use it; the daemon does not.
 pub trait Observer {
+    /// Returns whether the decisions are about mail: only then they are counted, logged and kept.
+    fn is_about_mail(&self) -> bool {
+        true
+    }
     /// Called for each look-up, or with the reason why there was none.
     fn seen(&mut self, _policy: &Policy, _sender: &Sender<'_>, _seen: &Seen<'_>) {}
     /// Called for each verdict on a recipient or a message.

@@ -103,11 +103,14 @@ impl<O: Observer> Screen<O> {
         if verdict.hit.is_some() {
             self.ensure_case();
         }
-        self.count_hits(snapshot);
+        let is_about_mail = self.observer.is_about_mail();
+        if is_about_mail {
+            self.count_hits(snapshot);
+        }
         // A message whose recipients are refused one by one counts once.
         let counts =
             self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0);
-        if counts {
+        if counts && is_about_mail {
             self.count(snapshot, verdict);
             self.remember(snapshot, verdict, recipient);
         }
@@ -131,6 +134,8 @@ impl<O: Observer> Screen<O> {
             reply,
             spent: self.message.spent,
         });
-        self.log(snapshot, verdict, recipient, counts);
+        if self.observer.is_about_mail() {
+            self.log(snapshot, verdict, recipient, counts);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::times::{MINUTE, time};
+use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -22,6 +23,15 @@ impl Display for Text<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns a page.
+pub(super) fn page(body: &dyn Display) -> Page {
+    Page {
+        code: 200,
+        media_type: "text/html; charset=utf-8",
+        body: body.to_string(),
     }
 }
 

@@ -15,6 +15,7 @@
 mod chart;
 mod check;
 mod counts;
+mod explanation;
 mod file;
 mod history;
 mod html;
@@ -29,8 +30,6 @@ mod text;
 mod times;
 mod words;
 
-use std::fmt::Display;
-
 use serde::Serialize;
 
 use crate::daemon::Page;
@@ -43,14 +42,6 @@ pub use log::{Log, Logged};
 use log::{LogPage, Search};
 pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
 pub use source::Status;
-
-fn html(body: &dyn Display) -> Page {
-    Page {
-        code: 200,
-        media_type: "text/html; charset=utf-8",
-        body: body.to_string(),
-    }
-}
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {
@@ -68,7 +59,7 @@ impl Status {
     pub fn page(&self, asked: &str) -> Page {
         let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
         match path {
-            "/" => html(&page::Html(&self.report())),
+            "/" => html::page(&page::Html(&self.report())),
             "/metrics" => Page {
                 code: 200,
                 media_type: prometheus::MEDIA_TYPE,
@@ -77,14 +68,14 @@ impl Status {
             "/status.json" => json(&self.report()),
             "/log" => {
                 let search = Search::read(query);
-                html(&LogPage(&search, &self.log(&search)))
+                html::page(&LogPage(&search, &self.log(&search)))
             }
             "/log.json" => json(&self.log(&Search::read(query))),
             "/healthz" => Page::text(200, "ok\n"),
             "/readyz" => self.readiness(),
             _ => Page::text(
                 404,
-                "not found; there are /, /log, /log.json, /status.json, /metrics, /healthz and /readyz\n",
+                "not found; there are /, /log, /log.json, /explain, /status.json, /metrics, /healthz and /readyz\n",
             ),
         }
     }

@@ -5,7 +5,6 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::chart;
 use super::html::{Text, begin, end};
 use super::log::{Search, form, table};
 use super::report::Report;
@@ -13,6 +12,7 @@ use super::words::{
     VerdictGroup, action, approximate, at_most, duration, freshness, grouped, largest, last_day,
     operation, sentence,
 };
+use super::{chart, explanation};
 
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;
@@ -265,6 +265,9 @@ fn innocent(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 fn decisions(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "<section class=\"card\"><h2>Last decisions</h2>")?;
     form(f, &Search::default())?;
+    if report.shows_addresses {
+        explanation::form(f, "")?;
+    }
     table(f, &report.decisions, report.shows_addresses)?;
     write!(f, "</section>")
 }

@@ -272,6 +272,33 @@ fn decisions_are_found_and_outlive_a_restart() {
     });
 }
 
+/// The page looks up as the daemon does, and is neither mail nor markup.
+#[test]
+fn an_address_is_explained_without_a_trace() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let (code, page) = rig.page("/explain?address=a%40bad.example");
+    assert_eq!(code, 403);
+    has(&page, "show_addresses");
+    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
+    let rig = Rig::new(LISTS, &shown);
+    has(&rig.page("/").1, "action=\"/explain\"");
+    for (asked, says) in [
+        ("address=a%40bad.example", "verdict  reject"),
+        ("address=+nobody%40ok.example+", "verdict  accept"),
+        ("address=%3Cscript%3E%40bad.example%22", "no sender found"),
+        ("address=", "An address"),
+        ("", "An address"),
+    ] {
+        let (code, page) = rig.page(&format!("/explain?{asked}"));
+        assert_eq!(code, 200);
+        has(&page, says);
+        assert!(!page.contains("<script"), "{page}");
+    }
+    let report = report(&rig);
+    assert_eq!((report.messages.total, report.lists[0].hits_24h), (0, 0));
+    assert_eq!(found(&rig.service, ""), [""; 0]);
+}
+
 /// Each command runs in a shell as it is shown, and does what it says.
 #[test]
 fn what_undoes_a_decision_can_be_pasted() {
