@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::base::access;
 use crate::base::clock::now_s;
+use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
@@ -20,7 +21,7 @@ use crate::daemon::{
     self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
 };
 use crate::endpoint::Endpoint;
-use crate::explain::{Explainer, Mail, Paint, Report};
+use crate::explain::{Explainer, Mail, Report};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};

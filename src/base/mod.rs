@@ -21,6 +21,7 @@ pub mod day;
 pub mod file_state;
 pub(crate) mod memory;
 pub(crate) mod numbers;
+pub mod paint;
 pub(crate) mod parallel;
 pub(crate) mod permissions;
 pub mod replacement;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::explain::Paint;
+use crate::base::paint::Paint;
 
 /// The output of a command. It is not locked between two writes, because other threads may log to
 /// it.

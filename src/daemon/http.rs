@@ -281,8 +281,7 @@ async fn answer<S: Service>(
         }
         // A page may read filters, and a disk that hangs must not stop the other pages.
         let service = Arc::clone(service);
-        let page = spawn_blocking(move || respond(&request, over_tcp, |path| service.page(path)));
-        async { page.await }
+        spawn_blocking(move || respond(&request, over_tcp, |path| service.page(path)))
     });
     let connection = http1::Builder::new()
         .keep_alive(false)

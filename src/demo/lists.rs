@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::error::Error;
+use crate::base::paint::Paint;
 use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
-use crate::explain::Paint;
 use crate::policy::Action;
 
 /// The lists for which the demo's messages are written, in case there is no folder `blocklists`.

@@ -28,8 +28,8 @@ use scenes::scenes;
 use table::Row;
 use window::{LastDecision, ObservedService};
 
+use crate::base::paint::Paint;
 use crate::daemon::Daemon;
-use crate::explain::Paint;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
 

@@ -4,7 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::peer::{Answer, Change, Delivery};
 use super::scenes::Scene;
-use crate::explain::{Paint, RecordedDecision};
+use crate::base::paint::Paint;
+use crate::explain::RecordedDecision;
 use crate::screen::TAG_HEADER;
 
 /// A line of the table, and the reply below it.

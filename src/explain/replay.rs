@@ -9,8 +9,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
+use super::{Error, Explainer, Explanation, Headers, Mail, each_message};
 use crate::base::numbers::{counted, percent};
+use crate::base::paint::Paint;
 use crate::base::parallel::{on_threads, processors};
 use crate::base::whole_file::FileError;
 

@@ -1,50 +1,10 @@
 //! Shows an explanation as text for a terminal.
 
 use std::fmt::{self, Display, Formatter};
-use std::io::IsTerminal;
 
 use super::{Explanation, Lookup, Mail, Named, Recipient};
 use crate::address::{escaped, shortened};
-
-/// Whether output has colours: on a terminal, unless `NO_COLOR` is set.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Paint(bool);
-
-impl Paint {
-    /// Returns the setting for standard output.
-    pub fn of_stdout() -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self(wanted && std::io::stdout().is_terminal())
-    }
-
-    /// Colours a word by its verdict.
-    pub fn verdict(self, verdict: &str, width: usize) -> String {
-        let colour = match verdict {
-            "reject" | "discard" => "1;31",
-            "tempfail" | "quarantine" | "tag" => "1;33",
-            _ => "1;32",
-        };
-        self.with(colour, &format!("{verdict:<width$}"))
-    }
-
-    /// Formats a heading.
-    pub fn bold(self, text: &str) -> String {
-        self.with("1", text)
-    }
-
-    /// Formats something less important.
-    pub fn dim(self, text: &str) -> String {
-        self.with("2", text)
-    }
-
-    fn with(self, colour: &str, text: &str) -> String {
-        if self.0 {
-            format!("\x1b[{colour}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-}
+use crate::base::paint::Paint;
 
 /// An explanation with its message.
 pub struct Report<'a> {
@@ -218,7 +178,7 @@ fn outcome(lookup: &Lookup, paint: Paint) -> String {
             return "matches the Bloom filter, but has no record: not listed".to_owned();
         }
         "unproved" => {
-            let listed = paint.with("1;31", "LISTED");
+            let listed = paint.alarm("LISTED");
             return format!(
                 "{listed} matches the Bloom filter; there are no records to confirm it"
             );
@@ -228,7 +188,7 @@ fn outcome(lookup: &Lookup, paint: Paint) -> String {
             return format!("cannot be read: {failure}");
         }
         "expired" => "expired".to_owned(),
-        _ => paint.with("1;31", "LISTED"),
+        _ => paint.alarm("LISTED"),
     };
     for (what, value) in [
         ("source", &lookup.source),

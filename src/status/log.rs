@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::html::{Text, begin, end};
 use super::source::Status;
-use super::times::{seconds, time};
+use super::times::seconds;
 use crate::base::clock::now_s;
 use crate::policy::Action;
 use crate::snapshot::{Decision, Who};
@@ -240,40 +240,4 @@ pub(super) fn table(
         )?;
     }
     write!(f, "</tbody></table>")
-}
-
-/// In a terminal: one line a decision, the newest last.
-impl Display for Log {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for Logged { decision: one, .. } in self.decisions.iter().rev() {
-            write!(
-                f,
-                "{} {:<9}",
-                time(one.time_s, "%F %H:%M:%S UTC"),
-                one.action
-            )?;
-            let Who {
-                sender,
-                recipient,
-                client,
-                ..
-            } = one.who.clone().unwrap_or_default();
-            for (before, value) in [
-                ("", &sender),
-                ("to ", &recipient),
-                ("from ", &client),
-                ("list ", &one.list),
-                ("source ", &one.source),
-                ("", &one.identity),
-                ("", &one.reason),
-                ("case ", &one.case),
-            ] {
-                if !value.is_empty() {
-                    write!(f, " {before}{value}")?;
-                }
-            }
-            writeln!(f)?;
-        }
-        Ok(())
-    }
 }

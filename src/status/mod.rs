@@ -42,6 +42,7 @@ pub use log::{Log, Logged};
 use log::{LogPage, Search};
 pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
 pub use source::Status;
+pub use text::Painted;
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {

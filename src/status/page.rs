@@ -5,6 +5,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::chart;
+use super::explanation;
 use super::html::{Text, begin, end};
 use super::log::{Search, form, table};
 use super::report::Report;
@@ -12,7 +14,6 @@ use super::words::{
     VerdictGroup, action, approximate, at_most, duration, freshness, grouped, largest, last_day,
     operation, sentence,
 };
-use super::{chart, explanation};
 
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;

@@ -1,44 +1,65 @@
-//! Shows the report on a terminal with 80 columns.
+//! Shows the report on a terminal.
 
 use std::fmt::{self, Display, Formatter};
 
-use super::log::Logged;
+use super::log::{Log, Logged};
 use super::report::Report;
+use super::times::time;
 use super::words::{
     VerdictGroup, action, approximate, at_most, freshness, grouped, largest, last_day, operation,
     recent, sentence,
 };
+use crate::base::paint::Paint;
+use crate::snapshot::{Health, Who};
 
-const COLUMNS: usize = 80;
 /// Width of the labels at the left.
 const LABEL: usize = 13;
 /// Width of a list's name.
 const NAME: usize = 22;
 
+/// Something for a terminal, with its colours and width.
+pub struct Painted<'a, T>(pub &'a T, pub Paint);
+
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        wrapped(f, "", &sentence(self))?;
+        Painted(self, Paint::default()).fmt(f)
+    }
+}
+
+impl Display for Painted<'_, Report> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(report, paint) = *self;
+        let wrapped = |f: &mut Formatter<'_>, label: &str, text: &str| {
+            wrapped(f, paint.columns, label, text, str::to_owned)
+        };
+        let attention = |f: &mut Formatter<'_>, is_wrong: bool, text: &str| {
+            self::wrapped(f, paint.columns, "", text, |line| match is_wrong {
+                true => paint.alarm(line),
+                false => paint.bold(line),
+            })
+        };
+        attention(f, report.health == Health::Critical, &sentence(report))?;
         writeln!(
             f,
             "blocklist-milter {}: {}, up {}, process {}",
-            self.version,
-            self.health.name(),
-            approximate(self.uptime_s),
-            self.process
+            report.version,
+            report.health.name(),
+            approximate(report.uptime_s),
+            report.process
         )?;
-        for problem in &self.problems {
+        for problem in &report.problems {
             let text = format!("{}: {}", problem.severity.name(), problem.text);
-            wrapped(f, "", &text)?;
+            attention(f, problem.severity == Health::Critical, &text)?;
         }
-        for line in &self.possibly_innocent {
+        for line in &report.possibly_innocent {
             wrapped(f, "innocent?", line)?;
         }
-        writeln!(
-            f,
-            "\n{:NAME$} {:<17} {:>14} {:>11} {:>12}",
+        let heading = format!(
+            "{:NAME$} {:<17} {:>14} {:>11} {:>12}",
             "list", "action", "entries", "hits, 24 h", "since start"
-        )?;
-        for list in &self.lists {
+        );
+        writeln!(f, "\n{}", paint.bold(&heading))?;
+        for list in &report.lists {
             let entries = list.filter.as_ref();
             let entries =
                 entries.map_or_else(|| "no filter".to_owned(), |filter| grouped(filter.entries));
@@ -56,7 +77,7 @@ impl Display for Report {
             }
         }
         writeln!(f)?;
-        let messages = &self.messages;
+        let messages = &report.messages;
         let by = |counts| {
             let rows = largest(counts).into_iter();
             let rows: Vec<_> = rows
@@ -69,13 +90,13 @@ impl Display for Report {
             .map(|kind| {
                 format!(
                     "{} {}",
-                    grouped(kind.count(self.minutes.iter())),
+                    grouped(kind.count(report.minutes.iter())),
                     kind.name()
                 )
             })
             .collect();
         let day = day.join("; ");
-        wrapped(f, "messages", &format!("{day}, {}", last_day(self)))?;
+        wrapped(f, "messages", &format!("{day}, {}", last_day(report)))?;
         let total = grouped(messages.total);
         if messages.total == 0 {
             wrapped(f, "since start", "no messages")?;
@@ -84,7 +105,7 @@ impl Display for Report {
             wrapped(f, "since start", &format!("{total}: {verdicts}"))?;
             wrapped(f, "reasons", &by(&messages.reasons))?;
         }
-        let durations = &self.durations;
+        let durations = &report.durations;
         if durations.count > 0 {
             let median = at_most(durations.median_s, durations.count);
             let slow = at_most(durations.p99_s, durations.count);
@@ -94,20 +115,63 @@ impl Display for Report {
                 &format!("half of the messages {median}, 99% {slow}"),
             )?;
         }
-        for (label, lines) in operation(self) {
+        for (label, lines) in operation(report) {
             wrapped(f, &label.to_lowercase(), &lines.join("; "))?;
         }
-        for Logged { decision: one, .. } in &self.decisions {
+        for Logged { decision: one, .. } in &report.decisions {
             let who = one.who.as_ref().map_or("", |who| &who.sender);
             let text = format!(
                 "{} UTC {} {who} ({}, list {}, case {})",
-                recent(one.time_s, self.time_s),
+                recent(one.time_s, report.time_s),
                 one.action,
                 one.identity,
                 one.list,
                 one.case
             );
             wrapped(f, "decided", &text)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Log {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Painted(self, Paint::default()).fmt(f)
+    }
+}
+
+/// One line a decision, the newest last.
+impl Display for Painted<'_, Log> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(log, paint) = *self;
+        for Logged { decision: one, .. } in log.decisions.iter().rev() {
+            write!(
+                f,
+                "{} {}",
+                paint.dim(&time(one.time_s, "%F %H:%M:%S UTC").to_string()),
+                paint.verdict(&one.action, 9)
+            )?;
+            let Who {
+                sender,
+                recipient,
+                client,
+                ..
+            } = one.who.clone().unwrap_or_default();
+            for (before, value) in [
+                ("", &sender),
+                ("to ", &recipient),
+                ("from ", &client),
+                ("list ", &one.list),
+                ("source ", &one.source),
+                ("", &one.identity),
+                ("", &one.reason),
+                ("case ", &one.case),
+            ] {
+                if !value.is_empty() {
+                    write!(f, " {before}{value}")?;
+                }
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -123,7 +187,13 @@ fn cut(name: &str) -> String {
 }
 
 /// Writes words in lines that fit, with a label before the first; a longer word gets its own line.
-fn wrapped(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
+fn wrapped(
+    f: &mut Formatter<'_>,
+    columns: usize,
+    label: &str,
+    text: &str,
+    paint: impl Fn(&str) -> String,
+) -> fmt::Result {
     let indent = if label.is_empty() { 4 } else { LABEL };
     let mut line = if label.is_empty() {
         String::new()
@@ -132,8 +202,8 @@ fn wrapped(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
     };
     let mut is_empty = true;
     for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            writeln!(f, "{line}")?;
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > columns {
+            writeln!(f, "{}", paint(&line))?;
             line = " ".repeat(indent);
             is_empty = true;
         }
@@ -143,5 +213,5 @@ fn wrapped(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
         line.push_str(word);
         is_empty = false;
     }
-    writeln!(f, "{}", line.trim_end())
+    writeln!(f, "{}", paint(line.trim_end()))
 }

@@ -660,6 +660,32 @@ fn the_command_shows_the_same_and_exits_by_health() {
     let longest = text.lines().map(|line| line.chars().count()).max();
     assert!(longest <= Some(80), "{text}");
 
+    // On a terminal, with its width, and colours.
+    let asked = format!(
+        "stty cols 70; {} status --config c.toml",
+        env!("CARGO_BIN_EXE_blocklist-milter")
+    );
+    let mut script = std::process::Command::new("script");
+    script
+        .args(["-qec", &asked, "/dev/null"])
+        .current_dir(rig.path(""));
+    let shown = support::Said::of(script.env("TERM", "xterm").env_remove("NO_COLOR")).out;
+    has(&shown, "\u{1b}[1mlist");
+    has(&shown, "\u{1b}[1mWorking. Refused");
+    let plain = shown
+        .replace("\u{1b}[1;31m", "")
+        .replace("\u{1b}[1m", "")
+        .replace("\u{1b}[0m", "");
+    let fits = |line: &&str| {
+        !line.starts_with("list ") && !line.starts_with("spam ") && !line.starts_with("mild ")
+    };
+    let longest = plain
+        .lines()
+        .filter(fits)
+        .map(|line| line.trim_end().chars().count())
+        .max();
+    assert!(longest <= Some(70), "{plain}");
+
     let gone = format!("unix:{}", rig.path("gone.sock").display());
     let said = rig.milter(&["status", "--socket", &gone]);
     said.ends(2, &["no answer from the daemon", "is it running?"]);

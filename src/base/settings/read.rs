@@ -347,7 +347,8 @@ impl<'s, 't> Section<'s, 't> {
     /// Records each key that nobody asked for, with the most similar known name.
     pub(crate) fn finish(self) {
         let Some(table) = self.table else { return };
-        let asked = self.asked.into_inner();
+        let mut asked = self.asked.into_inner();
+        asked.dedup();
         for key in table.keys() {
             let written = key.get_ref().as_ref();
             if asked.contains(&written) {

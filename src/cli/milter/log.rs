@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::status::{Place, ask};
 use crate::cli::{Done, Output, say};
-use crate::status::Log as Decisions;
+use crate::status::{Log as Decisions, Painted};
 
 /// How often a daemon is asked for new decisions.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -51,7 +51,10 @@ impl Log {
 pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
     let endpoint = args.place.endpoint(config)?;
     let mut log: Decisions = ask(&endpoint, &args.path(0))?;
-    out.show_lines(&log, args.json)?;
+    match args.json {
+        true => out.json(&log)?,
+        false => write!(out, "{}", Painted(&log, out.paint()))?,
+    }
     if !log.shows_addresses && !args.json {
         say(format_args!(
             "blocklist-milter: addresses are not shown: show_addresses in [status] is off"
@@ -72,7 +75,7 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
             true => ask(&endpoint, &args.path(0))?,
             false => new,
         };
-        out.show_lines(&new, false)?;
+        write!(out, "{}", Painted(&new, out.paint()))?;
         log = new;
     }
 }

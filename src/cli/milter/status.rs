@@ -1,6 +1,7 @@
 //! `blocklist-milter status`: asks the running daemon for its state.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use crate::config::Config;
 use crate::daemon::fetch;
 use crate::endpoint::Endpoint;
 use crate::setup_check::stray_lists;
-use crate::status::{Health, Report};
+use crate::status::{Health, Painted, Report};
 
 /// Where the running daemon answers.
 #[derive(Debug, Args)]
@@ -50,7 +51,10 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
             report.warn(stray);
         }
     }
-    out.show_lines(&report, args.json)?;
+    match args.json {
+        true => out.json(&report)?,
+        false => write!(out, "{}", Painted(&report, out.paint()))?,
+    }
     Ok(ExitCode::from(match report.health {
         Health::Ok => 0,
         Health::Warning => 1,
