@@ -99,6 +99,8 @@ pub(crate) fn assert_completions(mut command: clap::Command) {
         let script = String::from_utf8(script).expect("completions are text");
         let script = match shell {
             Shell::Bash => for_bash(&name, &script),
+            Shell::Zsh => script.replace("filter file:_files'", "filter file:_files -g \"*.blf\"'"),
+            Shell::Fish => script + &filters_in_fish(&name),
             _ => script,
         };
         assert_shipped(&file, &script);
@@ -111,7 +113,7 @@ pub(crate) fn assert_completions(mut command: clap::Command) {
 fn for_bash(name: &str, script: &str) -> String {
     let handled = name.replace('-', "__subcmd__");
     let mut script = script.replace(&handled, &name.replace('-', "__"));
-    for command in ["info", "query", "verify"] {
+    for command in READS_FILTER {
         let state = format!("        {}__subcmd__{command})\n", name.replace('-', "__"));
         let Some(at) = script.find(&state) else {
             continue;
@@ -122,6 +124,23 @@ fn for_bash(name: &str, script: &str) -> String {
         script.insert_str(at + state.len(), filters);
     }
     script
+}
+
+/// The commands of blocklist-compile whose first argument is a filter.
+const READS_FILTER: [&str; 3] = ["info", "query", "verify"];
+
+/// The same commands in fish: filters come before other files.
+fn filters_in_fish(name: &str) -> String {
+    if name != "blocklist-compile" {
+        return String::new();
+    }
+    let state = format!("__fish_{}_using_subcommand", name.replace('-', "_"));
+    let each = READS_FILTER.map(|command| {
+        format!(
+            "complete -c {name} -n \"{state} {command}\" -k -f -a '(__fish_complete_suffix .blf)'\n"
+        )
+    });
+    each.concat()
 }
 
 /// Compares a file with the shipped one; with `UPDATE_MANUALS` set, writes it instead.
