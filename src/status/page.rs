@@ -12,7 +12,7 @@ use super::log::{Search, form, table};
 use super::report::Report;
 use super::words::{
     VerdictGroup, action, approximate, at_most, duration, freshness, grouped, largest, last_day,
-    operation, sentence,
+    operation, recent, sentence,
 };
 
 /// Most sources shown of a list; those with most hits.
@@ -169,11 +169,27 @@ fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         write!(f, "{}", Text(&decided.join(", ")))?;
         write!(
             f,
-            ". Whitelisted: {}; false positives ruled out by records: {}; undecided: {}.</p></section>",
+            ". Whitelisted: {}; false positives ruled out by records: {}; undecided: {}.",
             grouped(list.whitelisted),
             grouped(list.false_positives),
             grouped(list.undecided)
         )?;
+        if let Some(last_s) = list.last_hit_s {
+            write!(f, " Last hit: {} UTC.", recent(last_s, report.time_s))?;
+        }
+        let entries = list.top_entries.iter();
+        let entries: Vec<String> = entries
+            .map(|(entry, count)| format!("{entry} {}", grouped(*count)))
+            .collect();
+        if !entries.is_empty() {
+            let entries = entries.join(", ");
+            write!(
+                f,
+                " Entries with most of the last decisions: {}.",
+                Text(&entries)
+            )?;
+        }
+        write!(f, "</p></section>")?;
     }
     Ok(())
 }

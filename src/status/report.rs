@@ -3,6 +3,9 @@
 //!
 //! The field names are those of `/status.json`, which other programs read.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, counts, verdict_name};
@@ -15,7 +18,7 @@ use crate::daemon::Cut;
 use crate::metrics::Buckets;
 use crate::policy::{Exemption, Reason};
 use crate::sender::Identity;
-use crate::snapshot::{Health, ListCounts, Problem, Snapshot};
+use crate::snapshot::{Decision, Health, ListCounts, Problem, Snapshot};
 
 /// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,6 +99,13 @@ pub struct List {
     pub sources: Counts,
     /// Hits of the last 24 hours.
     pub hits_24h: u64,
+    /// When it had a hit last, in seconds since 1970; `None` if none of the last decisions was about it.
+    #[serde(default)]
+    pub last_hit_s: Option<u64>,
+    /// The entries with most hits among the last decisions, with their number; none if addresses are not
+    /// shown.
+    #[serde(default)]
+    pub top_entries: Vec<(String, u64)>,
     /// Hits on whitelisted addresses.
     pub whitelisted: u64,
     /// Senders that could not be looked up.
@@ -223,7 +233,7 @@ impl Status {
                 .max()
                 .unwrap_or_default(),
             problems,
-            lists: lists(&snapshot, time_s, |name| history.hits_24h(name)),
+            lists: lists(&snapshot, time_s, &decisions, |name| history.hits_24h(name)),
             whitelist_entries: snapshot.policy.whitelist.len() as u64,
             messages: Messages {
                 total: counters.messages(),
@@ -268,12 +278,28 @@ impl Status {
 /// Decisions that a report shows.
 const DECISIONS_SHOWN: usize = 20;
 
-fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec<List> {
+/// Entries that a report shows of each list.
+const ENTRIES_SHOWN: usize = 5;
+
+fn lists(
+    snapshot: &Snapshot,
+    now_s: u64,
+    decisions: &[Arc<Decision>],
+    hits_24h: impl Fn(&str) -> u64,
+) -> Vec<List> {
     let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
     let lists = lists.zip(snapshot.freshness(now_s));
     let lists = lists.map(|((list, counted), freshness)| {
         let ListCounts { list: counters, .. } = counted;
         let filter = list.filter().zip(freshness);
+        let hits = || decisions.iter().filter(|one| one.list == list.name());
+        let mut entries = Counts::new();
+        for who in hits().filter_map(|one| one.who.as_ref()) {
+            *entries.entry(who.entry.clone()).or_default() += 1;
+        }
+        let mut top_entries: Vec<(String, u64)> = entries.into_iter().collect();
+        top_entries.sort_by_key(|(_, count)| Reverse(*count));
+        top_entries.truncate(ENTRIES_SHOWN);
         List {
             name: list.name().to_owned(),
             action: list.terms.action.name().to_owned(),
@@ -297,6 +323,8 @@ fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec
                 .collect(),
             sources: counted.by_source(),
             hits_24h: hits_24h(list.name()),
+            last_hit_s: hits().map(|one| one.time_s).max(),
+            top_entries,
             whitelisted: counters.whitelisted.get(),
             undecided: counters.undecided.get(),
             false_positives: counters.false_positives.get(),

@@ -250,6 +250,13 @@ fn decisions_are_found_and_outlive_a_restart() {
         mail_from
     );
     assert_eq!(found(&rig.service, "q=nobody&list=spam"), [""; 0]);
+    let (code, page) = rig.page("/");
+    assert_eq!(code, 200);
+    has(&page, " Last hit: ");
+    has(
+        &page,
+        " Entries with most of the last decisions: a@bad.example ",
+    );
     let (code, page) = rig.page("/log?q=bad.example");
     assert_eq!(code, 200);
     has(&page, "a@bad.example");
