@@ -26,7 +26,7 @@ use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};
 use crate::snapshot::{Live, Start};
-use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
+use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
 
 /// Why the daemon cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -251,6 +251,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let config = start.config();
     let good: Vec<&Config> = start.good().collect();
     // Before any other thread starts. A faulty configuration does not say which files it needs.
+    read_time_zone();
     let confined = (config.sandbox && !good.is_empty()).then(|| {
         let confined = daemon::limit_files(&needs(config_path, &good));
         if !matches!(confined, Confined::Not(_)) {

@@ -8,7 +8,7 @@ use std::fmt::{self, Formatter};
 
 use super::history::{DAY_S, Minute};
 use super::report::Report;
-use super::times::time;
+use super::times::{time, zone};
 use super::words::{VerdictGroup, grouped};
 
 const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
@@ -143,8 +143,9 @@ impl Chart<'_> {
         }
         write!(
             f,
-            "<span>{} UTC</span></div><div class=\"key\">",
-            time(report.time_s, self.how)
+            "<span>{} {}</span></div><div class=\"key\">",
+            time(report.time_s, self.how),
+            zone(report.time_s)
         )?;
         for (class, kind) in CLASSES.iter().zip(VerdictGroup::ALL).rev() {
             write!(f, "<span><i class=\"{class}\"></i>{}</span>", kind.name())?;
@@ -155,9 +156,10 @@ impl Chart<'_> {
 
     /// Writes the figures, a row for several bars.
     fn table(&self, f: &mut Formatter<'_>, report: &Report, bars: &[Bar]) -> fmt::Result {
+        let from = format!("From ({})", zone(report.time_s));
         write!(
             f,
-            "<details><summary>Figures</summary><table><thead><tr><th>From (UTC)"
+            "<details><summary>Figures</summary><table><thead><tr><th>{from}"
         )?;
         for kind in VerdictGroup::ALL {
             write!(f, "<th class=\"n\">{}", kind.name())?;
@@ -169,11 +171,7 @@ impl Chart<'_> {
                 continue;
             }
             let at = self.first_s(report) + number * self.row_bars * self.bar_s;
-            write!(
-                f,
-                "<tr><td data-name=\"From (UTC)\">{}",
-                time(at, "%F %H:%M")
-            )?;
+            write!(f, "<tr><td data-name=\"{from}\">{}", time(at, "%F %H:%M"))?;
             for (index, kind) in VerdictGroup::ALL.iter().enumerate() {
                 let counts = row.iter().filter_map(|bar| bar.counts.get(index));
                 let count = grouped(counts.sum());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::html::{Text, begin, end};
 use super::source::Status;
-use super::times::seconds;
+use super::times::{seconds, zone};
 use crate::base::clock::now_s;
 use crate::policy::Action;
 use crate::snapshot::{Decision, Who};
@@ -198,9 +198,10 @@ pub(super) fn table(
     if decisions.is_empty() {
         return write!(f, "<p>None.</p>");
     }
+    let when = format!("Time ({})", zone(now_s()));
     write!(
         f,
-        "<table id=\"decisions\"><thead><tr><th>Time (UTC)<th>Action<th>Sender<th>List<th>Field<th>Case</tr></thead><tbody>"
+        "<table id=\"decisions\"><thead><tr><th>{when}<th>Action<th>Sender<th>List<th>Field<th>Case</tr></thead><tbody>"
     )?;
     for Logged { decision, undo } in decisions {
         let one = decision;
@@ -209,7 +210,7 @@ pub(super) fn table(
         } = one.who.clone().unwrap_or_default();
         write!(
             f,
-            "<tr><td data-name=\"Time (UTC)\">{}<td data-name=\"Action\"><b>{}</b> <span class=\"dim\">{}</span>\
+            "<tr><td data-name=\"{when}\">{}<td data-name=\"Action\"><b>{}</b> <span class=\"dim\">{}</span>\
              <td data-name=\"Sender\" class=\"who\">{}",
             seconds(one.time_s),
             Text(&one.action),

@@ -43,6 +43,7 @@ use log::{LogPage, Search};
 pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
 pub use source::Status;
 pub use text::Painted;
+pub use times::read_time_zone;
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {

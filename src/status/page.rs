@@ -175,7 +175,7 @@ fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
             grouped(list.undecided)
         )?;
         if let Some(last_s) = list.last_hit_s {
-            write!(f, " Last hit: {} UTC.", recent(last_s, report.time_s))?;
+            write!(f, " Last hit: {}.", recent(last_s, report.time_s))?;
         }
         let entries = list.top_entries.iter();
         let entries: Vec<String> = entries

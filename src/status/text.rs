@@ -121,7 +121,7 @@ impl Display for Painted<'_, Report> {
         for Logged { decision: one, .. } in &report.decisions {
             let who = one.who.as_ref().map_or("", |who| &who.sender);
             let text = format!(
-                "{} UTC {} {who} ({}, list {}, case {})",
+                "{} {} {who} ({}, list {}, case {})",
                 recent(one.time_s, report.time_s),
                 one.action,
                 one.identity,
@@ -148,7 +148,7 @@ impl Display for Painted<'_, Log> {
             write!(
                 f,
                 "{} {}",
-                paint.dim(&time(one.time_s, "%F %H:%M:%S UTC").to_string()),
+                paint.dim(&time(one.time_s, "%F %H:%M:%S %Z").to_string()),
                 paint.verdict(&one.action, 9)
             )?;
             let Who {

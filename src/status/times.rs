@@ -1,14 +1,26 @@
-//! Times of a report, in UTC.
+//! Times of a report, in the zone of the machine, which is always named beside them.
+
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
-/// A time to the minute: `2026-11-22 05:00 UTC`.
-pub(super) const MINUTE: &str = "%F %H:%M UTC";
+/// A time to the minute: `2026-11-22 05:00 CET`.
+pub(super) const MINUTE: &str = "%F %H:%M %Z";
+
+/// UTC on a machine that does not say its zone, such as a container.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
+
+/// Reads the zone of the machine. Later, the daemon's sandbox would forbid it.
+pub fn read_time_zone() {
+    LazyLock::force(&ZONE);
+}
 
 /// Formats a time in seconds since 1970.
 pub(super) fn time(seconds: u64, how: &str) -> String {
     let seconds = i64::try_from(seconds).ok();
     let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let time = time.map(|time| time.to_zoned(ZONE.clone()));
     time.map_or_else(String::new, |time| time.strftime(how).to_string())
 }
 
@@ -17,7 +29,7 @@ pub(super) fn seconds(seconds: u64) -> String {
     time(seconds, "%F %H:%M:%S")
 }
 
-/// Formats hour and minute.
-pub(super) fn clock(seconds: u64) -> String {
-    time(seconds, "%H:%M")
+/// Returns the name of the zone at a time.
+pub(super) fn zone(seconds: u64) -> String {
+    time(seconds, "%Z")
 }

@@ -3,7 +3,7 @@
 use super::counts::Counts;
 use super::history::{DAY_S, Minute};
 use super::report::{Filter, List, Report};
-use super::times::{MINUTE, clock, time};
+use super::times::{MINUTE, time};
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::snapshot::MAIL_IS_CHECKED;
 pub(super) use crate::snapshot::approximate;
@@ -45,13 +45,11 @@ impl VerdictGroup {
     }
 }
 
-/// Formats a time of today as hour and minute, other times with their date; UTC.
+/// Formats a time of today as hour and minute, other times with their date; with the zone.
 pub(super) fn recent(seconds: u64, now_s: u64) -> String {
-    if seconds / DAY_S == now_s / DAY_S {
-        clock(seconds)
-    } else {
-        time(seconds, "%F %H:%M")
-    }
+    let day = |at| time(at, "%F");
+    let is_today = day(seconds) == day(now_s);
+    time(seconds, if is_today { "%H:%M %Z" } else { MINUTE })
 }
 
 /// Returns the period of the counts of the last day, which begins with the first reading at the

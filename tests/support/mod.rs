@@ -105,7 +105,9 @@ fn open_to_all(folder: &Path) {
 
 /// Returns the daemon's program as it was built, or the compiler's.
 pub(crate) fn milter() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    command.env("TZ", "UTC");
+    command
 }
 
 pub(crate) fn compiler() -> Command {

@@ -255,7 +255,7 @@ fn decisions_are_found_and_outlive_a_restart() {
     has(&page, " Last hit: ");
     has(
         &page,
-        " Entries with most of the last decisions: a@bad.example ",
+        " Entries with most of the last decisions: @bad.example 3, friend@bad.example 1.",
     );
     let (code, page) = rig.page("/log?q=bad.example");
     assert_eq!(code, 200);
@@ -676,9 +676,16 @@ fn the_command_shows_the_same_and_exits_by_health() {
     script
         .args(["-qec", &asked, "/dev/null"])
         .current_dir(rig.path(""));
-    let shown = support::Said::of(script.env("TERM", "xterm").env_remove("NO_COLOR")).out;
+    let shown = support::Said::of(
+        script
+            .env("TERM", "xterm")
+            .env("TZ", "XYZ-3")
+            .env_remove("NO_COLOR"),
+    )
+    .out;
     has(&shown, "\u{1b}[1mlist");
     has(&shown, "\u{1b}[1mWorking. Refused");
+    has(&shown, " XYZ reject (");
     let plain = shown
         .replace("\u{1b}[1;31m", "")
         .replace("\u{1b}[1m", "")
