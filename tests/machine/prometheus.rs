@@ -131,7 +131,15 @@ fn the_alerts_are_valid() {
 
 /// Alerts, with series in which each fires after 26 hours, and series in which it does not. A series
 /// has a value for each minute.
-const ALERTS: [(&str, &[&str], &[&str]); 18] = [
+const ALERTS: [(&str, &[&str], &[&str]); 19] = [
+    (
+        "ListJobFailed",
+        &["node_systemd_unit_state{state=\"failed\",name=\"blocklist-fetch@spam.service\"} 1x1600"],
+        &[
+            "node_systemd_unit_state{state=\"failed\",name=\"blocklist-fetch@spam.service\"} 0x1600",
+            "node_systemd_unit_state{state=\"failed\",name=\"other.service\"} 1x1600",
+        ],
+    ),
     (
         "Down",
         &["up{job=\"blocklist-milter\"} 0x1600"],
@@ -264,7 +272,7 @@ fn each_alert_fires_when_it_should_and_only_then() {
             text += "- interval: 1m\n  input_series:\n";
             for one in series {
                 let (name, values) = one.split_once(' ').expect("values");
-                let name = match name.starts_with("up{") {
+                let name = match name.starts_with("up{") || name.starts_with("node_") {
                     true => name.to_owned(),
                     false => format!("blocklist_milter_{name}"),
                 };
