@@ -1,11 +1,16 @@
-//! The maps and the policy service with Postfix's own programs.
+//! The maps and the policy service with Postfix: `postmap`, and a running server.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::mta::Mta;
+use crate::support::postfix::Postfix;
 use crate::support::rig::Rig;
-use crate::support::{Scratch, has, installed};
+use crate::support::site::Socket;
+use crate::support::smtp::Smtp;
+use crate::support::{Scratch, has, installed, until, usable};
 
 const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
 
@@ -47,4 +52,58 @@ fn postfix_asks_the_socketmap() {
         !is_found && !said.is_empty(),
         "a daemon that is away is an error, not a miss"
     );
+}
+
+/// Returns what a server answers to this sender's RCPT.
+fn answered(port: u16, sender: &str) -> String {
+    let (mut smtp, _) = Smtp::open(port);
+    smtp.say("EHLO client.test");
+    smtp.say(&format!("MAIL FROM:<{sender}>"));
+    let reply = smtp.say("RCPT TO:<reader@local.test>");
+    smtp.say("QUIT");
+    reply.to_string()
+}
+
+/// As `smtpd_recipient_restrictions`, without a milter.
+#[test]
+fn a_running_postfix_asks_the_policy_service_and_the_socketmap() {
+    if !usable(Postfix::NAME, Postfix::obstacle()) {
+        return;
+    }
+    let rig = Rig::new(&[("spam.list", "@bad.example\n")], CONFIG);
+    // For Postfix's user.
+    let open = |name: &str, mode| {
+        fs::set_permissions(rig.path(name), Permissions::from_mode(mode)).expect("our own");
+    };
+    open("", 0o755);
+    open("policy", 0o666);
+    open("socketmap", 0o666);
+    let nowhere = Socket::Unix(rig.path("gone"));
+    let postfix = Postfix::start_with(&nowhere, &[]);
+    let port = postfix.port();
+    let check = |restriction: &str, at: &str| {
+        let restriction = restriction.replace('@', &rig.path(at).display().to_string());
+        let asks = format!("smtpd_recipient_restrictions={restriction}");
+        postfix.reload(&["smtpd_milters=", &asks]);
+    };
+    for (restriction, at) in [
+        ("check_policy_service unix:@", "policy"),
+        ("check_sender_access socketmap:unix:@:list", "socketmap"),
+    ] {
+        check(restriction, at);
+        // A server of before the change may answer once more.
+        let refused = until(restriction, || {
+            Some(answered(port, "A@Bad.Example")).filter(|refused| refused.starts_with("550"))
+        });
+        has(&refused, "is on the sender blocklist spam (case ");
+        let accepted = answered(port, "a@ok.example");
+        assert!(accepted.starts_with("250"), "{restriction}: {accepted}");
+        // Postfix defers while nobody answers.
+        check(restriction, "gone");
+        until("Postfix defers", || {
+            answered(port, "a@ok.example")
+                .starts_with("451")
+                .then_some(())
+        });
+    }
 }

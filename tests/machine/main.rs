@@ -9,7 +9,7 @@ mod miltertest;
 mod postfix;
 mod power_cut;
 mod prometheus;
-mod restart_postfix;
+mod restart_mail;
 mod sendmail;
 mod setup_check;
 mod spark;
