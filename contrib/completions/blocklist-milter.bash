@@ -641,7 +641,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__milter__subcmd__setup__subcmd__check)
-            opts="-h --json --postfix --sendmail --config --help"
+            opts="-h --json --postfix --sendmail --exim --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -652,6 +652,10 @@ _blocklist__milter() {
                     return 0
                     ;;
                 --sendmail)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exim)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -106,6 +106,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" 
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l postfix -d 'Folder of Postfix\'s main.cf [default: that of postconf, usually /etc/postfix]' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l sendmail -d 'Sendmail\'s configuration [default: /etc/mail/sendmail.cf, if there is one]' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l exim -d 'Exim\'s configuration [default: the one that Exim would read]' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -61,7 +61,11 @@ impl Answer {
 fn in_one_line(text: &ReplyText) -> String {
     let text = text.to_string();
     let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default().replacen('-', " ", 1);
+    let mut first = lines.next().unwrap_or_default().to_owned();
+    // After the code, the mark of a reply with more lines.
+    if first.as_bytes().get(3) == Some(&b'-') {
+        first.replace_range(3..4, " ");
+    }
     let rest = lines.map(|line| {
         let words = line.get(4..).unwrap_or_default();
         let is_code = |word: &str| word.split('.').count() == 3 && word.starts_with(['4', '5']);
@@ -85,6 +89,11 @@ mod tests {
         for (lines, expected) in [
             (&["a 100% b"][..], "550 5.7.1 a 100% b"),
             (&["a", "b-c", "d"], "550 5.7.1 a b-c d"),
+            (
+                &["x-y@b.example is listed"],
+                "550 5.7.1 x-y@b.example is listed",
+            ),
+            (&["x-y", "z"], "550 5.7.1 x-y z"),
         ] {
             let text = ReplyText::new(550, "5.7.1", lines).unwrap();
             let answer = Answer::of(&Reply::Text(text), &[]);

@@ -21,7 +21,7 @@ pub enum State {
 /// One thing that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`.
+    /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`, `exim`.
     pub about: &'static str,
     /// The result.
     pub state: State,

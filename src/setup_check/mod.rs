@@ -12,12 +12,14 @@
 //! | `postfix`, `named`, `mend` | Postfix: what it asks, the milters that it names, what it should name |
 //! | `postconf`, `main_cf` | output of `postconf`, notation of milters |
 //! | `sendmail` | the settings in `sendmail.cf` |
+//! | `exim` | the ACLs, which ask by the policy protocol |
 //! | `findings`, `milter`, `program` | the findings; what a mail server must know; running programs |
 //! | `connection`, `smtp` | asking a milter, and the mail server: whether the daemon is reached |
 //!
 //! This is an administrator's command: unlike the daemon, it runs other programs.
 
 mod connection;
+mod exim;
 mod findings;
 mod lists;
 mod main_cf;
@@ -48,6 +50,8 @@ pub struct Places {
     pub postfix: Option<PathBuf>,
     /// Sendmail's `sendmail.cf`.
     pub sendmail: Option<PathBuf>,
+    /// Exim's configuration.
+    pub exim: Option<PathBuf>,
 }
 
 /// Runs all checks.
@@ -96,9 +100,13 @@ pub fn run(places: &Places) -> Findings {
         servers += 1;
         sendmail::check(cf, &milter, &mut findings.about("sendmail"));
     }
+    if let Some(exim) = exim::Exim::find(places.exim.as_deref()) {
+        servers += 1;
+        exim::check(&exim, &milter, &mut findings.about("exim"));
+    }
     if servers == 0 {
         findings.about("postfix").notice(
-            "neither Postfix (postconf) nor Sendmail (/etc/mail/sendmail.cf) is installed here",
+            "neither Postfix (postconf) nor Sendmail (/etc/mail/sendmail.cf) nor Exim is installed here",
             "",
         );
     }

@@ -13,12 +13,13 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::support::exim::{Exim, policy_of};
 use crate::support::mta::{Mta, WhenDown};
 use crate::support::postfix::Postfix;
 use crate::support::sendmail::Sendmail;
 use crate::support::site::{Daemon, SPAM, Site, Socket};
 use crate::support::{
-    Said, free_port, has, has_all, is_root, milter, run, until, usable, works_in,
+    Said, Scratch, free_port, has, has_all, is_root, milter, run, until, usable, works_in,
 };
 
 /// Answers the negotiation of a mail server, and wants nothing.
@@ -680,4 +681,78 @@ fn faults_in_sendmails_configuration_are_found() {
     site.configure(SPAM);
     let _daemon = site.serve();
     found(&site, "", "blocklist", free_port()).says("wrong", "which networks does not exempt");
+}
+
+#[test]
+fn what_exim_asks_is_found() {
+    if !root() || !usable(Exim::NAME, Exim::obstacle()) {
+        return;
+    }
+    let mut site = Site::new(crate::support::site::Transport::Unix);
+    site.list("spam", &["spammer@listed.test"]);
+    site.configure(SPAM);
+    let daemon = site.serve();
+    let exim = Exim::start(&site.socket, WhenDown::Tempfail);
+    let (programs, configuration) = exim.files();
+    let good = fs::read_to_string(&configuration).expect("a configuration");
+    // Exim reads no configuration of other users.
+    let scratch = Scratch::new();
+    let found = |site: &Site, from: &str, to: &str| {
+        let file = scratch.write("exim.conf", &good.replace(from, to));
+        let file = file.to_str().expect("a plain path");
+        let arguments = [&NO_POSTFIX[..], &["--exim", file]].concat();
+        check(site, &arguments, Some(&programs))
+    };
+    found(&site, "", "").fault("the daemon answers no policy requests");
+    assert!(daemon.terminate().success());
+    site.has_policy = true;
+    site.configure(SPAM);
+    let daemon = site.serve();
+    let all = found(&site, "", "");
+    all.is_good();
+    let policy = policy_of(site.unix()).display().to_string();
+    for stage in ["RCPT", "DATA"] {
+        all.says("good", &format!("at {stage}, the ACL asks {policy}"));
+        all.says(
+            "good",
+            &format!("at {stage}, while the daemon does not answer: senders wait"),
+        );
+    }
+    all.says("good", &format!("user nobody can open {policy}"));
+    let data = "blocklist-milter-data";
+    let remedy = found(&site, &format!("{data}\n"), "blocklist-milter-none\n");
+    remedy.says("notice", "Exim cannot print its configuration");
+    let include = good
+        .lines()
+        .find(|line| line.ends_with(data))
+        .expect("an include");
+    let remedy = found(&site, include, "").fault("no ACL asks at DATA: senders in the headers");
+    has(&remedy, "contrib/exim");
+    let macros = good
+        .lines()
+        .find(|line| line.ends_with("/macros"))
+        .expect("an include");
+    let written = macros.trim_start_matches(".include ");
+    let other = fs::read_to_string(written)
+        .expect("macros")
+        .replace(&policy, "/run/other.sock");
+    let other = format!(".include {}", scratch.write("other", &other).display());
+    let elsewhere = found(&site, macros, &other);
+    elsewhere.says(
+        "wrong",
+        "at RCPT, the ACL asks /run/other.sock, where the daemon does not listen",
+    );
+    elsewhere.says(
+        "wrong",
+        "at DATA, the ACL asks /run/other.sock, where the daemon does not listen",
+    );
+    has(
+        &elsewhere.wrong()[0].1,
+        &format!("BLOCKLIST_SOCKET = {policy}"),
+    );
+    assert!(daemon.terminate().success());
+    let wrong = found(&site, "", "");
+    let is_silent =
+        |(text, _): &(String, String)| text.starts_with(&format!("unix:{policy} does not answer"));
+    assert!(wrong.wrong().iter().any(is_silent), "{wrong:#?}");
 }

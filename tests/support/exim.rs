@@ -81,6 +81,13 @@ pub(crate) fn policy_of(milter: &Path) -> PathBuf {
 }
 
 impl Exim {
+    /// Returns the folder of the program, and the configuration.
+    pub(crate) fn files(&self) -> (PathBuf, PathBuf) {
+        let program = program();
+        let folder = program.parent().expect("a folder");
+        (folder.to_owned(), self.scratch.join("exim.conf"))
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(program());
         command.arg("-C").arg(self.scratch.join("exim.conf"));

@@ -261,6 +261,9 @@ pub struct SetupCheck {
     /// Sendmail's configuration [default: /etc/mail/sendmail.cf, if there is one].
     #[arg(long, value_name = "FILE")]
     pub sendmail: Option<PathBuf>,
+    /// Exim's configuration [default: the one that Exim would read].
+    #[arg(long, value_name = "FILE")]
+    pub exim: Option<PathBuf>,
 }
 
 impl SetupCheck {
@@ -269,6 +272,7 @@ impl SetupCheck {
             config: config.to_owned(),
             postfix: self.postfix.clone(),
             sendmail: self.sendmail.clone(),
+            exim: self.exim.clone(),
         }
     }
 }

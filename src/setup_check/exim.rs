@@ -1,0 +1,210 @@
+//! Checks Exim: whether its ACLs ask the daemon by the policy protocol, at RCPT and after DATA, as those of
+//! `contrib/exim` do.
+//!
+//! `exim -bP config` prints the configuration as Exim reads it: with its macros and included files, and each
+//! statement on one line.
+//!
+//! ```text
+//! set acl_m_blocklist = ${sg{${readsocket{/run/blocklist-milter/policy.sock}{request=smtpd_access_policy\n
+//!     protocol_state=RCPT\n ... \n\n}{30s}{ }{action=451 4.3.0 try again later}}}...
+//! ```
+//!
+//! No test transaction is made: Debian's ACL accepts those of this machine before it asks.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::findings::{About, State};
+use super::milter::Milter;
+use super::program::{PATIENCE, output_of, program, within};
+use crate::base::access::{Account, Wish};
+use crate::endpoint::{Door, Endpoint};
+use crate::screen::Trial;
+
+/// Most bytes of an answer: a reply has less.
+const ANSWER_MAX_BYTES: u64 = 16 << 10;
+
+const GUIDE: &str =
+    "docs/exim.md has the lines, contrib/exim the files; then update-exim4.conf, and restart Exim";
+
+/// The program that prints Exim's configuration.
+pub(super) struct Exim {
+    program: PathBuf,
+    configuration: Option<PathBuf>,
+}
+
+/// A question that an ACL asks.
+struct Question<'c> {
+    /// `RCPT` or `DATA`.
+    stage: &'c str,
+    socket: &'c str,
+    /// What counts as the answer while there is none.
+    while_down: &'c str,
+}
+
+impl Exim {
+    /// Returns `None` if Exim is not installed.
+    pub(super) fn find(configuration: Option<&Path>) -> Option<Self> {
+        let program = program("exim4").or_else(|| program("exim"))?;
+        let configuration = configuration.map(Path::to_owned);
+        Some(Self {
+            program,
+            configuration,
+        })
+    }
+
+    /// Returns what Exim prints about a part of its configuration.
+    fn printed(&self, name: &str) -> Result<String, String> {
+        let mut command = Command::new(&self.program);
+        if let Some(configuration) = &self.configuration {
+            command.arg("-C").arg(configuration);
+        }
+        output_of(command.args(["-bP", name]))
+    }
+}
+
+impl<'c> Question<'c> {
+    /// Reads a line of the configuration.
+    fn of(line: &'c str) -> Option<Self> {
+        let between = |before: &str, after: &str| {
+            let (_, rest) = line.split_once(before)?;
+            rest.split_once(after).map(|(between, _)| between)
+        };
+        between("{request=smtpd_access_policy", "}")?;
+        Some(Self {
+            stage: between("protocol_state=", "\\n")?,
+            socket: between("readsocket{", "}")?,
+            while_down: between("{action=", "}").unwrap_or_default(),
+        })
+    }
+
+    fn endpoint(&self) -> Option<Endpoint> {
+        match self.socket.starts_with("inet:") {
+            true => self.socket.parse().ok(),
+            false => Some(Endpoint::Unix(self.socket.into())),
+        }
+    }
+}
+
+pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) {
+    let policy: Vec<&Endpoint> = (milter.config.listen.iter())
+        .filter(|listen| listen.door == Door::Policy)
+        .map(|listen| &listen.at)
+        .collect();
+    if policy.is_empty() {
+        return findings.wrong(
+            "Exim has no milters, and the daemon answers no policy requests: no mail is checked",
+            "\"policy:unix:/run/blocklist-milter/policy.sock\" in listen of blocklist-milter.toml, and restart the daemon",
+        );
+    }
+    let text = match exim.printed("config") {
+        Ok(text) => text,
+        Err(error) => {
+            return findings.notice(
+                format!("not checked, because Exim cannot print its configuration: {error}"),
+                "exim -bP config   # as root",
+            );
+        }
+    };
+    let questions: Vec<Question<'_>> = text.lines().filter_map(Question::of).collect();
+    for (stage, of) in [("RCPT", "the envelope"), ("DATA", "the headers")] {
+        let asked: Vec<_> = questions.iter().filter(|one| one.stage == stage).collect();
+        let is_ours = |one: &&&Question<'_>| {
+            let at = one.endpoint();
+            at.is_some_and(|at| policy.iter().any(|ours| at.leads_to(ours)))
+        };
+        match (asked.iter().find(is_ours), asked.first()) {
+            (Some(question), _) => {
+                findings.good(format!("at {stage}, the ACL asks {}", question.socket));
+                let (state, what) = while_down(question.while_down);
+                let text = format!("at {stage}, while the daemon does not answer: {what}");
+                findings.add(state, text, if state == State::Good { "" } else { GUIDE });
+            }
+            (None, Some(other)) => findings.wrong(
+                format!(
+                    "at {stage}, the ACL asks {}, where the daemon does not listen: senders in {of} are not checked",
+                    other.socket
+                ),
+                format!("BLOCKLIST_SOCKET = {} in exim4.conf.localmacros", path_of(policy[0])),
+            ),
+            (None, None) => findings.wrong(
+                format!("no ACL asks at {stage}: senders in {of} are not checked"),
+                GUIDE,
+            ),
+        }
+    }
+    for at in policy {
+        let asked = at.clone();
+        if let Err(why) = within(PATIENCE, move || ask(&asked)) {
+            findings.wrong(format!("{at} does not answer: {why}"), milter.start);
+        } else if let Endpoint::Unix(path) = at {
+            may_connect(exim, path, findings);
+        }
+    }
+}
+
+/// Asks the daemon about a sender that is used once.
+fn ask(at: &Endpoint) -> io::Result<()> {
+    let trial = Trial::random()?;
+    let sender = trial.mail_from();
+    let sender = sender.trim_matches(['<', '>']);
+    let request = format!(
+        "request=smtpd_access_policy\nprotocol_state=RCPT\nsender={sender}\nrecipient=postmaster\n\n"
+    );
+    let answer = match at {
+        Endpoint::Unix(path) => answered(UnixStream::connect(path)?, &request)?,
+        Endpoint::Inet { host, port, .. } => {
+            answered(TcpStream::connect((host.as_str(), *port))?, &request)?
+        }
+    };
+    match trial.outcome(&answer) {
+        Some(_) => Ok(()),
+        None => Err(io::Error::other("something else listens there")),
+    }
+}
+
+fn answered(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(ANSWER_MAX_BYTES)).read_line(&mut answer)?;
+    Ok(answer)
+}
+
+/// Returns what an answer means that counts while there is none.
+fn while_down(action: &str) -> (State, &'static str) {
+    match action.bytes().next() {
+        Some(b'4') => (State::Good, "senders wait"),
+        Some(b'5') => (State::Wrong, "all mail is refused for good"),
+        Some(_) => (State::Good, "mail passes unchecked"),
+        None => (State::Notice, "the ACL says nothing about that"),
+    }
+}
+
+fn path_of(at: &Endpoint) -> String {
+    match at {
+        Endpoint::Unix(path) => path.display().to_string(),
+        Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
+    }
+}
+
+/// Reports whether Exim's user can open a socket.
+fn may_connect(exim: &Exim, path: &Path, findings: &mut About<'_>) {
+    let user = exim.printed("exim_user").unwrap_or_default();
+    let user = user.trim().trim_start_matches("exim_user = ");
+    let account = match user.parse() {
+        Ok(number) => Account::numbered(number),
+        Err(_) => Account::named(user),
+    };
+    let Some(account) = account else {
+        let text = "is not in /etc/passwd: permissions are not checked";
+        return findings.notice(format!("Exim's user {user:?} {text}"), "");
+    };
+    match account.obstacle(path, Wish::Connect) {
+        Ok(None) => findings.good(format!("user {} can open {}", account.name, path.display())),
+        Ok(Some(obstacle)) => findings.wrong(obstacle.cause(), obstacle.remedy),
+        Err(error) => findings.notice(format!("{}: {error}", path.display()), ""),
+    }
+}
