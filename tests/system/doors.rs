@@ -1,6 +1,7 @@
 //! The other doors: policy delegation, socketmap and rspamd. They judge as the milter does.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -298,4 +299,58 @@ fn what_is_no_request_ends_its_own_connection_alone() {
         .shutdown(std::net::Shutdown::Write)
         .expect("a socket");
     assert!(client.is_closed());
+}
+
+/// Plays this many clients that stop inside a request, and one that asks without reading. Others are
+/// answered meanwhile, and all of these when they go on.
+fn crowd(slow: usize) {
+    let rig = Rig::new(LISTS, CONFIG);
+    for door in ["policy", "socketmap", "rspamd"] {
+        let mode = std::fs::metadata(rig.path(door))
+            .expect("a socket")
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o660, "{door}");
+    }
+    let mut halves: Vec<_> = (0..slow).map(|_| Client::new(&rig, "policy")).collect();
+    for half in &mut halves {
+        half.send(b"request=smtpd_access_policy\nsender=a@bad");
+    }
+    let mut deaf = Client::new(&rig, "policy");
+    deaf.0.set_nonblocking(true).expect("a socket");
+    let request = policy("protocol_state=RCPT sender=a@ok.example recipient=b@c.d");
+    let mut unread = 0;
+    let rest = loop {
+        match deaf.0.write(request.as_bytes()) {
+            Ok(written) if written == request.len() => unread += 1,
+            Ok(written) => break &request[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break &request[..],
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let mut other = Client::new(&rig, "policy");
+    for _ in 0..100 {
+        let answer = other.ask("protocol_state=RCPT sender=a@ok.example recipient=b@c.d");
+        assert_eq!(answer, "action=DUNNO\n\n");
+    }
+    for half in &mut halves {
+        half.send(b".example\nprotocol_state=RCPT\nrecipient=b@c.d\n\n");
+        has(&half.answer("\n\n"), "action=550 ");
+    }
+    deaf.0.set_nonblocking(false).expect("a socket");
+    for _ in 0..unread {
+        assert_eq!(deaf.answer("\n\n"), "action=DUNNO\n\n");
+    }
+    deaf.send(rest.as_bytes());
+    assert_eq!(deaf.answer("\n\n"), "action=DUNNO\n\n");
+}
+
+#[test]
+fn slow_clients_keep_nobody_waiting() {
+    crowd(200);
+}
+
+#[test]
+#[ignore = "needs 18,100 descriptors: tests/run --long"]
+fn nine_thousand_slow_clients_keep_nobody_waiting() {
+    crowd(9_000);
 }
