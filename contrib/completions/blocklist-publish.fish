@@ -7,7 +7,7 @@ complete -c blocklist-publish -l only -d 'Give the filter only to this ring, unt
 complete -c blocklist-publish -l promote -d 'Publish no file; give the filter of this ring to all hosts, or to the ring of --only. The rings and their hosts do not change' -r
 complete -c blocklist-publish -l generation -d 'With --promote: refuse if the ring has another generation. This protects against a publication in between, and against somebody who restores an older manifest' -r
 complete -c blocklist-publish -l valid -d 'For how many hours the new manifest is valid' -r
-complete -c blocklist-publish -l keep -d 'How many deltas to keep; a host applies at most ten' -r
+complete -c blocklist-publish -l keep -d 'How many deltas to keep: a host that was away for longer reads the whole file' -r
 complete -c blocklist-publish -l next-key -d 'Announce the public key that will replace the present one' -r
 complete -c blocklist-publish -l previous-key -d 'The previous public key, needed once after a change of keys' -r
 complete -c blocklist-publish -s q -l quiet -d 'Print errors only'

@@ -100,7 +100,7 @@ pub struct PublishCli {
     /// For how many hours the new manifest is valid.
     #[arg(long, value_name = "HOURS", default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=8760))]
     valid: u64,
-    /// How many deltas to keep; a host applies at most ten.
+    /// How many deltas to keep: a host that was away for longer reads the whole file.
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(..=1000))]
     keep: u16,
     /// Announce the public key that will replace the present one.

@@ -1,14 +1,15 @@
 //! Updates the filter of a host from the store.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Deltas, Progress};
 use blocklist_milter::filter::{self, Fault, Filter, Header, Load};
+use rustix::fs::OFlags;
 
 use crate::Error;
 use crate::keys::{self, has_signed};
@@ -321,16 +322,19 @@ fn bring(
         let bytes = chain.iter().map(|delta| delta.bytes);
         bytes.fold(0, u64::saturating_add)
     };
-    let mut note = None;
     check_room(wanted, full)?;
-    if let Some(chain) = chain.filter(|chain| bytes(chain) < full.bytes) {
-        match by_deltas(store, wanted, &chain, full) {
+    let note = match chain {
+        Some(chain) if bytes(&chain) < full.bytes => match by_deltas(store, wanted, &chain, full) {
             Ok(()) => return Ok((chain.len(), bytes(&chain), None)),
-            Err(error) => note = Some(error.to_string()),
-        }
-    }
-    whole(store, wanted, full)?;
-    Ok((0, full.bytes, note))
+            Err(error) => Some(error.to_string()),
+        },
+        Some(chain) => Some(format!("they have {} bytes", bytes(&chain))),
+        None => current.map(|_| {
+            "none from the present filter: it is too old for --keep, or another one".to_owned()
+        }),
+    };
+    let bytes = whole(store, wanted, full)?;
+    Ok((0, bytes, note))
 }
 
 /// Checks that the disk has space for the new filter next to the present one. Otherwise a host with a nearly full disk
@@ -347,7 +351,8 @@ fn check_room(wanted: &Fetch, full: &Full) -> Result<(), Error> {
         return Ok(());
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free >= full.bytes {
+    let begun = fs::metadata(partial(wanted, full)).map_or(0, |part| part.len());
+    if free >= full.bytes.saturating_sub(begun) {
         return Ok(());
     }
     Err(Error::Settings(format!(
@@ -387,7 +392,9 @@ fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Re
     let mut paths = Vec::new();
     for (number, delta) in chain.iter().enumerate() {
         let path = scratch.0.join(format!("{number}.delta"));
-        let mut file = File::create(&path).map_err(Error::io(&path, "create"))?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(true);
+        let mut file = options.open(&path).map_err(Error::io(&path, "create"))?;
         let name = file_name(&wanted.list, &delta.sha256, "delta");
         store.download(&name, (delta.bytes, &delta.sha256), &mut file)?;
         paths.push(path);
@@ -398,14 +405,56 @@ fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Re
     Ok(())
 }
 
-fn whole(store: &Store, wanted: &Fetch, full: &Full) -> Result<(), Error> {
-    let replacement = Replacement::claim(&wanted.output)?;
+/// The part of a filter that was downloaded so far: a killed or failed run leaves it for the next.
+fn partial(wanted: &Fetch, full: &Full) -> PathBuf {
+    let begin = full.sha256.get(..PARTIAL_DIGITS).unwrap_or_default();
+    beside(&wanted.output, &format!(".{begin}{PARTIAL}"))
+}
+
+/// Digits of the SHA-256 in the name of such a file, and its ending.
+const PARTIAL_DIGITS: usize = 16;
+const PARTIAL: &str = ".partial";
+
+/// Removes the parts of other filters, which nobody will complete.
+fn remove_other_parts(output: &Path, kept: &Path) {
+    let begin = beside(output, ".");
+    let begin = begin.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_part = |name: &std::ffi::OsStr| {
+        let rest = name.as_encoded_bytes().strip_prefix(begin);
+        let digits = rest.and_then(|rest| rest.strip_suffix(PARTIAL.as_bytes()));
+        digits.is_some_and(|digits| {
+            digits.len() == PARTIAL_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
+        })
+    };
+    let folder = kept
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let files = fs::read_dir(folder.unwrap_or_else(|| Path::new(".")));
+    for file in files.into_iter().flatten().flatten() {
+        if is_part(&file.file_name()) && Some(&*file.file_name()) != kept.file_name() {
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+/// Downloads the whole filter, or the rest of it. Returns the bytes that were read.
+fn whole(store: &Store, wanted: &Fetch, full: &Full) -> Result<u64, Error> {
+    let mut replacement = Replacement::claim(&wanted.output)?;
     let name = file_name(&wanted.list, &full.sha256, "blf");
-    let mut file = replacement
-        .file()
-        .try_clone()
-        .map_err(Error::io(replacement.path(), "write"))?;
-    store.download(&name, (full.bytes, &full.sha256), &mut file)?;
+    let part = partial(wanted, full);
+    remove_other_parts(&wanted.output, &part);
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let mut file = options.open(&part).map_err(Error::io(&part, "create"))?;
+    let downloaded = store.download(&name, (full.bytes, &full.sha256), &mut file);
+    let bytes = downloaded.inspect_err(|error| {
+        // Whatever it is, it is not the beginning of this filter.
+        if !matches!(error, Error::Store { .. }) {
+            let _ = fs::remove_file(&part);
+        }
+    })?;
+    replacement.take(&part)?;
     let header = Filter::verify(replacement.path())?;
     if header.identity().to_string() != full.identity || header.spec.name != wanted.list {
         return Err(Error::Refused(format!(
@@ -413,5 +462,6 @@ fn whole(store: &Store, wanted: &Fetch, full: &Full) -> Result<(), Error> {
             header.spec.name
         )));
     }
-    Ok(replacement.commit()?)
+    replacement.commit()?;
+    Ok(bytes)
 }

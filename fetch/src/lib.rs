@@ -6,7 +6,7 @@
 //!                             --sign----> store: LIST/SHA256.minisig, LIST.json     (the manifest, last)
 //!
 //!   blocklist-fetch:   LIST.json, LIST/SHA256.minisig --signature--> manifest --ring, age, limits-->
-//!                      at most 10 deltas, or the whole file --SHA-256, every checksum--> renamed
+//!                      deltas if they are smaller, or the whole file --SHA-256, every checksum--> renamed
 //! ```
 //!
 //! The store is not trusted. The worst that it can do is to serve nothing new, which is noticed when the manifest expires.

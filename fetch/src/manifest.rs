@@ -1,7 +1,8 @@
 //! The manifest: the published filters and deltas of a list. It is signed as a whole, and parsed only after the signature
 //! was verified.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use blocklist_milter::filter::{Digest, Header};
 use blocklist_milter::lookup;
@@ -15,8 +16,8 @@ pub const FORMAT: u32 = 1;
 /// Longest manifest in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// How many deltas a host applies at most.
-pub const MAX_CHAIN: usize = 10;
+/// How many deltas a host applies at most: it opens all of them at once. Before that, their bytes decide.
+pub const MAX_CHAIN: usize = 200;
 
 /// The published filters and deltas of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,30 +171,34 @@ impl Manifest {
         })
     }
 
-    /// The smallest chain of deltas, in bytes, from one identity to another, with at most [`MAX_CHAIN`] deltas.
+    /// The smallest chain of deltas, in bytes, from one identity to another (Dijkstra's algorithm); `None` if it
+    /// has more than [`MAX_CHAIN`] deltas.
     #[must_use]
     pub fn chain(&self, from: &str, to: &str) -> Option<Vec<&Delta>> {
-        // Each round finds the smallest chain to each filter with at most one delta more.
-        let mut ways: HashMap<&str, (u64, Vec<&Delta>)> = HashMap::from([(from, (0, Vec::new()))]);
-        for _ in 0..MAX_CHAIN {
-            let mut next = ways.clone();
-            for delta in &self.deltas {
-                let Some((bytes, way)) = ways.get(delta.old.as_str()) else {
-                    continue;
-                };
-                let bytes = bytes.saturating_add(delta.bytes);
-                if next
-                    .get(delta.new.as_str())
-                    .is_none_or(|known| bytes < known.0)
-                {
-                    let longer = way.iter().copied().chain([delta]).collect();
-                    next.insert(&delta.new, (bytes, longer));
+        let mut from_each: HashMap<&str, Vec<&Delta>> = HashMap::new();
+        for delta in &self.deltas {
+            from_each.entry(&delta.old).or_default().push(delta);
+        }
+        let mut reached: HashMap<&str, (u64, Option<&Delta>)> = HashMap::from([(from, (0, None))]);
+        let mut next = BinaryHeap::from([Reverse((0, from))]);
+        while let Some(Reverse((bytes, at))) = next.pop() {
+            for delta in from_each.remove(at).unwrap_or_default() {
+                let bytes = delta.bytes.saturating_add(bytes);
+                let known = reached.get(delta.new.as_str());
+                if known.is_none_or(|known| bytes < known.0) {
+                    reached.insert(&delta.new, (bytes, Some(delta)));
+                    next.push(Reverse((bytes, &delta.new)));
                 }
             }
-            ways = next;
         }
-        let found = ways.remove(to).map(|way| way.1);
-        found.filter(|way| !way.is_empty())
+        let mut chain = Vec::new();
+        let mut at = to;
+        while let Some(delta) = reached.get(at)?.1 {
+            chain.push(delta);
+            at = &delta.old;
+        }
+        chain.reverse();
+        (1..=MAX_CHAIN).contains(&chain.len()).then_some(chain)
     }
 }
 
@@ -322,15 +327,18 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_has_ten_deltas_at_most() {
-        let names: Vec<String> = (0..12).map(|i| i.to_string()).collect();
+    fn a_chain_has_a_limit() {
+        let names: Vec<String> = (0..MAX_CHAIN + 2).map(|i| i.to_string()).collect();
         let deltas: Vec<_> = names
             .windows(2)
             .map(|pair| (pair[0].as_str(), pair[1].as_str(), 1))
             .collect();
         let manifest = manifest(&deltas);
-        assert_eq!(manifest.chain("0", "10").map(|chain| chain.len()), Some(10));
-        assert!(manifest.chain("0", "11").is_none());
+        let last = MAX_CHAIN.to_string();
+        let chain = manifest.chain("0", &last).map(|chain| chain.len());
+        assert_eq!(chain, Some(MAX_CHAIN));
+        let behind = (MAX_CHAIN + 1).to_string();
+        assert!(manifest.chain("0", &behind).is_none());
     }
 
     /// As many deltas as fit into the largest manifest.

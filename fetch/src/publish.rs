@@ -320,6 +320,7 @@ pub(crate) fn check_order(last: u64, new: u64) -> Result<(), Error> {
 fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delta, Error> {
     let base = Removed(beside(&wanted.filter, ".base"));
     let mut file = OpenOptions::new()
+        .read(true)
         .write(true)
         .create(true)
         .truncate(true)

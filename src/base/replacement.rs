@@ -169,6 +169,34 @@ impl Replacement {
             .map_err(failed("set its mode"))
     }
 
+    /// Takes a complete file of the same folder in place of the one to write to: what a download has collected
+    /// over several runs. It gets the lock, the mode and the owner, and loses its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; both files then stay as they are.
+    pub fn take(&mut self, complete: &Path) -> Result<(), Error> {
+        let failed = |action| Error::io(complete, action);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(LEFTOVER_FLAGS);
+        let file = options.open(complete).map_err(failed("open"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Busy {
+                    path: complete.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
+        }
+        let claimed = self.file.metadata().map_err(failed("read its owner"))?;
+        let old = std::mem::replace(&mut self.file, file);
+        self.make_like(Some(&claimed))?;
+        fs::rename(complete, &self.written).map_err(failed("rename"))?;
+        drop(old);
+        Ok(())
+    }
+
     /// Returns the file to write to, at any position.
     #[must_use]
     pub fn file(&self) -> &File {

@@ -69,6 +69,8 @@ pub struct Patience {
     pub stall: Duration,
     /// For each request, in addition to the time for its bytes.
     pub request: Duration,
+    /// Before a download is tried again.
+    pub pause: Duration,
     /// The slowest useful connection.
     pub bytes_a_second: u64,
 }
@@ -79,6 +81,7 @@ impl Default for Patience {
             connect: Duration::from_secs(20),
             stall: Duration::from_secs(60),
             request: Duration::from_secs(120),
+            pause: Duration::from_secs(5),
             bytes_a_second: 64 << 10,
         }
     }
@@ -164,7 +167,7 @@ fn is_open_to_readers(url: &str) -> bool {
 /// Why an answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Unusable(String);
+pub(super) struct Unusable(String);
 
 #[async_trait]
 impl HttpService for Bounded {

@@ -13,7 +13,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::fs::{self, File};
 use std::future::Future;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -23,7 +23,7 @@ use futures_util::StreamExt as _;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{
-    GetOptions, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion,
+    GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
@@ -83,7 +83,15 @@ impl Store {
     }
 
     fn refused(&self, name: &str, error: &object_store::Error) -> Error {
-        self.failed(name, why(error))
+        let failed = self.failed(name, why(error));
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            if error.is::<http::Unusable>() {
+                return Error::Refused(failed.to_string());
+            }
+            cause = error.source();
+        }
+        failed
     }
 
     /// Waits, but no longer than the slowest useful connection needs for so many bytes.
@@ -140,43 +148,79 @@ impl Store {
         })
     }
 
-    /// Downloads a file with exactly this size and SHA-256 to `to`.
+    /// Downloads a file with exactly this size and SHA-256 to the end of `to`, which may have its beginning. An
+    /// interrupted download goes on where it stopped, as long as there is progress. Returns the bytes that were
+    /// read.
     ///
     /// # Errors
-    /// It cannot be read, or has another size or SHA-256.
+    /// [`Error::Store`] if it cannot be read: what `to` has is good for another try. [`Error::Refused`] if it has
+    /// another size or SHA-256.
     pub fn download(
         &self,
         name: &str,
         (bytes, sha256): (u64, &str),
         to: &mut File,
-    ) -> Result<(), Error> {
-        self.wait(name, bytes, async {
-            let got = self.store.get(&Path::from(name)).await;
-            let got = got.map_err(|error| self.refused(name, &error))?;
-            let mut stream = got.into_stream();
-            let mut sha = Sha256::new();
-            let mut count = 0;
-            while let Some(piece) = stream.next().await {
-                let piece = piece.map_err(|error| self.refused(name, &error))?;
-                count += piece.len() as u64;
-                if count > bytes {
-                    return Err(self.failed(
-                        name,
-                        format!("longer than the {bytes} bytes it should have"),
-                    ));
+    ) -> Result<u64, Error> {
+        let mut part = Part::begun(to, bytes).map_err(|error| self.not_stored(name, &error))?;
+        let begun = part.count;
+        let mut tries_left = TRIES;
+        let mut most = begun;
+        while part.count < bytes {
+            let before = part.count;
+            let got = self.wait(name, bytes - before, self.rest(name, bytes, &mut part));
+            match got {
+                Ok(()) if part.count == bytes => break,
+                Err(error) if !matches!(error, Error::Store { .. }) => return Err(error),
+                got => {
+                    tries_left = match part.count > most {
+                        true => TRIES,
+                        false => tries_left - 1,
+                    };
+                    most = most.max(part.count);
+                    if tries_left == 0 {
+                        let short = format!("only {} of {bytes} bytes", part.count);
+                        return Err(got.err().unwrap_or_else(|| self.failed(name, short)));
+                    }
+                    std::thread::sleep(self.patience.pause);
                 }
-                sha.update(&piece);
-                to.write_all(&piece)
-                    .map_err(|error| self.failed(name, format!("cannot be stored: {error}")))?;
             }
-            if count < bytes {
-                return Err(self.failed(name, format!("only {count} of {bytes} bytes")));
+        }
+        if part.digest() != sha256 {
+            let why = "its SHA-256 is not the one in the manifest";
+            return Err(Error::Refused(format!("{}/{name}: {why}", self.shown)));
+        }
+        Ok(bytes - begun)
+    }
+
+    /// Reads what is missing of a file.
+    async fn rest(&self, name: &str, bytes: u64, part: &mut Part<'_>) -> Result<(), Error> {
+        let range = (part.count > 0).then_some(GetRange::Offset(part.count));
+        let options = GetOptions {
+            range,
+            ..GetOptions::default()
+        };
+        let got = self.store.get_opts(&Path::from(name), options).await;
+        if let Err(object_store::Error::NotSupported { .. }) = got {
+            // A server that sends only whole files.
+            let restarted = part.restart();
+            restarted.map_err(|error| self.not_stored(name, &error))?;
+        }
+        let got = got.map_err(|error| self.refused(name, &error))?;
+        let mut stream = got.into_stream();
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|error| self.refused(name, &error))?;
+            if part.count + piece.len() as u64 > bytes {
+                let why = format!("longer than the {bytes} bytes it should have");
+                return Err(Error::Refused(format!("{}/{name}: {why}", self.shown)));
             }
-            if Digest(sha.finalize().into()).to_string() != sha256 {
-                return Err(self.failed(name, "its SHA-256 is not the one in the manifest"));
-            }
-            Ok(())
-        })
+            let stored = part.add(&piece);
+            stored.map_err(|error| self.not_stored(name, &error))?;
+        }
+        Ok(())
+    }
+
+    fn not_stored(&self, name: &str, error: &std::io::Error) -> Error {
+        Error::Settings(format!("{}/{name}: cannot be stored: {error}", self.shown))
     }
 
     /// Writes a small file.
@@ -320,6 +364,50 @@ impl Store {
                 }
             }
         }
+    }
+}
+
+/// How often a download is tried without progress.
+const TRIES: u32 = 3;
+
+/// A file of which the beginning is there.
+struct Part<'f> {
+    file: &'f mut File,
+    count: u64,
+    sha: Sha256,
+}
+
+impl<'f> Part<'f> {
+    /// Reads what there is of a file of so many bytes. A longer one is emptied.
+    fn begun(file: &'f mut File, bytes: u64) -> std::io::Result<Self> {
+        if file.metadata()?.len() > bytes {
+            file.set_len(0)?;
+        }
+        file.rewind()?;
+        let (mut count, mut sha) = (0, Sha256::new());
+        let mut piece = Vec::new();
+        while next_piece(file, &mut piece)? {
+            count += piece.len() as u64;
+            sha.update(&piece);
+        }
+        Ok(Self { file, count, sha })
+    }
+
+    fn restart(&mut self) -> std::io::Result<()> {
+        (self.count, self.sha) = (0, Sha256::new());
+        self.file.set_len(0)?;
+        self.file.rewind()
+    }
+
+    fn add(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        self.file.write_all(piece)?;
+        self.count += piece.len() as u64;
+        self.sha.update(piece);
+        Ok(())
+    }
+
+    fn digest(&self) -> String {
+        Digest(self.sha.clone().finalize().into()).to_string()
     }
 }
 

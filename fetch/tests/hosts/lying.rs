@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use blocklist_fetch::manifest::{Delta, Full, Manifest};
@@ -277,6 +278,45 @@ fn a_connection_that_breaks() {
     assert!(site.is_up_to_date());
     let log = server.log.lock().unwrap().join("\n");
     has_all(&log, &[".blf 200", ".blf 206"]);
+}
+
+/// What runs have read stays for the next, though each is killed by the link: in the end, each byte was read once.
+#[test]
+fn a_link_that_drops_again_and_again() {
+    let (site, server, wanted) = begun(false);
+    let whole = fs::metadata(site.path("spammers.blf")).unwrap().len();
+    let part = || {
+        let files = fs::read_dir(site.path("")).unwrap().flatten();
+        let mut parts =
+            files.filter(|file| file.file_name().to_string_lossy().ends_with(".partial"));
+        parts.next().map(|part| part.metadata().unwrap().len())
+    };
+    let mut had = 0;
+    for run in 1..4 {
+        // The server sends so much of the rest, and then no more in this run.
+        let begins = AtomicBool::new(true);
+        server.lie(move |path| match path.ends_with(".blf") {
+            true if begins.swap(false, Relaxed) => Answer::Dying(10_000),
+            true => Answer::Broken("403 Gone", 0),
+            false => Answer::Honest,
+        });
+        let error = site.refused(&wanted, &[".blf"]);
+        let has = part().expect("a part");
+        assert!(
+            has > had && has < whole,
+            "run {run}: {has} of {whole}: {error}"
+        );
+        had = has;
+    }
+    // The part of another filter is of no use.
+    fs::write(site.path(".host.blf.0123456789abcdef.partial"), "x").unwrap();
+    server.be_honest();
+    let Outcome::Updated { bytes, .. } = fetch(&wanted).unwrap() else {
+        panic!("an update");
+    };
+    assert_eq!(bytes, whole - had);
+    assert!(site.is_up_to_date() && part().is_none());
+    site.assert_clean();
 }
 
 /// Signs a wrong manifest: by a publisher with an error, or by an attacker with the key.

@@ -146,6 +146,7 @@ impl Site {
                     connect: Duration::from_secs(1),
                     stall: Duration::from_secs(1),
                     request: Duration::from_secs(3),
+                    pause: Duration::from_millis(10),
                     bytes_a_second: 1 << 20,
                 },
             },
@@ -204,6 +205,8 @@ pub(crate) enum Answer {
     Truncated(usize),
     /// The same, but the rest for a client that requests it.
     Cut(usize),
+    /// This number of bytes of what was asked for, with the length of the whole.
+    Dying(usize),
     /// The file without an end.
     Endless,
     /// The file twice, as one.
@@ -330,7 +333,7 @@ fn serve(
         Answer::Honest if asked.as_ref() == Some(&tag) => {
             write(text("304 Same", "0", "").as_bytes())
         }
-        Answer::Honest | Answer::Cut(_) if range.is_some() => {
+        Answer::Honest | Answer::Cut(_) | Answer::Dying(_) if range.is_some() => {
             let from = range?.min(file.len());
             let rest = &file[from..];
             let more = format!(
@@ -338,13 +341,17 @@ fn serve(
                 file.len() - 1
             );
             write(text("206 Rest", &rest.len().to_string(), &more).as_bytes())?;
-            write(rest)
+            let sent = match answer {
+                Answer::Dying(count) => count.min(rest.len()),
+                _ => rest.len(),
+            };
+            write(&rest[..sent])
         }
         Answer::Honest | Answer::Other(_) | Answer::Tagged(_) => {
             write(fine().as_bytes())?;
             write(&file)
         }
-        Answer::Truncated(count) | Answer::Cut(count) => {
+        Answer::Truncated(count) | Answer::Cut(count) | Answer::Dying(count) => {
             write(fine().as_bytes())?;
             write(&file[..count.min(file.len())])
         }
