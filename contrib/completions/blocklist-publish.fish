@@ -10,6 +10,8 @@ complete -c blocklist-publish -l valid -d 'For how many hours the new manifest i
 complete -c blocklist-publish -l keep -d 'How many deltas to keep: a host that was away for longer reads the whole file' -r
 complete -c blocklist-publish -l next-key -d 'Announce the public key that will replace the present one' -r
 complete -c blocklist-publish -l previous-key -d 'The previous public key, needed once after a change of keys' -r
+complete -c blocklist-publish -l all -d 'Give the filter to all hosts, and forget the rings of the last publication that --ring does not name'
+complete -c blocklist-publish -l check-store -d 'If the filter is already in the store, read it back, and upload it again if it is damaged there'
 complete -c blocklist-publish -s q -l quiet -d 'Print errors only'
 complete -c blocklist-publish -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-publish -s V -l version -d 'Print version'

@@ -87,6 +87,12 @@ pub struct PublishCli {
     /// Give the filter only to this ring, until --promote gives it to the others.
     #[arg(long, value_name = "RING")]
     only: Option<String>,
+    /// Give the filter to all hosts, and forget the rings of the last publication that --ring does not name.
+    #[arg(long, conflicts_with_all = ["only", "promote"])]
+    all: bool,
+    /// If the filter is already in the store, read it back, and upload it again if it is damaged there.
+    #[arg(long, conflicts_with = "promote")]
+    check_store: bool,
     /// Publish no file; give the filter of this ring to all hosts, or to the ring of --only. The rings and their hosts do
     /// not change.
     ///
@@ -214,6 +220,8 @@ impl PublishCli {
             filter: self.filter.expect("required without --promote"),
             rings: self.ring,
             only: self.only,
+            all: self.all,
+            check_store: self.check_store,
             valid_s,
             keep: self.keep.into(),
             next_key: self.next_key,

@@ -106,7 +106,17 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     }
     clear(&wanted.output)?;
     let current = current(wanted)?;
-    let identity = current.as_ref().map(|header| header.identity().to_string());
+    let is_due = wanted.now.abs_diff(kept.state.checked) >= CHECK_EVERY_S;
+    let is_damaged = is_due && current.is_some() && is_damaged(&wanted.output)?;
+    let identity = current
+        .as_ref()
+        .filter(|_| !is_damaged)
+        .map(|header| header.identity().to_string());
+    if is_due && identity.is_some() {
+        let checked = wanted.now;
+        let state = kept.state.clone();
+        kept.keep(State { checked, ..state })?;
+    }
     let known = kept
         .state
         .tag
@@ -184,6 +194,9 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
 /// Longest tag (ETag) of a manifest that is stored; web servers and buckets use about forty bytes.
 const MAX_TAG_BYTES: usize = 1024;
 
+/// How often the whole present filter is read, in seconds: a disk may lose what it has stored.
+const CHECK_EVERY_S: u64 = 86_400;
+
 /// Largest allowed difference between the clocks of host and publisher, in seconds.
 const CLOCKS_APART_S: u64 = 86_400;
 
@@ -213,6 +226,15 @@ fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
         Err(filter::Error::Invalid { fault, .. }) if fault != Fault::NotAFilter => Ok(None),
         Err(filter::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         // A filter that cannot be read now may be good, and the limits refer to it.
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a page or a record of this filter was changed. Its header is whole, so that the limits still refer to it.
+fn is_damaged(filter: &Path) -> Result<bool, Error> {
+    match Filter::open(filter, Load::Disk).and_then(|filter| filter.check_sums(1)) {
+        Ok(()) => Ok(false),
+        Err(filter::Error::Invalid { .. }) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -329,9 +351,13 @@ fn bring(
             Err(error) => Some(error.to_string()),
         },
         Some(chain) => Some(format!("they have {} bytes", bytes(&chain))),
-        None => current.map(|_| {
-            "none from the present filter: it is too old for --keep, or another one".to_owned()
-        }),
+        None if current.is_some() => Some(
+            "none from the present filter: it is too old for --keep, or another one".to_owned(),
+        ),
+        None => wanted
+            .output
+            .exists()
+            .then(|| "the present filter is damaged".to_owned()),
     };
     let bytes = whole(store, wanted, full)?;
     Ok((0, bytes, note))

@@ -34,6 +34,10 @@ pub struct Publish {
     pub rings: Vec<(String, Vec<String>)>,
     /// The ring that gets the filter; `None`: all hosts.
     pub only: Option<String>,
+    /// Whether the last publication may have rings that are not in `rings`: their hosts then get this filter.
+    pub all: bool,
+    /// Whether a filter that is already in the store is read back, and uploaded again if it is damaged there.
+    pub check_store: bool,
     /// For how many seconds the manifest is valid.
     pub valid_s: u64,
     /// How many deltas the store keeps.
@@ -110,6 +114,7 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
             .as_ref()
             .map_or_else(Vec::new, |before| before.deltas.clone()),
     };
+    check_rings(wanted, before.as_ref())?;
     assign(&mut manifest, wanted, before.as_ref(), &new)?;
     let name = file_name(&wanted.list, &new.sha256, "blf");
     // Other files in the store are not covered by a signature, and may be incomplete.
@@ -117,10 +122,17 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
         .iter()
         .flat_map(Manifest::filters)
         .any(|old| old.sha256 == new.sha256);
-    if !was_published || !store.has(&name, new.bytes)? {
+    let mut warnings = clock_warning(before.as_ref(), wanted.now);
+    let is_there = was_published && store.has(&name, new.bytes)?;
+    let is_damaged = is_there && wanted.check_store && !is_sound(&store, wanted, &new)?;
+    if is_damaged {
+        warnings.push(format!(
+            "{name}: was damaged in the store, and is uploaded again"
+        ));
+    }
+    if !is_there || is_damaged {
         store.upload(&name, &wanted.filter, &new.sha256)?;
     }
-    let mut warnings = clock_warning(before.as_ref(), wanted.now);
     for old in before.iter().flat_map(Manifest::filters) {
         let is_there = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
         if old.identity != new.identity && !manifest.deltas.iter().any(is_there) {
@@ -261,6 +273,20 @@ pub(crate) fn before(
     )))
 }
 
+/// Refuses to forget a ring by mistake: its hosts would get a filter that no ring has tried.
+fn check_rings(wanted: &Publish, before: Option<&Manifest>) -> Result<(), Error> {
+    let is_named = |ring: &&Ring| wanted.rings.iter().any(|(name, _)| *name == ring.name);
+    let rings = before.map_or(&[][..], |before| &before.rings);
+    match rings.iter().find(|ring| !is_named(ring)) {
+        Some(ring) if !wanted.all => Err(Error::Settings(format!(
+            "the last publication has the ring {0}, which this command does not name: repeat its --ring {0}=..., \
+             or give --all, so that its hosts get this filter like all others",
+            ring.name
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Sets which hosts get which filter.
 fn assign(
     manifest: &mut Manifest,
@@ -318,17 +344,7 @@ pub(crate) fn check_order(last: u64, new: u64) -> Result<(), Error> {
 
 /// Makes a delta from a published filter to the new one, and uploads it.
 fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delta, Error> {
-    let base = Removed(beside(&wanted.filter, ".base"));
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&base.0)
-        .map_err(Error::io(&base.0, "create"))?;
-    let name = file_name(&wanted.list, &old.sha256, "blf");
-    store.download(&name, (old.bytes, &old.sha256), &mut file)?;
+    let base = read_back(store, wanted, old)?;
     let output = Removed(beside(&wanted.filter, ".delta"));
     let _ = fs::remove_file(&output.0);
     let pair = [base.0.as_path(), &wanted.filter];
@@ -351,6 +367,31 @@ fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delt
         sha256,
         bytes: made.bytes,
     })
+}
+
+/// Downloads a published filter to a file beside the new one.
+fn read_back(store: &Store, wanted: &Publish, full: &Full) -> Result<Removed, Error> {
+    let base = Removed(beside(&wanted.filter, ".base"));
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&base.0)
+        .map_err(Error::io(&base.0, "create"))?;
+    let name = file_name(&wanted.list, &full.sha256, "blf");
+    store.download(&name, (full.bytes, &full.sha256), &mut file)?;
+    Ok(base)
+}
+
+/// Whether the store has this filter undamaged.
+fn is_sound(store: &Store, wanted: &Publish, full: &Full) -> Result<bool, Error> {
+    match read_back(store, wanted, full) {
+        Ok(_) => Ok(true),
+        Err(Error::Refused(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn sha256(path: &Path) -> Result<String, Error> {

@@ -39,6 +39,8 @@ pub struct State {
     pub host: String,
     /// Identity of the filter after that update.
     pub identity: String,
+    /// When all checksums of the filter were last checked, in seconds since 1970.
+    pub checked: u64,
 }
 
 /// The state of one filter, locked against a second fetch.

@@ -172,6 +172,20 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
         "piece.0001.part",
     ];
     not_joined(&dir, &with_attempt, &words);
+    // It was renamed, and compiled again a day later.
+    dir.write("renamed", dir.read("piece.0000"));
+    let mut renamed = part_plan(dir.path(), "renamed", "list.txt");
+    renamed.output = dir.at("attempt.part");
+    build(&renamed);
+    let expected = join(&dir, "same.blf", &with_attempt);
+    expected.expect("equal pieces may have two names");
+    renamed.built += 86_400;
+    build(&renamed);
+    let words = [
+        "attempt.part: made from the same text as",
+        "piece.0000.part, under another name",
+    ];
+    not_joined(&dir, &with_attempt, &words);
     // Standard input has no name: only the text distinguishes the pieces.
     let mut lines = 0;
     for (output, piece) in [

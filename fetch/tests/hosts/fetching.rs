@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 use std::process::Command;
 
 use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
@@ -43,7 +44,10 @@ fn a_host_takes_the_whole_filter_and_then_deltas() {
     assert_eq!(site.release(9_000..9_999).warnings.len(), 1);
     let outcome = site.fetch().unwrap();
     assert_eq!(updated(&outcome), (17, 0));
-    has_all(&outcome.to_string(), &["(no deltas: none from the present filter"]);
+    has_all(
+        &outcome.to_string(),
+        &["(no deltas: none from the present filter"],
+    );
 }
 
 #[test]
@@ -177,6 +181,59 @@ fn a_filter_that_cannot_be_read_is_not_replaced() {
             assert_eq!(updated(&site.fetch().unwrap()), (1, 0));
         }
     }
+}
+
+/// A disk may change what it has stored, on a host and in the store.
+#[test]
+fn damage_at_rest_is_found_and_repaired() {
+    let site = Site::new();
+    site.release(0..1_000);
+    site.fetch().unwrap();
+    let (built, output) = (site.path("spammers.blf"), site.path("host.blf"));
+    let good = fs::read(&built).unwrap();
+    let damage = |path: &Path| {
+        let mut bytes = good.clone();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    let on = |day: u64| {
+        fetch(&Fetch {
+            now: NOW + day * 43_200,
+            ..site.to_fetch()
+        })
+    };
+    assert_eq!(on(0).unwrap(), Outcome::Unchanged);
+    damage(&output);
+    // The whole file is read once a day.
+    assert_eq!(on(1).unwrap(), Outcome::Unchanged);
+    let repaired = on(2).unwrap();
+    assert_eq!(updated(&repaired), (1, 0));
+    has(
+        &repaired.to_string(),
+        "(no deltas: the present filter is damaged)",
+    );
+    assert!(fs::read(&output).unwrap() == good);
+
+    // In the store it has the right size.
+    let in_store = fs::read_dir(site.path("store/spammers")).unwrap();
+    let mut in_store = in_store.map(|file| file.unwrap().path());
+    let in_store = in_store.find(|path| path.extension().is_some_and(|ending| ending == "blf"));
+    let in_store = in_store.unwrap();
+    damage(&in_store);
+    fs::remove_file(&output).unwrap();
+    site.refused(&site.to_fetch(), &["SHA-256"]);
+    let mut again = site.to_publish();
+    assert_eq!(publish(&again, &site.signer).unwrap().warnings, [""; 0]);
+    assert!(fs::read(&in_store).unwrap() != good);
+    again.check_store = true;
+    let warnings = publish(&again, &site.signer).unwrap().warnings;
+    assert_eq!(warnings.len(), 1);
+    has(
+        &warnings[0],
+        "was damaged in the store, and is uploaded again",
+    );
+    assert!(fs::read(&in_store).unwrap() == good);
+    assert_eq!(updated(&site.fetch().unwrap()), (1, 0));
 }
 
 /// A host that gets another name may be in another ring, although the manifest is the same.

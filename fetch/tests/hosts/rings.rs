@@ -205,9 +205,22 @@ fn what_cannot_be_promoted_changes_nothing() {
     );
     assert!(fs::read(site.path("store/spammers.json")).unwrap() == before);
 
-    wanted.rings.clear();
+    // Publishing without the rings would give their hosts, and all others, a filter that nobody has tried.
     wanted.only = None;
     site.build(0..1_003);
+    for left in [1, 0] {
+        wanted.rings.truncate(left);
+        let error = publish(&wanted, &site.signer).unwrap_err().to_string();
+        has(
+            &error,
+            [
+                "repeat its --ring first=...",
+                "repeat its --ring second=...",
+            ][left],
+        );
+    }
+    assert!(fs::read(site.path("store/spammers.json")).unwrap() == before);
+    wanted.all = true;
     publish(&wanted, &site.signer).unwrap();
     assert_eq!(
         said(&site, "first", None),

@@ -85,6 +85,8 @@ impl Site {
             filter: self.path("spammers.blf"),
             rings: Vec::new(),
             only: None,
+            all: false,
+            check_store: false,
             valid_s: 48 * 3600,
             keep: 48,
             next_key: None,

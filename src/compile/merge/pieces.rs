@@ -8,6 +8,7 @@
 //! | the same name and digest, other records | they were compiled in different ways: refused |
 //! | the same name, another digest | the texts differ, so one of them is out of date: refused |
 //! | no name (standard input), the same digest | the same piece |
+//! | the same digest, other names and records | a piece that was renamed and compiled again: refused, unless `--expect` names both |
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +97,19 @@ impl Piece {
         }
         Ok(())
     }
+
+    /// Checks that it is not the piece `other` again, under another name and compiled in another way.
+    fn check_renamed(&self, other: &Self) -> Result<(), Error> {
+        let is_renamed = self.name() != other.name() && self.header.part == other.header.part;
+        if !is_renamed || self.header.has_equal_records(&other.header) {
+            return Ok(());
+        }
+        Err(self.refused(&format!(
+            "made from the same text as {}, under another name and with another date or other options; \
+             remove the one that is out of date, or name both pieces in --expect",
+            other.path.display()
+        )))
+    }
 }
 
 /// Opens the parts of a list, each piece once.
@@ -106,6 +120,7 @@ pub(super) fn pieces(
 ) -> Result<Vec<(PathBuf, Header)>, Error> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
     let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
+    let mut texts: BTreeMap<u128, usize> = BTreeMap::new();
     for path in paths {
         progress.go_on()?;
         let piece = Piece::open(path)?;
@@ -115,6 +130,12 @@ pub(super) fn pieces(
         }
         // A part without a name is identified by its digest.
         let digest = piece.header.part.filter(|_| piece.name().is_empty());
+        if expected.pieces.is_none() {
+            let first = texts.entry(piece.digest()).or_insert(pieces.len());
+            if let Some(first) = pieces.get(*first) {
+                piece.check_renamed(first)?;
+            }
+        }
         match places.entry((piece.name().to_owned(), digest)) {
             Entry::Vacant(place) => {
                 place.insert(pieces.len());
