@@ -9,6 +9,7 @@ use super::connection::silence;
 use super::findings::{About, State};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
+use super::milter::answers_too_late;
 use super::postconf::Service;
 use super::postfix::Postfix;
 use crate::base::access::{Account, Wish};
@@ -178,24 +179,16 @@ impl Postfix<'_> {
         };
         let text = format!("default_action={action}: while the milter is down, {effect}");
         findings.add(state, text, remedy);
-        let limits = &self.milter.config.limits;
-        let drain = Duration::from_secs(limits.drain_s);
-        let read = Duration::from_millis(limits.read_ms);
         let text = self.value(ours, "command_timeout");
         if let Some(command) = time(&text) {
-            if command <= drain {
-                findings.wrong(
-                    format!("command_timeout={text} is not more than drain_s = {}: a restart of the milter loses sessions", drain.as_secs()),
-                    better("command_timeout", &format!("{}s", drain.as_secs() + 5)),
-                );
-            } else if command <= read {
-                findings.wrong(
-                    format!("command_timeout={text} is not more than read_ms = {}: a slow disk decides instead of on_error", read.as_millis()),
+            match answers_too_late(command) {
+                Some(why) => findings.wrong(
+                    format!("command_timeout={text} {why}"),
                     better("command_timeout", "10s"),
-                );
-            } else {
-                let text = format!("command_timeout={text}, more than drain_s and read_ms");
-                findings.good(text);
+                ),
+                None => findings.good(format!(
+                    "command_timeout={text}, more than the daemon needs"
+                )),
             }
         }
         let text = self.value(ours, "connect_timeout");

@@ -353,7 +353,7 @@ impl Snapshot {
 /// Applies the settings that concern all lists.
 fn configure(policy: &mut Policy, config: &Config) {
     policy.whitelist_wants_dkim = config.whitelist.require_dkim;
-    policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
+    policy.correspondents_want_dkim = config.whitelist.correspondents_need_dkim();
     policy
         .exempt_recipients
         .clone_from(&config.exempt.recipients.entries);

@@ -217,8 +217,14 @@ impl Filters {
                 let report = BuildReport::of(path);
                 report.is_some_and(|report| report.approves_shrink(facts.generation, facts.entries))
             };
-            gate::compare(&facts, last, &now.config.safety, now_s(), may_shrink)
-                .map_err(|why| unfit(list, why))?;
+            gate::compare(
+                &facts,
+                last,
+                now.config.safety.max_shrink,
+                now_s(),
+                may_shrink,
+            )
+            .map_err(|why| unfit(list, why))?;
         }
         vouch(list, &file, now.is_start)?;
         Ok(file)

@@ -12,7 +12,6 @@ use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
 use crate::config::{self, Config, Place};
-use crate::daemon::group_number;
 use crate::snapshot::{Fault, examine};
 
 /// User in `contrib/systemd/sysusers.conf`.
@@ -87,12 +86,6 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
         }
     });
     let mut warnings = Vec::new();
-    let group = &snapshot.config.socket_group;
-    if !group.is_empty()
-        && let Err(missing) = group_number(group)
-    {
-        warnings.push(format!("socket_group: {missing}"));
-    }
     if let Some(running) = Running::read(&snapshot.config.status_file) {
         let problems = running.problems.iter();
         warnings.extend(problems.map(|problem| {
