@@ -108,9 +108,7 @@ impl Store {
 
     fn push(&mut self, identity: Identity, strength: Strength, address: &[u8]) {
         let is_same = |found: &Found| {
-            found.identity == identity
-                && found.strength == strength
-                && self.bytes(found) == address
+            found.identity == identity && found.strength == strength && self.bytes(found) == address
         };
         if self.found.iter().take(COMPARED).any(is_same) {
             return;

@@ -20,7 +20,7 @@ use std::process::Command;
 use super::findings::{About, State};
 use super::milter::Milter;
 use super::program::{PATIENCE, output_of, program, within};
-use crate::base::access::{Account, Wish};
+use crate::base::access::Account;
 use crate::endpoint::{Door, Endpoint};
 use crate::screen::Trial;
 
@@ -141,7 +141,13 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
         if let Err(why) = within(PATIENCE, move || ask(&asked)) {
             findings.wrong(format!("{at} does not answer: {why}"), milter.start);
         } else if let Endpoint::Unix(path) = at {
-            may_connect(exim, path, findings);
+            let user = exim.printed("exim_user").unwrap_or_default();
+            let user = user.trim().trim_start_matches("exim_user = ");
+            let account = match user.parse() {
+                Ok(number) => Account::numbered(number),
+                Err(_) => Account::named(user),
+            };
+            findings.may_connect("", &format!("{user:?} of Exim"), account.as_ref(), path);
         }
     }
 }
@@ -187,24 +193,5 @@ fn path_of(at: &Endpoint) -> String {
     match at {
         Endpoint::Unix(path) => path.display().to_string(),
         Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
-    }
-}
-
-/// Reports whether Exim's user can open a socket.
-fn may_connect(exim: &Exim, path: &Path, findings: &mut About<'_>) {
-    let user = exim.printed("exim_user").unwrap_or_default();
-    let user = user.trim().trim_start_matches("exim_user = ");
-    let account = match user.parse() {
-        Ok(number) => Account::numbered(number),
-        Err(_) => Account::named(user),
-    };
-    let Some(account) = account else {
-        let text = "is not in /etc/passwd: permissions are not checked";
-        return findings.notice(format!("Exim's user {user:?} {text}"), "");
-    };
-    match account.obstacle(path, Wish::Connect) {
-        Ok(None) => findings.good(format!("user {} can open {}", account.name, path.display())),
-        Ok(Some(obstacle)) => findings.wrong(obstacle.cause(), obstacle.remedy),
-        Err(error) => findings.notice(format!("{}: {error}", path.display()), ""),
     }
 }

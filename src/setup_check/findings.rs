@@ -1,9 +1,11 @@
 //! The findings, and how they are shown.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
+use crate::base::access::{Account, Wish};
 use crate::base::numbers::counted;
 
 /// The result of one check.
@@ -76,6 +78,33 @@ impl About<'_> {
 
     pub(super) fn wrong(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
         self.add(State::Wrong, text, remedy);
+    }
+
+    /// Reports whether a mail server's user can open a socket, and returns it; `who` begins the texts.
+    pub(super) fn may_connect(
+        &mut self,
+        who: &str,
+        user: &str,
+        account: Option<&Account>,
+        path: &Path,
+    ) -> bool {
+        let Some(account) = account else {
+            let text = "is not in /etc/passwd: permissions are not checked";
+            self.notice(format!("user {user} {text}"), "");
+            return true;
+        };
+        match account.obstacle(path, Wish::Connect) {
+            Ok(None) => {
+                let path = path.display();
+                self.good(format!("{who}user {} can open {path}", account.name));
+                return true;
+            }
+            Ok(Some(obstacle)) => {
+                self.wrong(format!("{who}{}", obstacle.cause()), obstacle.remedy);
+            }
+            Err(error) => self.notice(format!("{}: {error}", path.display()), ""),
+        }
+        false
     }
 
     pub(super) fn add(&mut self, state: State, text: impl Into<String>, remedy: impl Into<String>) {

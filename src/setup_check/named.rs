@@ -2,7 +2,6 @@
 //! if it does not.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use super::connection::silence;
@@ -12,7 +11,7 @@ use super::mend::{edit, unix_path};
 use super::milter::answers_too_late;
 use super::postconf::Service;
 use super::postfix::Postfix;
-use crate::base::access::{Account, Wish};
+use crate::base::access::Account;
 use crate::endpoint::Endpoint;
 
 /// With a longer timeout, each client waits too long if the milter hangs.
@@ -73,10 +72,13 @@ impl Postfix<'_> {
             let text = format!("{who}: looks for the socket at {place}, where there is none");
             return findings.wrong(format!("{text}: {effect}"), remedy);
         }
-        if let Some(path) = &path
-            && !self.may_connect(path, who, findings)
-        {
-            return;
+        if let Some(path) = &path {
+            let owner = self.postconf.setting("mail_owner");
+            let account = Account::named(&owner);
+            let user = format!("{owner} (mail_owner)");
+            if !findings.may_connect(&format!("{who}: "), &user, account.as_ref(), path) {
+                return;
+            }
         }
         // The daemon itself is asked by `connection`.
         if is_ours {
@@ -91,29 +93,6 @@ impl Postfix<'_> {
                 "start it, or take it out of smtpd_milters",
             ),
         }
-    }
-
-    /// Reports whether Postfix's user can open a socket.
-    fn may_connect(&self, path: &Path, who: &str, findings: &mut About<'_>) -> bool {
-        let owner = self.postconf.setting("mail_owner");
-        let Some(account) = Account::named(&owner) else {
-            let text = "is not in /etc/passwd: permissions are not checked";
-            findings.notice(format!("user {owner} (mail_owner) {text}"), "");
-            return true;
-        };
-        match account.obstacle(path, Wish::Connect) {
-            Ok(None) => {
-                let text = format!("{who}: user {owner} can open {}", path.display());
-                findings.good(text);
-                return true;
-            }
-            Ok(Some(obstacle)) => {
-                let text = format!("{who}: {}", obstacle.cause());
-                findings.wrong(text, obstacle.remedy);
-            }
-            Err(error) => findings.notice(format!("{}: {error}", path.display()), ""),
-        }
-        false
     }
 
     /// Returns a setting of a milter, or that of all milters.

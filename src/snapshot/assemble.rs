@@ -271,8 +271,8 @@ impl Files {
             }
             self.states
                 .look(&BuildReport::path(&list.filter), round.now);
-            let problem = build_problem(list, choice.filter().map(|filter| filter.spec()));
-            builds.extend(problem.map(|(_, problem)| problem));
+            let problem = BuildProblem::of(list, choice.filter().map(|filter| filter.spec()));
+            builds.extend(problem.map(|problem| problem.text));
             filters.push(choice);
             faults.extend(fault);
         }
@@ -306,13 +306,31 @@ impl Files {
     }
 }
 
-/// Returns what the report of the last build says against a list with this filter, and whether it failed.
-pub fn build_problem(list: &ListSettings, filter: Option<&Spec>) -> Option<(bool, String)> {
-    let report = BuildReport::of(&list.filter)?;
-    let failure = report.failure_after(filter);
-    let is_failure = failure.is_some();
-    let problem = failure.or_else(|| report.rejects_in(filter?))?;
-    Some((is_failure, format!("list {}: {problem}", list.terms.name)))
+/// What the report of the last build says against a list.
+pub struct BuildProblem {
+    /// The name of the list.
+    pub list: String,
+    /// Whether the build failed; if not, it rejected lines.
+    pub has_failed: bool,
+    /// Its description.
+    pub text: String,
+}
+
+impl BuildProblem {
+    /// Returns what the report says against a list with this filter.
+    pub fn of(list: &ListSettings, filter: Option<&Spec>) -> Option<Self> {
+        let report = BuildReport::of(&list.filter)?;
+        let failure = report.failure_after(filter);
+        let list = list.terms.name.clone();
+        Some(Self {
+            has_failed: failure.is_some(),
+            text: format!(
+                "list {list}: {}",
+                failure.or_else(|| report.rejects_in(filter?))?
+            ),
+            list,
+        })
+    }
 }
 
 impl Snapshot {

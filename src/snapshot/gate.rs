@@ -15,6 +15,7 @@
 //! that is built from scratch after its file was lost has another seed and generation 1; then the build time decides.
 //! A build time in the future is ignored, because a clock was wrong.
 
+use crate::base::clock::minute;
 use crate::config::Percent;
 use crate::filter::Filter;
 
@@ -67,9 +68,9 @@ pub(super) fn compare(
         return Err(format!(
             "it is generation {} (built {}), older than generation {} in effect (built {}); build it again, or restart the daemon to go back",
             found.generation,
-            time(found.built),
+            minute(found.built),
             running.generation,
-            time(running.built)
+            minute(running.built)
         ));
     }
     let (found, running) = (found.entries, running.entries);
@@ -101,14 +102,6 @@ fn is_older(found: &Facts, running: &Facts, now: u64) -> bool {
     } else {
         !clock_was_wrong && found.built < running.built
     }
-}
-
-/// `2026-11-21T10:00:00Z`
-fn time(seconds: u64) -> String {
-    i64::try_from(seconds)
-        .ok()
-        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
-        .map_or_else(|| "at no known time".to_owned(), |time| time.to_string())
 }
 
 #[cfg(test)]

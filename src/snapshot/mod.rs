@@ -51,7 +51,7 @@ mod whitelists;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use assemble::{Start, build_problem, examine};
+pub use assemble::{BuildProblem, Start, examine};
 pub use counters::{Counters, ListCounters, ListCounts};
 pub use decisions::{Decision, Decisions, Who};
 use error::Part;
