@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use rows::{Rows, Table};
 pub use settings::{
     Config, DRAIN, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Place, READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings,
-    WrittenEntries,
+    MaxUnchanged, OnError, Position, READ_PATIENCE, SafetySettings, StatusSettings,
+    WhitelistSettings, WrittenEntries,
 };
 pub use values::age_text;
 

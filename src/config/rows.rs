@@ -16,7 +16,7 @@ use toml::de::DeValue;
 
 use super::settings::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Place, SafetySettings, StatusSettings, WhitelistSettings,
+    MaxUnchanged, OnError, Position, SafetySettings, StatusSettings, WhitelistSettings,
     WrittenEntries,
 };
 use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
@@ -288,7 +288,7 @@ fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
             section.required(name, |_| Ok(()));
         }
         let mut list = ListSettings::unknown("");
-        list.place = Place(line, column);
+        list.place = Position(line, column);
         let mut rows = Rows::Read(section, folder);
         list.walk(&mut rows);
         rows.finish();

@@ -134,7 +134,7 @@ pub struct ListSettings {
     /// The compiled filter file.
     pub filter: PathBuf,
     /// Where it is named, for errors about the file.
-    pub place: Place,
+    pub place: Position,
     /// Whether its pages are kept in memory or on disk.
     pub load: Load,
     /// Seconds since the filter was built after which there is a warning.
@@ -154,9 +154,9 @@ pub struct ListSettings {
 
 /// Line and column of a setting. Two configurations do not differ because of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(pub usize, pub usize);
+pub struct Position(pub usize, pub usize);
 
-impl PartialEq for Place {
+impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -204,7 +204,7 @@ impl ListSettings {
         Self {
             terms: Arc::new(terms),
             filter: PathBuf::new(),
-            place: Place(1, 1),
+            place: Position(1, 1),
             load: Load::Memory,
             max_age_s: None,
             max_unchanged: MaxUnchanged::Auto,

@@ -31,7 +31,7 @@ use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::config::READ_PATIENCE;
 use crate::lookup::{Outcome, Read, Reads};
-use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
+use crate::policy::{Budget, Circumstances, ListSets, Policy, Seen, Softening, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
@@ -272,9 +272,9 @@ impl Message {
     /// Returns the sets of lists that affect the recipients.
     pub(super) fn reach(&self) -> &[u64] {
         match self.reach.sets() {
-            _ if self.overtaken => Reach::EVERYBODY,
+            _ if self.overtaken => ListSets::EVERYBODY,
             // Without any RCPT (an old mail server that skips it), every list affects the message.
-            [] => Reach::EVERYBODY,
+            [] => ListSets::EVERYBODY,
             sets => sets,
         }
     }

@@ -10,7 +10,7 @@ use super::trial::Trial;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
-use crate::policy::{Exemption, Hit, Reach};
+use crate::policy::{Exemption, Hit, ListSets};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 
@@ -82,7 +82,7 @@ pub(super) struct Message {
     pub(super) hits: Vec<Hit>,
     /// How many of the hits have been counted.
     pub(super) hits_counted: usize,
-    pub(super) reach: Reach,
+    pub(super) reach: ListSets,
     pub(super) refused: u32,
     pub(super) deferred: u32,
     pub(super) mailing_list: bool,

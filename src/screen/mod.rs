@@ -326,7 +326,7 @@ impl<O: Observer> Handler for Screen<O> {
         let scratch = &mut self.message.workspace().scratch;
         let lists = match is_trial {
             true => u64::MAX,
-            false => snapshot.policy.reach(recipient, scratch),
+            false => snapshot.policy.lists_for(recipient, scratch),
         };
         match self.look_up(&snapshot, Part::Envelope) {
             Looked::Done => self.decide_recipient(&snapshot, argument, lists),

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::findings::{About, State};
+use super::findings::{About, Severity};
 use super::milter::Milter;
 use super::program::{PATIENCE, output_of, program, within};
 use crate::base::access::Account;
@@ -121,7 +121,7 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
                 findings.good(format!("at {stage}, the ACL asks {}", question.socket));
                 let (state, what) = while_down(question.while_down);
                 let text = format!("at {stage}, while the daemon does not answer: {what}");
-                findings.add(state, text, if state == State::Good { "" } else { GUIDE });
+                findings.add(state, text, if state == Severity::Good { "" } else { GUIDE });
             }
             (None, Some(other)) => findings.wrong(
                 format!(
@@ -180,12 +180,12 @@ fn answered(mut stream: impl Read + Write, request: &str) -> io::Result<String> 
 }
 
 /// Returns what an answer means that counts while there is none.
-fn while_down(action: &str) -> (State, &'static str) {
+fn while_down(action: &str) -> (Severity, &'static str) {
     match action.bytes().next() {
-        Some(b'4') => (State::Good, "senders wait"),
-        Some(b'5') => (State::Wrong, "all mail is refused for good"),
-        Some(_) => (State::Good, "mail passes unchecked"),
-        None => (State::Notice, "the ACL says nothing about that"),
+        Some(b'4') => (Severity::Good, "senders wait"),
+        Some(b'5') => (Severity::Wrong, "all mail is refused for good"),
+        Some(_) => (Severity::Good, "mail passes unchecked"),
+        None => (Severity::Notice, "the ACL says nothing about that"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::connection::silence;
-use super::findings::{About, State};
+use super::findings::{About, Severity};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
 use super::milter::answers_too_late;
@@ -104,14 +104,14 @@ impl Postfix<'_> {
     }
 
     /// Returns what happens to mail while a milter is down, and whether that is acceptable.
-    fn while_down(&self, milter: &MilterOf) -> (State, &'static str) {
+    fn while_down(&self, milter: &MilterOf) -> (Severity, &'static str) {
         match &*self.value(milter, "default_action").to_ascii_lowercase() {
-            "accept" => (State::Good, "mail passes unchecked"),
-            "tempfail" => (State::Good, "senders wait"),
-            "quarantine" => (State::Notice, "all mail is held until you release it"),
-            "reject" => (State::Wrong, "all mail is refused for good"),
+            "accept" => (Severity::Good, "mail passes unchecked"),
+            "tempfail" => (Severity::Good, "senders wait"),
+            "quarantine" => (Severity::Notice, "all mail is held until you release it"),
+            "reject" => (Severity::Wrong, "all mail is refused for good"),
             _ => (
-                State::Wrong,
+                Severity::Wrong,
                 "all mail is refused with 451, because Postfix does not know this default_action",
             ),
         }
@@ -153,8 +153,8 @@ impl Postfix<'_> {
         let action = self.value(ours, "default_action");
         let (state, effect) = self.while_down(ours);
         let remedy = match state {
-            State::Good => String::new(),
-            State::Notice | State::Wrong => better("default_action", "accept"),
+            Severity::Good => String::new(),
+            Severity::Notice | Severity::Wrong => better("default_action", "accept"),
         };
         let text = format!("default_action={action}: while the milter is down, {effect}");
         findings.add(state, text, remedy);
@@ -195,11 +195,11 @@ impl Postfix<'_> {
             .filter(|name| !macros.contains(name))
             .collect();
         let (state, text) = match lacking.as_slice() {
-            [] => (State::Notice, ": the milter is written for 6".to_owned()),
+            [] => (Severity::Notice, ": the milter is written for 6".to_owned()),
             _ => {
                 let lacking = lacking.join(", ");
                 (
-                    State::Wrong,
+                    Severity::Wrong,
                     format!(", and milter_mail_macros lacks {lacking}"),
                 )
             }

@@ -55,7 +55,7 @@ pub use assemble::{BuildProblem, Start, examine};
 pub use counters::{Counters, ListCounters, ListCounts};
 pub use decisions::{Decision, Decisions, Who};
 use error::Part;
-pub use error::{Error, Fault};
+pub use error::{Error, FileProblem};
 use filters::{Choice, Loaded};
 pub use freshness::{Freshness, approximate};
 pub use live::{Live, MAIL_IS_CHECKED, Reloaded};

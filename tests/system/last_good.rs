@@ -106,7 +106,7 @@ fn complains(live: &Live, words: &[&str]) {
     assert!(is_said, "{problems:?} lack {words:?}");
 }
 
-/// Fails without `or_copies` in `Snapshot::start`: no list is in effect.
+/// Without the copy no list would be in effect.
 #[test]
 fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     let home = Home::new();
