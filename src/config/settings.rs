@@ -2,12 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::settings::Percent;
 use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
 use crate::sender::Identity;
+
+/// How long messages in progress may take to finish after SIGTERM. Mail servers must wait longer for an answer.
+pub const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long a step of a message waits for reads of filter files; after that, `on_error` applies.
+pub const READ_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What happens to a message if a filter cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +36,6 @@ impl OnError {
 pub struct Config {
     /// Where to listen.
     pub listen: Vec<Listen>,
-    /// Permission bits of socket files.
-    pub socket_mode: u32,
-    /// Group of socket files; empty for the group of the process.
-    pub socket_group: String,
-    /// Number of threads; 0 for one for each processor.
-    pub workers: usize,
     /// The contact in refusals, for senders who think that a refusal is wrong; if empty, refusals
     /// name the postmaster in words.
     pub contact: String,
@@ -69,9 +70,6 @@ impl Default for Config {
         let exempt = ["postmaster@", "abuse@"].map(str::to_owned);
         Self {
             listen: vec![Endpoint::Unix("/run/blocklist-milter/milter.sock".into()).into()],
-            socket_mode: 0o660,
-            socket_group: String::new(),
-            workers: 0,
             contact: String::new(),
             status_file: "/run/blocklist-milter-daemon/status".into(),
             state: "/var/lib/blocklist-milter-daemon".into(),
@@ -89,18 +87,13 @@ impl Default for Config {
             safety: SafetySettings {
                 max_reject_share: Percent::ALL,
                 max_shrink: Percent(50),
-                max_growth: Percent(1000),
                 must_miss: Vec::new(),
-                last_good_mib: 2048,
             },
             limits: LimitSettings {
                 connections: 10_000,
-                drain_s: 5,
-                read_ms: 2_000,
             },
             status: StatusSettings {
                 listen: Some(Endpoint::Unix("/run/blocklist-milter/status.sock".into())),
-                group: String::new(),
                 show_addresses: false,
             },
             log: LogSettings {
@@ -141,7 +134,7 @@ pub struct ListSettings {
     /// The compiled filter file.
     pub filter: PathBuf,
     /// Where it is named, for errors about the file.
-    pub place: Place,
+    pub place: Position,
     /// Whether its pages are kept in memory or on disk.
     pub load: Load,
     /// Seconds since the filter was built after which there is a warning.
@@ -161,9 +154,9 @@ pub struct ListSettings {
 
 /// Line and column of a setting. Two configurations do not differ because of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(pub usize, pub usize);
+pub struct Position(pub usize, pub usize);
 
-impl PartialEq for Place {
+impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -211,7 +204,7 @@ impl ListSettings {
         Self {
             terms: Arc::new(terms),
             filter: PathBuf::new(),
-            place: Place(1, 1),
+            place: Position(1, 1),
             load: Load::Memory,
             max_age_s: None,
             max_unchanged: MaxUnchanged::Auto,
@@ -236,8 +229,13 @@ pub struct WhitelistSettings {
     pub authserv_ids: Vec<String>,
     /// Files of addresses to which local users write.
     pub correspondents: Vec<PathBuf>,
-    /// Whether such an address in a header needs an aligned DKIM signature.
-    pub correspondents_require_dkim: bool,
+}
+
+impl WhitelistSettings {
+    /// Returns whether a correspondent in a header needs an aligned DKIM signature: wherever one can be seen.
+    pub fn correspondents_need_dkim(&self) -> bool {
+        !self.authserv_ids.is_empty()
+    }
 }
 
 /// `[exempt]`
@@ -261,12 +259,8 @@ pub struct SafetySettings {
     pub max_reject_share: Percent,
     /// By how much a list may shrink in a reload.
     pub max_shrink: Percent,
-    /// By how much a list may grow in a reload.
-    pub max_growth: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
-    /// The largest filter of which a separate copy is kept, in MiB; 0 means no copies.
-    pub last_good_mib: u64,
 }
 
 /// `[limits]`
@@ -274,10 +268,6 @@ pub struct SafetySettings {
 pub struct LimitSettings {
     /// Most simultaneous connections.
     pub connections: usize,
-    /// Seconds that open connections have to finish after SIGTERM.
-    pub drain_s: u64,
-    /// Milliseconds that a step of a message waits for reads of filter files.
-    pub read_ms: u64,
 }
 
 /// `[status]`
@@ -285,8 +275,6 @@ pub struct LimitSettings {
 pub struct StatusSettings {
     /// Where to serve the pages: a unix socket or a loopback address; `None` to serve none.
     pub listen: Option<Endpoint>,
-    /// Group of the unix socket; empty for the group of the process.
-    pub group: String,
     /// Whether the pages show addresses of refused senders.
     pub show_addresses: bool,
 }

@@ -64,20 +64,6 @@ pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Fault> {
     Ok(folder.join(written))
 }
 
-pub(super) fn mode(written: &str) -> Result<u32, Fault> {
-    let mode = u32::from_str_radix(written, 8)
-        .ok()
-        .filter(|mode| *mode <= 0o777);
-    let mode =
-        mode.ok_or_else(|| Fault::from("expected permission bits in octal, such as \"0660\""))?;
-    if mode & 0o002 != 0 {
-        return Err(
-            "every local user could act as the mail server; use 0660 and socket_group".into(),
-        );
-    }
-    Ok(mode)
-}
-
 /// Reads a mailbox that a reply can name: an address in ASCII, without angle brackets.
 pub(super) fn contact(written: &str) -> Result<String, Fault> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>(),;:\"\\".contains(&byte);

@@ -87,7 +87,7 @@ fn compile_list(
 
 pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, Error> {
     let socket = folder.join("milter.sock");
-    let mut text = format!("listen = \"unix:{}\"\nworkers = 1\n", socket.display());
+    let mut text = format!("listen = \"unix:{}\"\n", socket.display());
     for list in lists {
         let (name, filter, action) = (list.name, list.filter.display(), list.action);
         text += "[[list]]\n";

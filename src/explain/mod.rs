@@ -217,7 +217,7 @@ impl Explainer {
                 understood,
             };
             let policy = &self.live.snapshot().policy;
-            let exempt = policy.reach(written, &mut Default::default()) == 0;
+            let exempt = policy.lists_for(written, &mut Default::default()) == 0;
             let made = decided.unwrap_or_default();
             explanation.recipients.push(Recipient {
                 recipient: escaped(recipient).to_string(),

@@ -10,7 +10,7 @@
 //! 11.1). A malformed field authenticates nothing.
 
 use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
-use crate::rfc5322::{Nesting, Place, is_atext, is_in_domain};
+use crate::rfc5322::{Nesting, Role, is_atext, is_in_domain};
 
 /// Returns the domains with a valid signature in canonical form, according to an
 /// `Authentication-Results` of one of `trusted` (lower case).
@@ -141,19 +141,19 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut nesting = Nesting::new();
     for &byte in value {
         match (nesting.step(byte), byte) {
-            (Place::Delimiter, b')') => clean.push(b' '),
-            (Place::Delimiter, b'"') | (Place::Escaped, _) => clean.push(b'"'),
-            (Place::Quoted, byte) if byte == b'.' || is_atext(byte) => clean.push(byte),
-            (Place::Quoted, _) => clean.push(b'"'),
-            (Place::Delimiter | Place::Comment, _) => {}
-            (Place::Outside, b'=') => {
+            (Role::Delimiter, b')') => clean.push(b' '),
+            (Role::Delimiter, b'"') | (Role::Escaped, _) => clean.push(b'"'),
+            (Role::Quoted, byte) if byte == b'.' || is_atext(byte) => clean.push(byte),
+            (Role::Quoted, _) => clean.push(b'"'),
+            (Role::Delimiter | Role::Comment, _) => {}
+            (Role::Outside, b'=') => {
                 while clean.last().is_some_and(u8::is_ascii_whitespace) {
                     clean.pop();
                 }
                 clean.push(byte);
             }
-            (Place::Outside, _) if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
-            (Place::Outside, _) => clean.push(byte),
+            (Role::Outside, _) if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
+            (Role::Outside, _) => clean.push(byte),
         }
     }
     clean

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::action::Action;
 use super::exempt::Entries;
 use super::list::{List, Terms};
-use super::mixed_recipients::MixedRecipients;
+use super::recipients::MixedRecipients;
 use crate::address::{Canonical, Rules};
 use crate::filter::Filter;
 use crate::lookup::{self, Lookup};

@@ -9,7 +9,7 @@
 //!    hits -> which of them affect this recipient?                                decide()
 //!         -> milder action: mailing list, weak address, circuit breaker, dry run
 //!         -> the strongest action wins
-//!    recipients with different verdicts -> defer some, or tag for all             reach.rs
+//!    recipients with different verdicts -> defer some, or tag for all             recipients.rs
 //! ```
 //!
 //! A hit counts as certain only if a record proves it. A filter compiled without records has no
@@ -25,8 +25,7 @@ mod definition;
 mod examine;
 mod exempt;
 mod list;
-mod mixed_recipients;
-mod reach;
+mod recipients;
 mod reply;
 mod verdict;
 
@@ -37,7 +36,6 @@ pub use definition::{Error, LISTS_MAX, Policy};
 pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};
 pub use exempt::{Entries, Exemption, Network, Recipient};
 pub use list::{List, Terms, Weak};
-pub use mixed_recipients::MixedRecipients;
-pub use reach::Reach;
+pub use recipients::{ListSets, MixedRecipients};
 pub use reply::{Fields, Template, TemplateError};
 pub use verdict::{Reason, Softening, Verdict};

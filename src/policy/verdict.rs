@@ -119,9 +119,9 @@ impl Policy {
     /// At RCPT there is only the set of that recipient; at the end of the headers there are those
     /// of all accepted recipients. If their verdicts differ, one answer must fit all: the message
     /// is refused only if it would be refused for each of them, and otherwise it is at most tagged.
-    pub fn decide(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> Verdict {
+    pub fn decide(&self, hits: &[Hit], list_sets: &[u64], softening: Softening) -> Verdict {
         let each = || {
-            reach
+            list_sets
                 .iter()
                 .map(|&lists| self.decide_for(hits, lists, softening))
         };
@@ -141,8 +141,8 @@ impl Policy {
 
     /// Returns whether no further hit could change the result: for each set of lists there is a hit
     /// that nothing softens, and none of these lists has a stronger action.
-    pub fn is_final(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
-        reach.iter().all(|&lists| {
+    pub fn is_final(&self, hits: &[Hit], list_sets: &[u64], softening: Softening) -> bool {
+        list_sets.iter().all(|&lists| {
             let strongest = self.strongest(lists, |_| true);
             let verdict = self.decide_for(hits, lists, softening);
             strongest.is_none() || verdict.reason == Reason::Listed && verdict.action >= strongest
@@ -166,14 +166,14 @@ impl Policy {
     /// Returns the verdict on a message with more senders than are looked up, given the verdict on
     /// those that are; it is unknown whether the others are listed. `envelope` says whether the
     /// envelope sender is one of the others.
-    pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64], envelope: bool) -> Verdict {
+    pub fn decide_truncated(&self, verdict: Verdict, list_sets: &[u64], envelope: bool) -> Verdict {
         let undecided = self.undecided.unwrap_or(Action::Tempfail);
         if verdict.refuses() || !undecided.refuses() {
             return verdict;
         }
         let counts =
             |terms: &Terms| envelope || terms.check.iter().any(|&one| one != Identity::MailFrom);
-        let strongest = || reach.iter().map(|&lists| self.strongest(lists, counts));
+        let strongest = || list_sets.iter().map(|&lists| self.strongest(lists, counts));
         let truncated = |action| Verdict {
             action: Some(action),
             hit: None,

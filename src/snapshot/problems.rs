@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{Fault, Snapshot};
+use super::{FileProblem, Snapshot};
 use crate::base::clock::{minute, now_s};
 
 /// Whether somebody should look, and how soon.
@@ -49,8 +49,8 @@ impl Problem {
     }
 }
 
-impl From<&Fault> for Problem {
-    fn from(Fault { error, instead }: &Fault) -> Self {
+impl From<&FileProblem> for Problem {
+    fn from(FileProblem { error, instead }: &FileProblem) -> Self {
         match instead {
             Some(instead) => Self::new(Health::Warning, &format!("{instead}: {error}")),
             None => Self::new(
@@ -91,7 +91,7 @@ pub(super) struct Problems {
 
 impl Problems {
     /// Notes what a reload has found out about the files, and about the builds of lists.
-    pub(super) fn note_files(&mut self, faults: &[Fault], builds: Vec<String>) {
+    pub(super) fn note_files(&mut self, faults: &[FileProblem], builds: Vec<String>) {
         self.builds = builds;
         if faults.is_empty() && !self.files.is_empty() {
             info!("every file is in effect as it is: the problem is solved");

@@ -11,9 +11,8 @@ use super::Running;
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
-use crate::config::{self, Config, Place};
-use crate::daemon::group_number;
-use crate::snapshot::{Fault, examine};
+use crate::config::{self, Config, Position};
+use crate::snapshot::{FileProblem, examine};
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";
@@ -36,12 +35,12 @@ pub struct CheckProblem {
 pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
     let (snapshot, faults) = examine(config_path);
     let lists = snapshot.iter().flat_map(|snapshot| &snapshot.config.lists);
-    let problem = |fault: &Fault| {
+    let problem = |fault: &FileProblem| {
         let list = fault.error.list();
         let mut lists = lists.clone();
         let list = list.and_then(|name| lists.find(|list| list.terms.name == name));
         let place = list.map_or_else(String::new, |list| {
-            let Place(line, column) = list.place;
+            let Position(line, column) = list.place;
             format!("{}:{line}:{column}: ", config_path.display())
         });
         let instead = fault.instead.iter();
@@ -87,12 +86,6 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
         }
     });
     let mut warnings = Vec::new();
-    let group = &snapshot.config.socket_group;
-    if !group.is_empty()
-        && let Err(missing) = group_number(group)
-    {
-        warnings.push(format!("socket_group: {missing}"));
-    }
     if let Some(running) = Running::read(&snapshot.config.status_file) {
         let problems = running.problems.iter();
         warnings.extend(problems.map(|problem| {

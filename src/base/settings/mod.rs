@@ -11,8 +11,8 @@ mod read;
 mod values;
 
 pub use percent::Percent;
-pub(crate) use problem::text_of;
 pub use problem::{Error, Problem};
+pub(crate) use problem::{Removed, text_of};
 pub(crate) use read::{Reader, Section};
 pub(crate) use values::{
     Fault, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,

@@ -13,7 +13,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problem, Settings};
+use super::problem::{Problem, Removed, Settings};
 use super::values::{Fault, nearest, text, wrong_type};
 
 /// The text being read, and the errors found so far.
@@ -21,6 +21,7 @@ pub(crate) struct Reader<'t> {
     text: &'t str,
     /// Every setting, to tell where a misplaced one belongs.
     settings: Settings<'t>,
+    removed: &'t [Removed],
     problems: RefCell<Vec<Problem>>,
     /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
@@ -33,10 +34,16 @@ impl<'t> Reader<'t> {
         Self {
             text,
             settings,
+            removed: &[],
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
             has_broken_table: Cell::new(false),
         }
+    }
+
+    /// Knows settings of earlier versions, to tell what replaces them.
+    pub(crate) fn with_removed(self, removed: &'t [Removed]) -> Self {
+        Self { removed, ..self }
     }
 
     /// Records an error at a byte of the text.
@@ -352,6 +359,12 @@ impl<'s, 't> Section<'s, 't> {
         for key in table.keys() {
             let written = key.get_ref().as_ref();
             if asked.contains(&written) {
+                continue;
+            }
+            let is_it = |one: &&Removed| (one.0, one.1) == (self.path, written);
+            if let Some((_, name, instead)) = self.reader.removed.iter().find(is_it) {
+                let message = format!("{name} is no longer a setting: {instead}; remove this line");
+                self.reader.problem(key.span().start, message);
                 continue;
             }
             let place = match self.path {
