@@ -15,6 +15,10 @@ use crate::policy::Action;
 const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");
 const WHITELIST: &str = include_str!("../../blocklists/whitelist.txt");
 
+/// The sockets, in the folder of the demo.
+pub(super) const MILTER: &str = "milter.sock";
+pub(super) const POLICY: &str = "policy.sock";
+
 /// A compiled list of the demo.
 pub(super) struct Compiled {
     pub(super) name: &'static str,
@@ -86,8 +90,9 @@ fn compile_list(
 }
 
 pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, Error> {
-    let socket = folder.join("milter.sock");
-    let mut text = format!("listen = \"unix:{}\"\n", socket.display());
+    let (milter, policy) = (folder.join(MILTER), folder.join(POLICY));
+    let (milter, policy) = (milter.display(), policy.display());
+    let mut text = format!("listen = [\"unix:{milter}\", \"policy:unix:{policy}\"]\n");
     for list in lists {
         let (name, filter, action) = (list.name, list.filter.display(), list.action);
         text += "[[list]]\n";

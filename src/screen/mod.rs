@@ -405,6 +405,10 @@ impl<O: Observer> Handler for Screen<O> {
         self.message.overtaken = true;
     }
 
+    fn mark_counted(&mut self) {
+        self.message.refused = 1;
+    }
+
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {
         self.begin();
         self.note_queue_id(macros);
