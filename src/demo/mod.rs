@@ -8,7 +8,6 @@
 //! messages use reserved names. Each message has its expected verdict beside it, and any other
 //! verdict makes the demo fail.
 
-mod error;
 mod lists;
 pub mod peer;
 mod scenes;
@@ -21,7 +20,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use error::Error;
 use lists::{Compiled, compile_lists, write_config};
 use peer::{Peer, TestMail};
 use scenes::scenes;
@@ -32,6 +30,9 @@ use crate::base::paint::Paint;
 use crate::daemon::Daemon;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
+
+/// Why the demo cannot run, for the person who wanted to see it.
+type Error = Box<dyn std::error::Error>;
 
 /// A folder that is removed with its content when dropped.
 struct Folder(PathBuf);
