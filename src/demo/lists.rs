@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::error::Error;
+use super::Error;
 use crate::base::paint::Paint;
 use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
@@ -99,5 +99,5 @@ pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, 
         text += &format!("name = \"{name}\"\nfilter = \"{filter}\"\naction = \"{action}\"\n");
     }
     text += "[whitelist]\nfiles = [\"whitelist.txt\"]\n[status]\nlisten = \"\"\n";
-    Config::parse(&text, &folder.join("demo.toml")).map_err(|error| Error::Snapshot(error.into()))
+    Ok(Config::parse(&text, &folder.join("demo.toml"))?)
 }

@@ -9,7 +9,6 @@
 //! messages use reserved names. Each message has its expected verdict beside it, and any other
 //! verdict makes the demo fail.
 
-mod error;
 mod exim;
 mod lists;
 pub mod peer;
@@ -23,7 +22,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use error::Error;
 use lists::{compile_lists, write_config};
 use peer::{Delivery, Peer, TestMail};
 use scenes::{Scene, scenes};
@@ -34,6 +32,9 @@ use crate::base::paint::Paint;
 use crate::daemon::Daemon;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
+
+/// Why the demo cannot run, for the person who wanted to see it.
+type Error = Box<dyn std::error::Error>;
 
 /// A folder that is removed with its content when dropped.
 struct Folder(PathBuf);
@@ -86,8 +87,8 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     if wrong == 0 {
         writeln!(out, "{all} messages, all verdicts as expected")?;
     } else {
-        let what = "wrong verdicts: please report it";
-        writeln!(out, "{all} messages, {wrong} {what}")?;
+        let what = "messages got a verdict they should not get: please report it";
+        writeln!(out, "{wrong} of {all} {what}")?;
     }
     Ok(wrong == 0)
 }

@@ -38,7 +38,7 @@ impl Status {
         let file = self.kept_file();
         match read(&file) {
             Ok(kept) => {
-                self.sample().restore(kept.history);
+                *self.sample() = kept.history;
                 self.live.counters.decisions.restore(kept.decisions);
                 self.forget();
             }

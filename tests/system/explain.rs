@@ -62,8 +62,9 @@ fn explain_and_the_daemon_say_the_same_of_every_message() {
             .collect();
         let served = verdict(&peer.deliver(&letter).unwrap());
         let (expected, is_listed) = (case.verdict(), listed.iter().eq(&case.identity));
-        if explained.verdict != expected || served != expected || !is_listed {
-            let (explained, reason) = (explained.verdict, &case.reason);
+        let explained = explained.decision.verdict;
+        if explained != expected || served != expected || !is_listed {
+            let reason = &case.reason;
             let said = format!("explain says {explained}, the daemon {served}");
             wrong.push(format!("{} ({reason}): {expected}, {said}", case.file));
         }
@@ -497,6 +498,6 @@ fn a_whitelist_may_be_packed_or_in_utf_16() {
         fs::write(rig.path("other.toml"), config).unwrap();
         let mut explainer = Explainer::open(&rig.path("other.toml")).unwrap();
         let explained = explainer.explain(&Mail::from_address("spam@bad.example"));
-        assert_eq!(explained.verdict, expected, "{name}");
+        assert_eq!(explained.decision.verdict, expected, "{name}");
     }
 }
