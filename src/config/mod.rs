@@ -24,8 +24,8 @@ pub use settings::{
 pub use values::age_text;
 
 use crate::base::numbers::counted;
+use crate::base::settings::{Checker, text_of};
 pub use crate::base::settings::{Error, Percent, Problem};
-use crate::base::settings::{Reader, text_of};
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
@@ -60,12 +60,12 @@ impl Config {
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
         let known = settings();
-        let reader = Reader::new(text, &known).with_removed(&rows::REMOVED);
+        let checker = Checker::new(text, &known).with_removed(&rows::REMOVED);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-        let document = reader.document();
-        let top = reader.section("", document.get_ref(), 0..0);
+        let document = checker.document();
+        let top = checker.section("", document.get_ref(), 0..0);
         let mut config = Self::default();
         let mut rows = Rows::Read(top, folder);
         config.walk(&mut rows);
@@ -75,7 +75,7 @@ impl Config {
         if !contact.is_empty() {
             let _ = config.exempt.recipients.entries.add(contact);
         }
-        let problems = reader.into_problems();
+        let problems = checker.into_problems();
         let error = (!problems.is_empty()).then(|| Error::Faulty {
             path: path.to_owned(),
             problems,

@@ -21,7 +21,7 @@ use super::settings::{
 };
 use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
 use crate::base::settings::{
-    Fault, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
+    Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
@@ -80,7 +80,7 @@ impl<'s> Rows<'s, '_> {
         &mut self,
         name: &'static str,
         value: &mut T,
-        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
         print: impl FnOnce(&T) -> Option<Value>,
     ) {
         match self {
@@ -109,7 +109,7 @@ impl<'s> Rows<'s, '_> {
     ) {
         let read = |value: &DeValue<'_>| {
             let number = number(value, range)?;
-            N::try_from(number).map_err(|_| Fault::from("too large for this machine"))
+            N::try_from(number).map_err(|_| Invalid::from("too large for this machine"))
         };
         self.one(name, value, read, |value| {
             Some(Value::Integer((*value).try_into().unwrap_or(i64::MAX)))
@@ -120,7 +120,7 @@ impl<'s> Rows<'s, '_> {
         &mut self,
         name: &'static str,
         value: &mut T,
-        read: impl FnOnce(&str) -> Result<T, Fault>,
+        read: impl FnOnce(&str) -> Result<T, Invalid>,
         print: impl FnOnce(&T) -> String,
     ) {
         let read = |value: &DeValue<'_>| read(text(value)?);
@@ -163,7 +163,7 @@ impl<'s> Rows<'s, '_> {
         &mut self,
         name: &'static str,
         value: &mut Vec<T>,
-        read: impl Fn(&str) -> Result<T, Fault>,
+        read: impl Fn(&str) -> Result<T, Invalid>,
         print: impl Fn(&T) -> String,
     ) {
         match self {
@@ -231,8 +231,8 @@ fn shown_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Fault> {
-    let error = |error: EndpointError| Fault::from(error.to_string());
+fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid> {
+    let error = |error: EndpointError| Invalid::from(error.to_string());
     written.parse().map_err(error)
 }
 
@@ -302,6 +302,7 @@ fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
         if lists.len() == LISTS_MAX {
             let advice = "merge some with blocklist-compile merge";
             top.problem(start, format!("more than {LISTS_MAX} lists; {advice}"));
+            continue;
         }
         lists.push(list);
     }
@@ -316,8 +317,7 @@ impl ListSettings {
         let loads = [("memory", Load::Memory), ("disk", Load::Disk)];
         rows.choice("load", &mut self.load, &loads);
         rows.must_have("check", "the senders to look up");
-        let identities = Identity::ALL.map(|identity| (identity.name(), identity));
-        let identity = |written: &str| choice(written, &identities);
+        let identity = |written: &str| choice(written, &Identity::NAMES);
         rows.each("check", &mut terms.check, identity, shown);
         rows.choice("action", &mut terms.action, &Action::NAMES);
         let action = terms.action;
@@ -390,7 +390,7 @@ impl ExemptSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         rows.boolean("authenticated", &mut self.authenticated);
         rows.boolean("local", &mut self.local);
-        let network = |written: &str| written.parse().map_err(Fault::from);
+        let network = |written: &str| written.parse().map_err(Invalid::from);
         rows.each("networks", &mut self.networks, network, shown);
         rows.entries("recipients", &mut self.recipients);
     }
@@ -426,7 +426,7 @@ impl StatusSettings {
 }
 
 /// Reads where to serve the pages: an empty text means nowhere.
-fn status_listen(written: &str) -> Result<Option<Endpoint>, Fault> {
+fn status_listen(written: &str) -> Result<Option<Endpoint>, Invalid> {
     if written.is_empty() {
         return Ok(None);
     }
@@ -443,8 +443,7 @@ fn status_listen(written: &str) -> Result<Option<Endpoint>, Fault> {
 impl LogSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         rows.choice("level", &mut self.level, &Level::NAMES);
-        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-        rows.choice("format", &mut self.format, &formats);
+        rows.choice("format", &mut self.format, &LogFormat::NAMES);
         rows.boolean("accepted", &mut self.accepted);
     }
 }

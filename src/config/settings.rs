@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::named::named;
 use crate::base::settings::Percent;
 use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
@@ -16,18 +17,15 @@ pub const DRAIN: Duration = Duration::from_secs(5);
 /// How long a step of a message waits for reads of filter files; after that, `on_error` applies.
 pub const READ_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What happens to a message if a filter cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnError {
-    /// The client gets a temporary failure.
-    Tempfail,
-    /// The message is accepted, and the log says so.
-    Accept,
-}
-
-impl OnError {
-    pub(super) const NAMES: [(&'static str, Self); 2] =
-        [("tempfail", Self::Tempfail), ("accept", Self::Accept)];
+named! {
+    /// What happens to a message if a filter cannot be read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OnError {
+        /// The client gets a temporary failure.
+        Tempfail = "tempfail",
+        /// The message is accepted, and the log says so.
+        Accept = "accept",
+    }
 }
 
 /// A checked configuration. Two are equal if they have the same meaning; positions in the file do
@@ -290,36 +288,30 @@ pub struct LogSettings {
     pub accepted: bool,
 }
 
-/// Levels of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Service is lost.
-    Error,
-    /// Degraded service, or a wrong setup.
-    Warn,
-    /// Start, stop, reload, and one line for each message.
-    Info,
-    /// Reasons for decisions.
-    Debug,
-    /// The protocol.
-    Trace,
+named! {
+    /// Levels of the log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Level {
+        /// Service is lost.
+        Error = "error",
+        /// Degraded service, or a wrong setup.
+        Warn = "warn",
+        /// Start, stop, reload, and one line for each message.
+        Info = "info",
+        /// Reasons for decisions.
+        Debug = "debug",
+        /// The protocol.
+        Trace = "trace",
+    }
 }
 
-impl Level {
-    pub(super) const NAMES: [(&'static str, Self); 5] = [
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-}
-
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `key=value`
-    Text,
-    /// One JSON object per line.
-    Json,
+named! {
+    /// The format of log lines.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogFormat {
+        /// `key=value`
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
 }

@@ -8,26 +8,11 @@
 //! reaction: the recipients accepted so far get the message, the others stay queued.
 
 use super::action::Action;
-use super::definition::Policy;
+use super::definition::{MixedRecipients, Policy};
 use super::examine::{Hit, Scratch};
 use super::exempt::Recipient;
 use crate::address::Canonical;
 use crate::sender::Identity;
-
-/// What happens to recipients that are affected by other lists than the recipients before them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MixedRecipients {
-    /// They are deferred, so that they get a transaction of their own.
-    #[default]
-    Defer,
-    /// They are accepted, and a hit in a header at most tags the message.
-    Tag,
-}
-
-impl MixedRecipients {
-    /// All values, with their names in the configuration.
-    pub const NAMES: [(&'static str, Self); 2] = [("defer", Self::Defer), ("tag", Self::Tag)];
-}
 
 /// Most sets of lists that are distinguished among the recipients of a message.
 const SETS_MAX: usize = 64;

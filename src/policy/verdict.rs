@@ -4,6 +4,7 @@ use super::action::{Action, Effect};
 use super::definition::{LISTS_MAX, Policy};
 use super::examine::Hit;
 use super::list::{List, Terms, Weak};
+use crate::base::named::named;
 use crate::sender::{Identity, Strength};
 
 /// Facts about the message that soften a verdict.
@@ -15,60 +16,30 @@ pub struct Softening {
     pub circuit_breaker: bool,
 }
 
-/// Why the verdict differs from the list's action, or that it does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It is the list's action.
-    Listed,
-    /// No sender is listed.
-    Unlisted,
-    /// Every hit is on a whitelisted address.
-    Whitelisted,
-    /// The lists do not affect this recipient.
-    ExemptRecipient,
-    /// Not all recipients are affected, but all get one answer: tagged instead, or deferred.
-    MixedRecipients,
-    /// The message came through a mailing list, and the envelope sender is not listed.
-    MailingList,
-    /// The address was in a place where none belongs.
-    Weak,
-    /// The list is in a dry run.
-    DryRun,
-    /// `max_reject_share` is exceeded.
-    RejectShare,
-    /// A filter could not be read, or there are more senders than the limit.
-    Undecided,
-}
-
-impl Reason {
-    /// All reasons.
-    pub const ALL: [Self; 10] = [
-        Self::Listed,
-        Self::Unlisted,
-        Self::Whitelisted,
-        Self::ExemptRecipient,
-        Self::MixedRecipients,
-        Self::MailingList,
-        Self::Weak,
-        Self::DryRun,
-        Self::RejectShare,
-        Self::Undecided,
-    ];
-
-    /// Returns its name in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Listed => "listed",
-            Self::Unlisted => "unlisted",
-            Self::Whitelisted => "whitelisted",
-            Self::ExemptRecipient => "exempt-recipient",
-            Self::MixedRecipients => "mixed-recipients",
-            Self::MailingList => "mailing-list",
-            Self::Weak => "weak-address",
-            Self::DryRun => "dry-run",
-            Self::RejectShare => "max-reject-share",
-            Self::Undecided => "undecided",
-        }
+named! {
+    /// Why the verdict differs from the list's action, or that it does not.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reason {
+        /// It is the list's action.
+        Listed = "listed",
+        /// No sender is listed.
+        Unlisted = "unlisted",
+        /// Every hit is on a whitelisted address.
+        Whitelisted = "whitelisted",
+        /// The lists do not affect this recipient.
+        ExemptRecipient = "exempt-recipient",
+        /// Not all recipients are affected, but all get one answer: tagged instead, or deferred.
+        MixedRecipients = "mixed-recipients",
+        /// The message came through a mailing list, and the envelope sender is not listed.
+        MailingList = "mailing-list",
+        /// The address was in a place where none belongs.
+        Weak = "weak-address",
+        /// The list is in a dry run.
+        DryRun = "dry-run",
+        /// `max_reject_share` is exceeded.
+        RejectShare = "max-reject-share",
+        /// A filter could not be read, or there are more senders than the limit.
+        Undecided = "undecided",
     }
 }
 

@@ -256,12 +256,13 @@ impl Files {
             let (choice, fault) = self.filters.choose(list, state, &circumstances);
             let reason = fault.as_ref().map(|fault| fault.error.to_string().into());
             let terms = Arc::clone(&list.terms);
-            // It fails only if there are too many lists, which the configuration does not allow: the address rules of
-            // a chosen filter are known.
-            let _ = match choice.filter() {
-                Some(filter) => policy.add_list(terms, Arc::clone(filter)),
+            match choice.filter() {
+                Some(filter) => {
+                    // The address rules of a chosen filter are known.
+                    let _ = policy.add_list(terms, Arc::clone(filter));
+                }
                 None => policy.add_unavailable(terms, reason.clone().unwrap_or_default()),
-            };
+            }
             if let (Some(Error::MustMiss { .. }), Some(reason), false) = (
                 fault.as_ref().map(|fault| &fault.error),
                 reason,
@@ -353,8 +354,7 @@ impl Snapshot {
         let mut policy = Policy::new();
         for settings in &config.lists {
             let reason = "the configuration is faulty".into();
-            // It fails only if there are too many lists, and this is the only one.
-            let _ = policy.add_unavailable(settings.terms.clone(), reason);
+            policy.add_unavailable(settings.terms.clone(), reason);
         }
         configure(&mut policy, &config);
         Self {

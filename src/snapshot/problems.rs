@@ -7,28 +7,20 @@ use tracing::{error, info, warn};
 
 use super::{FileProblem, Snapshot};
 use crate::base::clock::{minute, now_s};
+use crate::base::named::named;
 
-/// Whether somebody should look, and how soon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Health {
-    /// All is well.
-    #[default]
-    Ok,
-    /// Mail is checked, but somebody should look.
-    Warning,
-    /// Mail is not checked as configured.
-    Critical,
-}
-
-impl Health {
-    /// Its name in JSON and text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
+named! {
+    /// Whether somebody should look, and how soon.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Health {
+        /// All is well.
+        #[default]
+        Ok = "ok",
+        /// Mail is checked, but somebody should look.
+        Warning = "warning",
+        /// Mail is not checked as configured.
+        Critical = "critical",
     }
 }
 

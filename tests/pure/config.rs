@@ -153,20 +153,20 @@ max_age = \"2 days\"
         2:1:   | unknown setting workrs; there are: listen
         3:12:  | did you mean "accept"?
         4:11:  | must be a mail address in ASCII
-        8:8:   | a name has
-        10:10: | did you mean "reject"?
-        11:10: | did you mean "from"?
-        11:26: | expected a string in quotes, found an integer
-        12:20: | {adress} is unknown
-        14:    | missing required setting filter
-        19:2:  | unknown setting whitlist; did you mean whitelist?
-        23:13: | write 192.0.2.0/24
-        24:17: | expected true or false
-        27:16: | needs authserv_ids
-        30:20: | must be at most 100%
-        34:10: | can be reached from other machines
-        39:11: | "2 days" is not an age
-        31:14: | expected a percentage such as "50%", found a float
+        7:8:   | a name has
+        9:10: | did you mean "reject"?
+        10:10: | did you mean "from"?
+        10:26: | expected a string in quotes, found an integer
+        11:20: | {adress} is unknown
+        13:    | missing required setting filter
+        18:2:  | unknown setting whitlist; did you mean whitelist?
+        22:13: | write 192.0.2.0/24
+        23:17: | expected true or false
+        26:16: | needs authserv_ids
+        29:20: | must be at most 100%
+        33:10: | can be reached from other machines
+        38:11: | "2 days" is not an age
+        30:14: | expected a percentage such as "50%", found a float
         "#,
     );
 }

@@ -13,8 +13,8 @@ mod values;
 pub use percent::Percent;
 pub use problem::{Error, Problem};
 pub(crate) use problem::{Removed, text_of};
-pub(crate) use read::{Reader, Section};
+pub(crate) use read::{Checker, Section};
 pub(crate) use values::{
-    Fault, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
+    Invalid, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
     wrong_type,
 };
