@@ -18,7 +18,7 @@ use crate::config::{Config, DRAIN, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
 use crate::daemon::{self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, Traffic};
 use crate::endpoint::Endpoint;
-use crate::explain::{Explainer, Mail, Report};
+use crate::explain::{ExplainedMail, Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};
@@ -134,7 +134,7 @@ impl Service for Blocklists {
             ("/explain", query) => self.status.explanation(query, |address| {
                 let mail = Mail::from_address(address);
                 let explanation = Explainer::of(Arc::clone(&self.live)).explain(&mail);
-                let report = Report {
+                let report = ExplainedMail {
                     mail: &mail,
                     explanation: &explanation,
                     paint: Paint::default(),

@@ -23,7 +23,7 @@ pub use message::{EachMessage, Field, Headers, each_message};
 pub use recorder::RecordedDecision;
 use recorder::{Recorder, text_of};
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
-pub use text::{Report, in_words};
+pub use text::{ExplainedMail, in_words};
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;

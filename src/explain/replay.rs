@@ -275,20 +275,20 @@ fn sorted<K: Ord>(counts: HashMap<K, u64>) -> Vec<(K, u64)> {
 
 impl Replay {
     /// Formats it as text.
-    pub fn report(&self, paint: Paint) -> impl Display + '_ {
-        Report {
+    pub fn text(&self, paint: Paint) -> impl Display + '_ {
+        ReplayText {
             replay: self,
             paint,
         }
     }
 }
 
-struct Report<'a> {
+struct ReplayText<'a> {
     replay: &'a Replay,
     paint: Paint,
 }
 
-impl Display for Report<'_> {
+impl Display for ReplayText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { replay, paint } = self;
         let messages = counted(replay.messages, "message", "messages");

@@ -7,7 +7,7 @@ use crate::address::{escaped, shortened};
 use crate::base::paint::Paint;
 
 /// An explanation with its message.
-pub struct Report<'a> {
+pub struct ExplainedMail<'a> {
     /// The message.
     pub mail: &'a Mail,
     /// The result.
@@ -16,7 +16,7 @@ pub struct Report<'a> {
     pub paint: Paint,
 }
 
-impl Display for Report<'_> {
+impl Display for ExplainedMail<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self {
             mail,

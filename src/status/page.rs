@@ -266,6 +266,6 @@ mod tests {
             !page.contains("<script") && !page.contains("\"'&"),
             "{page}"
         );
-        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 17);
+        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 19);
     }
 }
