@@ -37,7 +37,14 @@ fn main() -> io::Result<()> {
 /// Addresses of about 30 bytes at 50,000 domains, one letter in eight in upper case.
 fn addresses(file: &Path, count: usize) -> io::Result<()> {
     const NAMES: [&str; 8] = [
-        "anna", "bernd", "dmitri", "elena", "hiroshi", "info", "julia", "newsletter",
+        "anna",
+        "bernd",
+        "dmitri",
+        "elena",
+        "hiroshi",
+        "info",
+        "julia",
+        "newsletter",
     ];
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
     let mut random = 1_u64;
@@ -104,10 +111,8 @@ fn play(socket: &Path, messages: usize, each: usize) {
                         let sender = format!("<b-{client}-{session}-{message}@mailer.example>");
                         let mail = TestMail::new(&sender, &["<bob@our.example>"], headers);
                         let outcome = peer.deliver(&mail).expect("it answers");
-                        let is_accepted = matches!(
-                            outcome.message,
-                            Some(Answer::Accept | Answer::Continue)
-                        );
+                        let is_accepted =
+                            matches!(outcome.message, Some(Answer::Accept | Answer::Continue));
                         assert!(is_accepted, "{outcome:?}");
                     }
                     peer.leave().expect("it reads");
