@@ -1,10 +1,14 @@
 //! Numbers for human readers.
 
-use indicatif::HumanCount;
-
 /// Groups the digits of a number: 1234567 -> 1,234,567.
 pub(crate) fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
+    let digits = number.to_string();
+    let (first, others) = digits.split_at(digits.len() % 3);
+    let mut groups: Vec<&str> = Vec::new();
+    groups.extend(Some(first).filter(|first| !first.is_empty()));
+    let others = others.as_bytes().chunks(3);
+    groups.extend(others.filter_map(|group| str::from_utf8(group).ok()));
+    groups.join(",")
 }
 
 /// Shows a number of bytes with a unit.
@@ -46,8 +50,8 @@ mod tests {
     #[test]
     fn numbers_are_shown_for_people() {
         assert_eq!(
-            [0, 999, 1000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
+            [0, 99, 999, 1000, 1_234_567].map(grouped),
+            ["0", "99", "999", "1,000", "1,234,567"]
         );
         assert_eq!(
             [12, 4096, 3 << 30].map(size),

@@ -1,7 +1,7 @@
 //! Shows the progress of a long task, and handles the signals that end it.
 //!
-//! On a terminal there is a bar; elsewhere a line from time to time, for logs. A separate thread
-//! draws them from the counters of [`Progress`], to which the workers only add.
+//! On a terminal there is a line that changes; elsewhere a line from time to time, for logs. A
+//! separate thread draws them from the counters of [`Progress`], to which the workers only add.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::base::numbers::{grouped, percent, size};
 use crate::compile::{Error, Phase, Progress, State};
 
-/// How often the bar is drawn.
+/// How often the line on a terminal is drawn.
 const DRAW: Duration = Duration::from_millis(100);
 /// How often a line is printed where there is no terminal.
 const LINE: Duration = Duration::from_secs(10);
@@ -70,87 +70,50 @@ impl Drop for Watcher {
 }
 
 fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
-    let bar = io::stderr()
-        .is_terminal()
-        .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
-    let started = Instant::now();
+    let mut stderr = io::stderr();
+    let is_terminal = stderr.is_terminal();
+    let (started, mut last_line) = (Instant::now(), Instant::now());
     let mut phase = Phase::Waiting;
-    let mut last_line = Instant::now();
+    // Standard error may be closed.
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DRAW) {
         let state = progress.state();
-        match &bar {
-            Some(bar) if state.phase != Phase::Waiting => {
-                if state.phase != phase {
-                    bar.reset();
-                    bar.set_style(style(&state));
-                    bar.set_prefix(state.phase.name());
-                }
-                if state.total > 0 {
-                    bar.set_length(state.total);
-                }
-                bar.set_position(state.done);
-                bar.set_message(rate(&state, started));
-                bar.tick();
-            }
-            // A short task prints nothing; a long task prints each phase.
-            None if last_line.elapsed() >= LINE
-                || state.phase != phase && started.elapsed() >= LINE =>
-            {
-                // Standard error may be closed.
-                let _ = writeln!(io::stderr(), "blocklist-compile: {}", line(&state, started));
-                last_line = Instant::now();
-            }
-            _ => {}
-        }
+        let is_new = state.phase != phase;
         phase = state.phase;
+        if is_terminal && phase != Phase::Waiting {
+            let _ = write!(stderr, "{CLEAR}{}", line(&state, started));
+        } else if last_line.elapsed() >= LINE || is_new && started.elapsed() >= LINE {
+            // A short task prints nothing; a long task prints each phase.
+            let line = line(&state, started);
+            let _ = writeln!(stderr, "blocklist-compile: {line}");
+            last_line = Instant::now();
+        }
     }
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
+    if is_terminal {
+        let _ = write!(stderr, "{CLEAR}");
     }
 }
 
-fn style(state: &State) -> ProgressStyle {
-    // One line of 80 columns: a line that wraps cannot be redrawn.
-    let counts = match (state.phase.in_bytes(), state.total > 0) {
-        (true, true) => "{wide_bar} {bytes}/{total_bytes} {msg} {eta} left",
-        (true, false) => "{spinner} {bytes} {msg}",
-        (false, true) => "{wide_bar} {human_pos}/{human_len} entries, {eta} left",
-        (false, false) => "{spinner} {elapsed}",
-    };
-    ProgressStyle::with_template(&format!("{{prefix:>8}} {counts}"))
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-}
+/// Clears the line of a terminal.
+const CLEAR: &str = "\r\x1b[K";
 
-/// Returns the entries per second, while they are read.
-fn rate(state: &State, started: Instant) -> String {
-    if state.phase != Phase::Reading {
-        return String::new();
-    }
-    let seconds = started.elapsed().as_secs_f64().max(1e-3);
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "shown with a few digits"
-    )]
-    let per_second = (state.entries as f64 / seconds) as u64;
-    format!("{} entries/s", HumanCount(per_second))
-}
-
+/// Describes the state in less than 80 columns: a longer line could not be cleared.
 fn line(state: &State, started: Instant) -> String {
     let amount = |number| match state.phase.in_bytes() {
-        true => HumanBytes(number).to_string(),
-        false => HumanCount(number).to_string(),
+        true => size(number),
+        false => grouped(number),
     };
     let mut line = state.phase.name().to_owned();
     if state.done > 0 {
         line += &format!(" {}", amount(state.done));
-        if state.total > 0 {
-            line += &format!(" of {}", amount(state.total));
-        }
     }
+    if state.done > 0 && state.total > 0 {
+        let part = percent(state.done, state.total);
+        line += &format!(" of {} ({})", amount(state.total), part.trim_start());
+    }
+    let seconds = started.elapsed().as_secs();
     if state.phase == Phase::Reading {
-        line += &format!(", {}", rate(state, started));
+        let per_second = state.entries / seconds.max(1);
+        line += &format!(", {} entries/s", grouped(per_second));
     }
-    format!("{line}, {} s", started.elapsed().as_secs())
+    format!("{line}, {seconds} s")
 }

@@ -1,31 +1,21 @@
-//! `query`: answers for a few addresses, or for any number from standard input.
-//!
-//! Standard input is answered block by block. A block is the result of one read, up to its last
-//! newline, and is divided among all processors: so they work on a file, and a user who types, or a
-//! program that asks and waits, gets the answer to each line before the next one.
+//! `query`: answers for a few addresses, or for any number of lines of standard input.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use super::args::QueryArgs;
 use crate::base::clock::today;
 use crate::base::day::Day;
-use crate::base::parallel::{on_threads, processors};
 use crate::cli::Done;
 use crate::cli::output::{Output, success};
 use crate::compile::Error;
 use crate::filter::Load;
 use crate::inspect::{Finding, Query};
 
-/// Longest line of addresses, in bytes.
+/// Longest line of standard input, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// Most bytes of one read.
+/// Most bytes of one read. The answers to it are written together.
 const READ_BYTES: usize = 256 << 10;
-/// A thread for fewer bytes is not worth its cost.
-const MIN_PART_BYTES: usize = 8 << 10;
-
-/// The output for some lines, and whether an address in them is listed.
-type Answers = Result<(Vec<u8>, bool), Error>;
 
 pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     let many = args.addresses.iter().any(|address| address == "-");
@@ -34,7 +24,7 @@ pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     let mut listed = false;
     for address in &args.addresses {
         if address == "-" {
-            listed |= all_of_stdin(&query, args.json, out)?;
+            listed |= answer_lines(&mut query, io::stdin().lock(), args.json, out)?;
             continue;
         }
         let mut text = Vec::new();
@@ -51,63 +41,43 @@ pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     Ok(success(listed))
 }
 
-/// Answers every line of standard input, in order.
-fn all_of_stdin(
-    query: &Query,
+/// Answers each line that is not empty, in order. Returns whether an address is listed.
+fn answer_lines(
+    query: &mut Query,
+    input: impl Read,
     json: bool,
     out: &mut impl Write,
 ) -> Result<bool, Box<dyn std::error::Error>> {
-    let mut blocks = Blocks {
-        input: io::stdin().lock(),
-        begun: Vec::new(),
-    };
-    let mut listed = false;
     let failed = || Error::io(Path::new("standard input"), "read");
-    while let Some(block) = blocks.next().map_err(failed())? {
-        let answers = on_threads(parts(&block), |part| answer(&mut query.clone(), part, json));
-        for answer in answers {
-            let (text, any) = answer?;
-            listed |= any;
-            out.write_all(&text)?;
+    let mut input = BufReader::with_capacity(READ_BYTES, input);
+    let (mut line, mut answers, mut listed) = (Vec::new(), Vec::new(), false);
+    loop {
+        // A user who types, or a program that asks and waits, gets the answer to each line before
+        // the next one.
+        if !input.buffer().contains(&b'\n') {
+            out.write_all(&answers)?;
+            out.flush()?;
+            answers.clear();
         }
-        out.flush()?;
-    }
-    Ok(listed)
-}
-
-/// Divides a block into parts of whole lines, one for each processor.
-fn parts(block: &[u8]) -> Vec<&[u8]> {
-    let wanted = block.len().div_ceil(processors()).max(MIN_PART_BYTES);
-    let (mut parts, mut left) = (Vec::new(), block);
-    while !left.is_empty() {
-        let end = left
-            .get(wanted..)
-            .and_then(|rest| memchr::memchr(b'\n', rest));
-        let (part, rest) = left.split_at(end.map_or(left.len(), |at| wanted + at + 1));
-        parts.push(part);
-        left = rest;
-    }
-    parts
-}
-
-/// Answers each non-empty line.
-fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
-    let mut out = Vec::with_capacity(4 * block.len());
-    let mut listed = false;
-    for line in block.split(|byte| *byte == b'\n') {
+        line.clear();
+        let mut rest = input.by_ref().take(MAX_LINE_BYTES as u64 + 1);
+        if rest.read_until(b'\n', &mut line).map_err(failed())? == 0 {
+            break;
+        }
         let text = line.trim_ascii();
-        if text.is_empty() {
-            continue;
-        }
-        let finding = if line.len() > MAX_LINE_BYTES {
+        let finding = if line.len() > MAX_LINE_BYTES && !line.ends_with(b"\n") {
+            input.skip_until(b'\n').map_err(failed())?;
             Finding::too_long(text)
+        } else if text.is_empty() {
+            continue;
         } else {
             query.ask(text)?
         };
         listed |= finding.listed;
-        put(&finding, json, &mut out);
+        put(&finding, json, &mut answers);
     }
-    Ok((out, listed))
+    out.write_all(&answers)?;
+    Ok(listed)
 }
 
 /// Appends the finding about one address, as lines.
@@ -121,90 +91,28 @@ fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Splits the input into blocks of whole lines, one block per read if possible.
-struct Blocks<R> {
-    input: R,
-    /// The incomplete last line.
-    begun: Vec<u8>,
-}
-
-impl<R: Read> Blocks<R> {
-    /// Returns the next block; `None` at the end. Of a line that is too long, it keeps enough to
-    /// detect the length.
-    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut block = std::mem::take(&mut self.begun);
-        loop {
-            let old = block.len();
-            block.resize(old + READ_BYTES, 0);
-            let count = match self.input.read(&mut block[old..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    block.truncate(old);
-                    continue;
-                }
-                count => count?,
-            };
-            block.truncate(old + count);
-            if count == 0 {
-                return Ok((!block.is_empty()).then_some(block));
-            }
-            if let Some(at) = memchr::memrchr(b'\n', &block[old..]) {
-                self.begun = block.split_off(old + at + 1);
-                return Ok(Some(block));
-            }
-            block.truncate(MAX_LINE_BYTES + 1);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Returns a few bytes at a time.
-    struct Drops<'a>(&'a [u8], usize);
-
-    impl Read for Drops<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let count = self.1.min(self.0.len()).min(buffer.len());
-            buffer[..count].copy_from_slice(&self.0[..count]);
-            self.0 = &self.0[count..];
-            Ok(count)
-        }
-    }
-
-    fn blocks(input: &[u8], drop: usize) -> Vec<Vec<u8>> {
-        let mut blocks = Blocks {
-            input: Drops(input, drop),
-            begun: Vec::new(),
-        };
-        std::iter::from_fn(|| blocks.next().unwrap()).collect()
-    }
-
-    #[test]
-    fn blocks_are_whole_lines_and_none_is_lost() {
-        let text = b"a@b.example\n\nc@d.example\r\nno newline at the end";
-        for drop in 1..text.len() + 2 {
-            let blocks = blocks(text, drop);
-            assert_eq!(blocks.concat(), text, "{drop}");
-            assert_eq!(
-                parts(&blocks.concat().repeat(3000)).concat(),
-                text.repeat(3000)
-            );
-            let (_, whole) = blocks.split_last().unwrap();
-            assert!(whole.iter().all(|block| block.ends_with(b"\n")), "{drop}");
-        }
-    }
+    use crate::compile::{Plan, Progress, build};
 
     #[test]
     fn a_line_without_end_takes_no_memory_and_is_one_line() {
-        for length in [MAX_LINE_BYTES + 1, 3 * READ_BYTES, 5 << 20] {
-            let mut text = vec![b'x'; length];
-            text.extend_from_slice(b"\na@b.example\n");
-            let blocks = blocks(&text, READ_BYTES).concat();
-            assert!(blocks.len() <= MAX_LINE_BYTES + READ_BYTES + 1, "{length}");
-            let lines: Vec<_> = blocks.split(|byte| *byte == b'\n').collect();
-            assert_eq!(lines.len(), 3);
-            assert!(lines[0].len() > MAX_LINE_BYTES && lines[1] == b"a@b.example");
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("list.txt");
+        std::fs::write(&list, "a@b.example\n").unwrap();
+        let plan = Plan::new(list.with_extension("blf"), vec![list]);
+        build(&plan, &Progress::new()).unwrap();
+        let mut query = Query::open(&plan.output, Load::Memory, Day(today())).unwrap();
+        for length in [MAX_LINE_BYTES + 1, 3 * READ_BYTES] {
+            let text = format!("{}\r\n\nA@b.example", "x".repeat(length));
+            let mut out = Vec::new();
+            let listed = answer_lines(&mut query, text.as_bytes(), false, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            let lines: Vec<_> = text.lines().collect();
+            assert!(listed && lines.len() == 3, "{text}");
+            assert!(lines[0].contains("xxx...: neither"), "{text}");
+            assert_eq!(lines[1], "A@b.example: listed (as a@b.example)");
         }
     }
 }
