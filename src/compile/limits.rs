@@ -118,7 +118,8 @@ impl Report {
         // Expired entries were in the list, too.
         let change = (before.entries, entries + self.expired);
         let (file, most) = (plan.output.display().to_string(), (plan.max_shrink, None));
-        self.refused = refused_change(&plan.command, &file, change, most).or(self.refused.take());
+        self.refused =
+            refused_change(&plan.command, &file, change, most).or_else(|| self.refused.take());
     }
 }
 

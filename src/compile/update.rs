@@ -99,7 +99,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let store = Store::new(replacement.target(), &mut adding);
     let feed = Feed::new(&lists.adding, progress);
     let added: Read<'_, Wide> = keys(&job, feed, store, &options)?;
-    let options = of_removals(options, lists.removing.len());
+    let options = of_removals(&options, lists.removing.len());
     let store = Store::new(replacement.target(), &mut removing);
     let feed = Feed::new(&lists.removing, progress).of_removals();
     let removed: Read<'_, Narrow> = keys(&job, feed, store, &options)?;
@@ -156,13 +156,13 @@ fn options(plan: &Plan, lookup: &Lookup, sources: Vec<u32>) -> Result<ReadOption
 /// Returns how lists of entries to remove are read. Their dates do not matter, a removal never
 /// expires, and it is never refused. The list that it came from does not matter either, so narrow
 /// staged keys are enough for any number of lists.
-fn of_removals(options: ReadOptions, lists: usize) -> ReadOptions {
+fn of_removals(options: &ReadOptions, lists: usize) -> ReadOptions {
     ReadOptions {
         sources: vec![0; lists],
         keeps_dates: false,
         today: Day(0),
         guard: None,
-        ..options
+        ..*options
     }
 }
 
