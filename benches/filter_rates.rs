@@ -98,12 +98,13 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let measured = hits as f64 / asked as f64;
     // One large filter needs -ln p / (ln 2)^2.
     let textbook_bits = -fpr.ln() / LN_2.powi(2);
-    let over = stats.bits_per_entry / textbook_bits - 1.0;
+    let bits_per_entry = filter.page_bytes() as f64 * 8.0 / filter.entries() as f64;
+    let over = bits_per_entry / textbook_bits - 1.0;
     let off = measured / fpr - 1.0;
     println!(
         "{fpr:9.0e} {:8} {:11.3} {:13.2}% {asked:10} {hits:8} {measured:11.4e} {:11.4e} {:5.1}%",
         shape.probes,
-        stats.bits_per_entry,
+        bits_per_entry,
         over * 100.0,
         stats.rate_expected,
         off * 100.0,

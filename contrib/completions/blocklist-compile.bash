@@ -189,7 +189,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__compile__subcmd__build)
-            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --by --overwrite --plus --srs --nfkc --no-providers --input --fetched --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
+            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --by --overwrite --plus --srs --nfkc --no-providers --input --fetched --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -304,10 +304,6 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --max-rejects)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --rejects)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -717,16 +713,12 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__compile__subcmd__overlap)
-            opts="-h --json --svg --help"
+            opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --svg)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -735,7 +727,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__compile__subcmd__preview)
-            opts="-h --write --against --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --help"
+            opts="-h --write --against --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -805,10 +797,6 @@ _blocklist__compile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --rejects)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -857,7 +845,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__compile__subcmd__update)
-            opts="-q -h --add --remove --fpr --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
+            opts="-q -h --add --remove --fpr --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -932,10 +920,6 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --max-rejects)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --rejects)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

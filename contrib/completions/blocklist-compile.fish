@@ -69,7 +69,6 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand buil
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l protect -d 'Reject entries that list senders of this domain; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l allow -d 'Accept this overly broad entry, such as newsletter@; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-rejects -d 'Write nothing if more lines of a list than this are rejected: a number, or a percentage of its entries and rejected lines together' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l rejects -d 'Write rejected, skipped and left-out lines to this file' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l threads -d 'Number of worker threads [default: one per processor]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l memory -d 'Memory limit, such as 512M or 2G [default: a quarter of the available memory]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l date -d 'Build date [default: SOURCE_DATE_EPOCH, or today]' -r
@@ -103,7 +102,6 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand prev
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l protect -d 'Reject entries that list senders of this domain; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l allow -d 'Accept this overly broad entry, such as newsletter@; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l max-rejects -d 'Write nothing if more lines of a list than this are rejected: a number, or a percentage of its entries and rejected lines together' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l rejects -d 'Write rejected, skipped and left-out lines to this file' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l write -d 'Add the proposed declarations to list.toml in the folder of the lists'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l subdomains -d 'A domain stands for its subdomains, too'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand preview" -l allow-world -d 'Accept all overly broad entries'
@@ -132,7 +130,6 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand upda
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l protect -d 'Reject entries that list senders of this domain; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l allow -d 'Accept this overly broad entry, such as newsletter@; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l max-rejects -d 'Write nothing if more lines of a list than this are rejected: a number, or a percentage of its entries and rejected lines together' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l rejects -d 'Write rejected, skipped and left-out lines to this file' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l threads -d 'Number of worker threads [default: one per processor]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l memory -d 'Memory limit, such as 512M or 2G [default: a quarter of the available memory]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l date -d 'Build date [default: SOURCE_DATE_EPOCH, or today]' -r
@@ -178,7 +175,6 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand appl
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand compare" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand overlap" -l svg -d 'Also draw the matrix as an SVG picture' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand overlap" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand overlap" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand false-positives" -l json -d 'Print JSON'

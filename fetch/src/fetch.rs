@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Deltas, Progress};
-use blocklist_milter::filter::{self, Fault, Filter, Header, Load};
+use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
 use rustix::fs::OFlags;
 
 use crate::Error;
@@ -223,7 +223,7 @@ fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
         ))),
         Ok(filter) => Ok(Some(filter.header().clone())),
         // A damaged filter is replaced. A file of another kind is an error: somebody put it there.
-        Err(filter::Error::Invalid { fault, .. }) if fault != Fault::NotAFilter => Ok(None),
+        Err(filter::Error::Invalid { problem, .. }) if problem != Problem::NotAFilter => Ok(None),
         Err(filter::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         // A filter that cannot be read now may be good, and the limits refer to it.
         Err(error) => Err(error.into()),

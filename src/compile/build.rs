@@ -10,7 +10,7 @@ use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{
-    Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, joined_digest, text, total_bytes,
+    Feed, Found, Input, Opened, Read, ReadOptions, Wanted, cut, digest_of_all, text, total_bytes,
 };
 use super::report::Report;
 use crate::address::RULES_VERSION;
@@ -52,7 +52,6 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         sources,
         keeps_dates: plan.records,
         refuses_ends: !plan.records,
-        rejects: job.rejects_file()?,
     };
     let build = Build {
         job: &job,
@@ -69,9 +68,6 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let narrow = last_source < NARROW_SOURCES && (read_twice || !plan.records);
     if narrow && let Some(keys) = build.read::<Narrow>(replacement.target(), &mut arena)? {
         return build.write(replacement, keys);
-    }
-    if narrow && let Some(rejects) = &options.rejects {
-        rejects.restart()?;
     }
     let keys = build
         .read::<Wide>(replacement.target(), &mut arena)?
@@ -117,9 +113,7 @@ impl Build<'_> {
     ) -> Result<Option<Read<'m, I>>, Error> {
         let Job { plan, progress, .. } = *self.job;
         progress.begin(Phase::Reading, total_bytes(self.inputs));
-        let feed = Feed::new(self.inputs, progress)
-            .counting_lines(self.options.rejects.is_some())
-            .taking_digests(plan.part.is_some());
+        let feed = Feed::new(self.inputs, progress).taking_digests(plan.part.is_some());
         let store = Store::new(output, arena);
         self.job.read(feed, store, self.options)
     }
@@ -201,5 +195,5 @@ fn digest_of(opened: &[Opened]) -> Option<u128> {
     digests
         .collect::<Option<Vec<_>>>()
         .as_deref()
-        .map(joined_digest)
+        .map(digest_of_all)
 }

@@ -6,13 +6,10 @@
 //!   entries to remove ------+
 //! ```
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::error::Error;
 use super::write::{Sorted, Walk};
-use crate::base::numbers::grouped;
 use crate::filter::{Class, Key, Record};
 
 /// How an update changes the records of a filter.
@@ -37,25 +34,6 @@ impl Changed {
     /// Returns whether the filter stays as it is.
     pub(crate) fn is_nothing(self) -> bool {
         self.added + self.redated + self.removed + self.expired == 0
-    }
-}
-
-/// Shows "1 added, 2 already there, 3 removed, 4 not found"; counts of zero are left out.
-impl fmt::Display for Changed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            (self.added, "added"),
-            (self.already_there, "already there"),
-            (self.removed, "removed"),
-            (self.not_found, "not found"),
-            (self.expired, "expired"),
-        ];
-        let mut shown = counts.into_iter().filter(|(count, _)| *count > 0);
-        let Some((count, what)) = shown.next() else {
-            return f.write_str("no changes");
-        };
-        write!(f, "{} {what}", grouped(count))?;
-        shown.try_for_each(|(count, what)| write!(f, ", {} {what}", grouped(count)))
     }
 }
 

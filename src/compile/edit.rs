@@ -65,37 +65,6 @@ impl Edited {
     }
 }
 
-impl fmt::Display for Edited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = self.list.display();
-        for (number, (entry, done)) in self.entries.iter().enumerate() {
-            if number > 0 {
-                f.write_str("\n")?;
-            }
-            match done {
-                Done::Added => write!(f, "{entry}: added to {list}")?,
-                Done::AlreadyThere(line) => write!(f, "{entry}: already in {list}, line {line}")?,
-                Done::Removed { line, lines: 1 } => {
-                    write!(f, "{entry}: removed from {list}, line {line}")?;
-                }
-                Done::Removed { line, lines } => {
-                    write!(
-                        f,
-                        "{entry}: removed from {list}, {lines} lines from line {line}"
-                    )?;
-                }
-                Done::NotFound => {
-                    write!(f, "{entry}: not in {list}")?;
-                    for (_, by, line) in self.covered.iter().filter(|(of, ..)| of == entry) {
-                        write!(f, "; line {line}, {by}, lists it all the same")?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Appends those of `entries` that the list does not have, each on a line of its own with the day of
 /// the plan, its day of expiry if it has one, and a note as a comment. Such an entry also replaces
 /// the lines that name it alone, if `is_renewed` is true for them. Creates the list if it does not

@@ -5,8 +5,8 @@ use super::job::Job;
 use super::lineage::Before;
 use super::partition::{InOrder, Sealed, StagedKey};
 use super::progress::Phase;
-use super::report::{FilterReport, PartReport, Report, kind_counts};
-use super::write::{EntryCounts, Sorted, assemble};
+use super::report::{FilterReport, PartReport, Report};
+use super::write::{Sorted, assemble};
 use crate::base::replacement::Replacement;
 use crate::filter::{BuildReport, Dates, Spec, Writer, sizing};
 
@@ -84,16 +84,5 @@ impl Finish<'_> {
         }
         report.seconds = self.job.seconds();
         Ok(report)
-    }
-}
-
-impl Report {
-    /// Takes over the counts of the entries that remain.
-    pub(crate) fn count(&mut self, counts: &EntryCounts) {
-        self.duplicates = self.rows.saturating_sub(counts.entries());
-        self.kinds = kind_counts(counts);
-        for (number, input) in (0..).zip(&mut self.inputs) {
-            input.own = counts.of_source(number);
-        }
     }
 }

@@ -1,14 +1,13 @@
 //! A plan whose settings were checked, while it is carried out: how its work is divided among
 //! threads and memory, and when it began.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::error::Error;
 use super::partition::{Arena, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
 use super::plan::{MAX_THREADS, MIN_MEMORY_BYTES, Plan, Seed};
 use super::progress::Progress;
-use super::read::{Feed, Read, ReadOptions, RejectsFile, read};
+use super::read::{Feed, Read, ReadOptions, read};
 use super::write::EntryCounts;
 use crate::base::numbers::size;
 use crate::filter::sizing::RATES;
@@ -24,6 +23,7 @@ const MIN_LINE_BYTES: u64 = 16;
 /// until the end; it holds about a thousand entries at the default rate. The memory for these
 /// doubles as it grows.
 const ENTRIES_PER_INDEX_BYTE: u64 = 20;
+
 /// A plan being carried out.
 pub(crate) struct Job<'a> {
     pub(crate) plan: &'a Plan,
@@ -57,12 +57,6 @@ impl<'a> Job<'a> {
     /// Returns the seconds since the job began.
     pub(crate) fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
-    }
-
-    /// Creates the file of rejects, if there is to be one.
-    pub(crate) fn rejects_file(&self) -> Result<Option<Arc<RejectsFile>>, Error> {
-        let file = self.plan.rejects.as_deref().map(RejectsFile::create);
-        Ok(file.transpose()?.map(Arc::new))
     }
 
     /// Returns the memory for the staged keys of lists of `text_bytes`, one of `shares` alike.

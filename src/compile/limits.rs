@@ -107,8 +107,8 @@ impl Report {
             let had = input.before?;
             // Expired entries were in the list, too.
             let now = input.entries + input.expired;
-            over_limit(plan, had, now)
-                .map(|limit| refusal(&plan.command, &input.file, now, had, limit))
+            let most = (plan.max_shrink, plan.max_growth);
+            refused_change(&plan.command, &input.file, (had, now), most)
         });
         self.refused = self.refused.take().or(changed);
     }
@@ -116,61 +116,40 @@ impl Report {
     /// Refuses a filter of `entries` that shrinks by more than the plan allows.
     pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, before: &Before, entries: u64) {
         // Expired entries were in the list, too.
-        let now = entries + self.expired;
-        if now < before.entries
-            && let Some(limit) = over_limit(plan, before.entries, now)
-        {
-            let file = plan.output.display().to_string();
-            self.refused = Some(refusal(&plan.command, &file, now, before.entries, limit));
-        }
+        let change = (before.entries, entries + self.expired);
+        let (file, most) = (plan.output.display().to_string(), (plan.max_shrink, None));
+        self.refused =
+            refused_change(&plan.command, &file, change, most).or_else(|| self.refused.take());
     }
 }
 
-/// Returns why a filter of `had` entries may not become one of `now`, given by how many percent it
-/// may shrink and grow at most.
+/// Returns why a list or filter of `had` entries may not become one of `now`, given by how many
+/// percent it may shrink and grow at most.
 pub(crate) fn refused_change(
+    command: &str,
     what: &str,
     (had, now): (u64, u64),
-    most: (Option<u32>, Option<u32>),
-) -> Option<String> {
-    over(most, had, now).map(|limit| refusal("", what, now, had, limit))
-}
-
-fn over_limit(plan: &Plan, had: u64, now: u64) -> Option<(&'static str, u32)> {
-    over((plan.max_shrink, plan.max_growth), had, now)
-}
-
-/// Returns the option that forbids going from `had` entries to `now`.
-fn over(
     (max_shrink, max_growth): (Option<u32>, Option<u32>),
-    had: u64,
-    now: u64,
-) -> Option<(&'static str, u32)> {
-    if had < SMALL {
+) -> Option<String> {
+    let (option, most) = match now < had {
+        true => ("--max-shrink", max_shrink),
+        false => ("--max-growth", max_growth),
+    };
+    let most = most.filter(|_| had >= SMALL)?;
+    let changed = u128::from(had.abs_diff(now)) * 100;
+    if changed <= u128::from(had) * u128::from(most) {
         return None;
     }
-    let changed = u128::from(had.abs_diff(now)) * 100;
-    let over = |most: &u32| changed > u128::from(had) * u128::from(*most);
-    let (option, most) = if now < had {
-        ("--max-shrink", max_shrink)
-    } else {
-        ("--max-growth", max_growth)
+    let enough = match now < had {
+        true => 100,
+        false => changed.div_ceil(u128::from(had)),
     };
-    most.filter(over).map(|most| (option, most))
-}
-
-fn refusal(command: &str, what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> String {
-    let enough = if now < had {
-        100
-    } else {
-        (u128::from(now - had) * 100).div_ceil(u128::from(had))
-    };
-    format!(
+    Some(format!(
         "{what}: {}, {} before; this is more than {option} {most}% allows; \
          if it is intended, allow it once with {command}{option} {enough}%",
         counted(now, "entry", "entries"),
         grouped(had)
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -179,8 +158,6 @@ mod tests {
 
     #[test]
     fn limits_are_of_what_was_there() {
-        let mut plan = Plan::new("x.blf", Vec::new());
-        (plan.max_shrink, plan.max_growth) = (Some(20), Some(50));
         for (had, now, over) in [
             (27_000, 27_000, false),
             (27_000, 21_600, false),
@@ -194,14 +171,12 @@ mod tests {
             (u64::MAX, 0, true),
             (100, u64::MAX, true),
         ] {
-            assert_eq!(
-                over_limit(&plan, had, now).is_some(),
-                over,
-                "{had} to {now}"
-            );
+            let refused = refused_change("", "x", (had, now), (Some(20), Some(50)));
+            assert_eq!(refused.is_some(), over, "{had} to {now}");
         }
-        (plan.max_shrink, plan.max_growth) = (Some(100), None);
-        assert!(over_limit(&plan, 27_000, 0).is_none());
-        assert!(over_limit(&plan, 27_000, u64::MAX).is_none());
+        for now in [0, u64::MAX] {
+            let refused = refused_change("", "x", (27_000, now), (Some(100), None));
+            assert_eq!(refused, None);
+        }
     }
 }

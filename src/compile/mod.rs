@@ -19,7 +19,7 @@
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
-//! | `report`, `outcome` | the result, as data, and beside the filter |
+//! | `report`, `build_report` | the result, as data, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
 //! | `job` | a plan while it is carried out: threads, memory |
 //! | `alike` | filters that can be merged and compared |
@@ -31,6 +31,7 @@
 
 mod alike;
 mod build;
+mod build_report;
 mod changes;
 mod delta;
 mod edit;
@@ -42,7 +43,6 @@ mod job;
 mod limits;
 mod lineage;
 mod merge;
-mod outcome;
 mod partition;
 mod plan;
 mod progress;
@@ -53,6 +53,7 @@ mod write;
 
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
+pub use build_report::write_build_report;
 pub use changes::Changed;
 pub use delta::{Applied, Deltas, Made, apply, make as make_delta};
 pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
@@ -60,7 +61,6 @@ pub use edited_list::line_of;
 pub use error::Error;
 pub(crate) use limits::SMALL;
 pub use merge::{Expected, is_part, merge};
-pub use outcome::note;
 pub use plan::{
     DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,
     source_date,

@@ -67,8 +67,6 @@ pub struct Plan {
     pub overwrite: bool,
     /// How many lines of each list may be rejected.
     pub max_rejects: MaxRejects,
-    /// The file for every rejected, skipped and repaired line.
-    pub rejects: Option<PathBuf>,
     /// Write nothing when an input has no entry, unless `allow_empty`.
     pub strict: bool,
     /// Maximum percentage by which a list, and the filter, may shrink.
@@ -121,7 +119,6 @@ impl Plan {
             allow_empty: false,
             overwrite: false,
             max_rejects: MaxRejects::default(),
-            rejects: None,
             strict: false,
             max_shrink: None,
             approves_shrink: false,

@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::changes::Changed;
 use super::plan::Plan;
-use super::read::{Counts, Example, Input, Opened, Refused, name_of, text};
+use super::read::{Counts, Input, NotListed, Opened, Refused, name_of, text};
 use super::write::{EntryCounts, Sources};
 use crate::address::Kind;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Reason, Source, sizing};
+use crate::list::Skip;
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -335,13 +336,6 @@ impl Report {
 
     fn take_list(&mut self, file: String, opened: Opened, counts: &mut Counts) {
         let counts = counts.counts(opened.input);
-        self.rows += counts.entries;
-        self.rejected += counts.rejected;
-        self.expired += counts.expired;
-        let first = |examples: Vec<Example>| -> Vec<String> {
-            let shown = |example: &Example| format!("{file}:{}: {}", example.line, example.text);
-            examples.iter().map(shown).collect()
-        };
         let refused = opened.reading.as_ref().err().map(|refusal| Refused {
             refusal: refusal.clone(),
             line: 0,
@@ -350,34 +344,26 @@ impl Report {
         let refused = refused.or_else(|| counts.refused());
         self.refused_files
             .extend(refused.map(|refused| RefusedFile::new(&file, refused)));
-        for (skip, word, count, examples) in counts.skips() {
-            let reason = match word {
-                "" => skip.to_string(),
-                word => format!("{skip}: {word}"),
+        for (why, reason, count, examples) in counts.not_listed() {
+            let first = || {
+                let examples = examples.iter();
+                let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
+                shown.collect()
             };
-            let mut known = self.skipped.iter_mut();
-            match known.find(|other| other.why.reason == reason) {
-                Some(other) => other.why.count += count,
-                None => self.skipped.push(Skipped {
-                    why: Reason {
-                        reason,
-                        count,
-                        first: first(examples),
-                    },
-                    notable: skip.is_notable(),
-                }),
+            match why {
+                NotListed::Rejected => add(&mut self.rejects, reason, count, first),
+                NotListed::Broad => add(&mut self.broad, reason, count, first),
+                NotListed::Skipped(skip) => self.skip(skip, reason, count, first),
             }
         }
-        for (reason, count, examples) in counts.rejects() {
-            add(&mut self.rejects, reason, count, || first(examples));
-        }
-        for (reason, count, examples) in counts.broads() {
-            add(&mut self.broad, reason, count, || first(examples));
-        }
+        let rejected = counts.count_of(NotListed::Rejected);
+        self.rows += counts.entries;
+        self.rejected += rejected;
+        self.expired += counts.expired;
         self.sources.push(Source {
             lines: counts.lines(),
             entries: counts.entries,
-            rejected: counts.rejected,
+            rejected,
             ..opened.source
         });
         self.inputs.push(InputReport {
@@ -390,11 +376,31 @@ impl Report {
             entries: counts.entries,
             expired: counts.expired,
             ends_within_line: opened.ends_within_line,
-            rejected: counts.rejected,
-            broad: counts.broad,
+            rejected,
+            broad: counts.count_of(NotListed::Broad),
             first_reject: counts.first_reject(),
             ..InputReport::default()
         });
+    }
+
+    /// Adds skipped rows to those with the same word.
+    fn skip(&mut self, skip: Skip, word: &str, count: u64, first: impl FnOnce() -> Vec<String>) {
+        let reason = match word {
+            "" => skip.to_string(),
+            word => format!("{skip}: {word}"),
+        };
+        let mut known = self.skipped.iter_mut();
+        match known.find(|other| other.why.reason == reason) {
+            Some(other) => other.why.count += count,
+            None => self.skipped.push(Skipped {
+                why: Reason {
+                    reason,
+                    count,
+                    first: first(),
+                },
+                notable: skip.is_notable(),
+            }),
+        }
     }
 
     /// Makes one source and one input of all of them: they are pieces of this file.
@@ -413,6 +419,15 @@ impl Report {
             .map(|all| InputReport { file, ..all })
             .into_iter()
             .collect();
+    }
+
+    /// Takes over the counts of the entries that remain.
+    pub(crate) fn count(&mut self, counts: &EntryCounts) {
+        self.duplicates = self.rows.saturating_sub(counts.entries());
+        self.kinds = kind_counts(counts);
+        for (number, input) in (0..).zip(&mut self.inputs) {
+            input.own = counts.of_source(number);
+        }
     }
 
     /// Adds the rejected, skipped and repaired lines of the lists of removals.

@@ -15,7 +15,7 @@ use super::lineage::Before;
 use super::partition::{InOrder, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, total_bytes};
+use super::read::{Counts, Feed, Input, Opened, Read, ReadOptions, find_or_typed, total_bytes};
 use super::report::{FilterReport, Report, kind_counts};
 use super::write::{FileRecords, Sources, count_entries};
 use crate::address::Rules;
@@ -94,44 +94,20 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         .collect();
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
-    let options = ReadOptions {
-        rules: lookup.rules(),
-        seed: old.spec().seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources: sources.numbers(&named),
-        keeps_dates: true,
-        refuses_ends: false,
-        rejects: job.rejects_file()?,
-    };
+    let options = options(plan, &lookup, sources.numbers(&named))?;
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
     let store = Store::new(replacement.target(), &mut adding);
     let feed = Feed::new(&lists.adding, progress);
     let added: Read<'_, Wide> = keys(&job, feed, store, &options)?;
-    // The dates of a removal do not matter, it never expires, and it is never refused. The list
-    // that it came from does not matter either, so narrow staged keys are enough for any number of
-    // lists.
-    let options = ReadOptions {
-        sources: vec![0; lists.removing.len()],
-        keeps_dates: false,
-        today: Day(0),
-        guard: None,
-        ..options
-    };
+    let options = of_removals(&options, lists.removing.len());
     let store = Store::new(replacement.target(), &mut removing);
     let feed = Feed::new(&lists.removing, progress).of_removals();
     let removed: Read<'_, Narrow> = keys(&job, feed, store, &options)?;
 
-    let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
+    let added_lines = (added.opened, added.counts);
+    let mut report = lists.report(plan, added_lines, (removed.opened, removed.counts));
     sources.add(&report.sources);
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
-    report.add_removals(Report::of_lists(
-        plan,
-        &lists.removing,
-        removed.opened,
-        removed.counts,
-    ));
     if lists.refuse(plan, &mut report) {
         return Ok(report);
     }
@@ -163,6 +139,33 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     write(replacement, old, spec, stream, &finish, report)
 }
 
+/// Returns how the lists to add are read, whose sources have these numbers.
+fn options(plan: &Plan, lookup: &Lookup, sources: Vec<u32>) -> Result<ReadOptions, Error> {
+    Ok(ReadOptions {
+        rules: lookup.rules(),
+        seed: lookup.filter().spec().seed,
+        today: plan.today(),
+        expires: plan.expires,
+        guard: plan.guard()?,
+        sources,
+        keeps_dates: true,
+        refuses_ends: false,
+    })
+}
+
+/// Returns how lists of entries to remove are read. Their dates do not matter, a removal never
+/// expires, and it is never refused. The list that it came from does not matter either, so narrow
+/// staged keys are enough for any number of lists.
+fn of_removals(options: &ReadOptions, lists: usize) -> ReadOptions {
+    ReadOptions {
+        sources: vec![0; lists],
+        keeps_dates: false,
+        today: Day(0),
+        guard: None,
+        ..*options
+    }
+}
+
 /// The lists to read, with entries from the command line among them.
 struct Lists {
     adding: Vec<Input>,
@@ -185,6 +188,19 @@ impl Lists {
             removing: remove.lists,
             passed_over: [add.passed_over, remove.passed_over].concat(),
         })
+    }
+
+    /// Returns what was read. Its sources are those of the lists to add.
+    fn report(
+        &self,
+        plan: &Plan,
+        added: (Vec<Opened>, Counts),
+        removed: (Vec<Opened>, Counts),
+    ) -> Report {
+        let mut report = Report::of_lists(plan, &self.adding, added.0, added.1);
+        let removals = Report::of_lists(plan, &self.removing, removed.0, removed.1);
+        report.add_removals(removals);
+        report
     }
 
     /// Returns whether nothing may be changed because of what was read.

@@ -1,11 +1,11 @@
 //! What can go wrong with a filter file: reading, verifying, writing.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::key::Key;
 use crate::base::replacement;
 
 /// Why a filter could not be read or written.
@@ -23,12 +23,12 @@ pub enum Error {
         source: io::Error,
     },
     /// The file fails its checks.
-    #[error("{}: {fault}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        fault: Fault,
+        problem: Problem,
     },
     /// The pages do not fit into memory.
     #[error("{}: not enough memory for {bytes} bytes of pages; load = \"disk\" needs none", path.display())]
@@ -73,10 +73,10 @@ impl Error {
         }
     }
 
-    pub(super) fn invalid(path: &Path, fault: Fault) -> Self {
+    pub(super) fn invalid(path: &Path, problem: Problem) -> Self {
         Self::Invalid {
             path: path.to_owned(),
-            fault,
+            problem,
         }
     }
 }
@@ -84,12 +84,12 @@ impl Error {
 /// What is wrong with a filter file.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum Problem {
     /// The magic is missing.
     #[error("not a filter file; build one with blocklist-compile build")]
     NotAFilter,
     /// A part of a list in place of a filter.
-    #[error("one part of a list, not a filter; join all its parts with blocklist-compile merge")]
+    #[error("one part of a list, not a filter; merge all its parts with blocklist-compile merge")]
     Part,
     /// A filter in place of a part.
     #[error("not a part of a list; make one with blocklist-compile build --part")]
@@ -114,16 +114,6 @@ pub enum Fault {
         /// The version that this program reads.
         known: u32,
     },
-    /// A field of the header has a value that no writer writes.
-    #[error(
-        "the header's field {field} has the invalid value {value}: the file is damaged; build it again"
-    )]
-    Field {
-        /// Name of the field.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-    },
     /// The file is shorter or longer than its header says.
     #[error(
         "the file has {got} bytes, its header says {expected}: it is truncated or still being copied; copy it again, or build it again"
@@ -134,18 +124,10 @@ pub enum Fault {
         /// Number of bytes found.
         got: u64,
     },
-    /// A checksum does not match.
-    #[error("the {part} do not match their checksum: the file is damaged; build it again")]
-    Sum {
-        /// Which part: "header bytes", "sums", ...
-        part: &'static str,
-    },
-    /// A page does not match its checksum.
-    #[error("page {page} does not match its checksum: the file is damaged; build it again")]
-    PageSum {
-        /// Number of the page.
-        page: u64,
-    },
+    /// A checksum does not match, numbers contradict each other, or a field has a form that no writer
+    /// writes.
+    #[error("{0}: the file is damaged; build it again")]
+    Damaged(Cow<'static, str>),
     /// Records have a form that no writer writes.
     #[error("records of page {page}: {what}: the file is damaged; build it again")]
     Records {
@@ -153,22 +135,6 @@ pub enum Fault {
         page: u64,
         /// What is wrong.
         what: &'static str,
-    },
-    /// The directory or the sources have a form that no writer writes.
-    #[error("malformed {part}: build the filter again")]
-    Malformed {
-        /// "directory" or "sources".
-        part: &'static str,
-    },
-    /// The number of bits set differs from the declared one.
-    #[error(
-        "{counted} bits are set, but the header says {declared}: the file is damaged; build it again"
-    )]
-    Fill {
-        /// Number of bits set, according to the header.
-        declared: u64,
-        /// Number of bits set in the pages.
-        counted: u64,
     },
     /// The fill of the pages does not match the number of entries.
     #[error(
@@ -180,26 +146,6 @@ pub enum Fault {
         /// Number of entries estimated from the fill of the pages.
         estimated: f64,
     },
-    /// The number of records differs from the declared number of entries.
-    #[error(
-        "{counted} records, but the header says {declared} entries: the file is damaged; build it again"
-    )]
-    Count {
-        /// Number of entries according to the header.
-        declared: u64,
-        /// Number of records found.
-        counted: u64,
-    },
-    /// More entries are declared than the file has room for.
-    #[error(
-        "room for at most {most} records, but the header says {declared} entries: the file is damaged; build it again"
-    )]
-    Room {
-        /// Number of entries according to the header.
-        declared: u64,
-        /// Number of records that the file has room for.
-        most: u64,
-    },
     /// The false-positive rate of the pages is far above the declared one.
     #[error(
         "the pages match {rate:.2e} of unlisted senders, but the header declares {fpr:.2e}: build the filter again"
@@ -209,17 +155,6 @@ pub enum Fault {
         rate: f64,
         /// Declared rate.
         fpr: f64,
-    },
-    /// A record whose key is not in the pages: a listed sender would be missed.
-    #[error(
-        "the record {:016x} is not in page {page}: the file is damaged, and a listed sender would be missed; build it again",
-        key.0
-    )]
-    Lost {
-        /// Number of the page.
-        page: u64,
-        /// The key.
-        key: Key,
     },
     /// The magic of a delta is missing.
     #[error("not a delta; make one with blocklist-compile delta")]
@@ -240,4 +175,23 @@ pub enum Fault {
         /// What is wrong.
         what: &'static str,
     },
+}
+
+impl Problem {
+    /// Says that a file is damaged, and what shows it.
+    pub(super) fn damaged(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::Damaged(what.into())
+    }
+
+    /// Says that something in a file does not match its checksum.
+    pub(super) fn sum(of: &str) -> Self {
+        Self::damaged(format!("the {of} do not match their checksum"))
+    }
+
+    /// Says that a file has another number of records than its header says.
+    pub(super) fn count(declared: u64, counted: u64) -> Self {
+        Self::damaged(format!(
+            "{counted} records, but the header says {declared} entries"
+        ))
+    }
 }

@@ -3,62 +3,62 @@
 
 use std::io::Read;
 
-use super::error::Fault;
+use super::error::Problem;
 
 /// Reads little-endian fields from the front.
 pub(super) struct Fields<R> {
     from: R,
     /// What is said of a field that is cut off or malformed.
-    fault: Fault,
+    problem: Problem,
 }
 
 impl<R: Read> Fields<R> {
-    pub(super) fn new(from: R, fault: Fault) -> Self {
-        Self { from, fault }
+    pub(super) fn new(from: R, problem: Problem) -> Self {
+        Self { from, problem }
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
         let mut bytes = [0; N];
         let read = self.from.read_exact(&mut bytes);
-        read.map(|()| bytes).map_err(|_| self.fault.clone())
+        read.map(|()| bytes).map_err(|_| self.problem.clone())
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Fault> {
+    pub(super) fn u16(&mut self) -> Result<u16, Problem> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Fault> {
+    pub(super) fn u32(&mut self) -> Result<u32, Problem> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Fault> {
+    pub(super) fn u64(&mut self) -> Result<u64, Problem> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// Reads bytes; memory grows as they come.
-    pub(super) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Fault> {
+    pub(super) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Problem> {
         let mut bytes = Vec::new();
         match self.from.by_ref().take(length).read_to_end(&mut bytes) {
             Ok(count) if count as u64 == length => Ok(bytes),
-            Ok(_) | Err(_) => Err(self.fault.clone()),
+            Ok(_) | Err(_) => Err(self.problem.clone()),
         }
     }
 
-    pub(super) fn text(&mut self, longest: usize) -> Result<String, Fault> {
+    pub(super) fn text(&mut self, longest: usize) -> Result<String, Problem> {
         let length = self.u16()?;
         let text = match usize::from(length) <= longest {
             true => String::from_utf8(self.bytes(length.into())?).ok(),
             false => None,
         };
         let text = text.filter(|text| is_plain(text));
-        text.ok_or_else(|| self.fault.clone())
+        text.ok_or_else(|| self.problem.clone())
     }
 
     /// Checks that nothing is left.
-    pub(super) fn end(mut self) -> Result<(), Fault> {
+    pub(super) fn end(mut self) -> Result<(), Problem> {
         match self.from.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) | Err(_) => Err(self.fault),
+            Ok(_) | Err(_) => Err(self.problem),
         }
     }
 }

@@ -21,7 +21,7 @@ use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
 use super::digest::Digest;
-use super::error::{Error, Fault};
+use super::error::{Error, Problem};
 use super::format::{self, HEADER_BYTES, Header, Section};
 use super::key::Key;
 use super::page::{self, PAGE_BYTES, Page};
@@ -58,9 +58,9 @@ pub(super) struct PageCounts {
     pub(super) set_bits: u64,
     pub(super) records: u64,
     /// Sum of the false-positive rates of the pages.
-    rates: f64,
+    pub(super) rates: f64,
     /// Sum of the entries estimated from the fill of each page.
-    entries: f64,
+    pub(super) entries: f64,
 }
 
 impl Reader {
@@ -75,20 +75,20 @@ impl Reader {
     /// Opens a file and reads its header, without the sources; returns their number.
     pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
         let failed = |action| Error::io(path, action);
-        let invalid = |fault| Error::invalid(path, fault);
+        let invalid = |problem| Error::invalid(path, problem);
         let (file, file_bytes) = open(path)?;
         if file_bytes < HEADER_BYTES as u64 {
             let mut magic = [0; format::MAGIC.len()];
             let expected = HEADER_BYTES as u64;
-            let fault = match file.read_exact_at(&mut magic, 0) {
-                Ok(()) if magic == format::MAGIC => Fault::Size {
+            let problem = match file.read_exact_at(&mut magic, 0) {
+                Ok(()) if magic == format::MAGIC => Problem::Size {
                     expected,
                     got: file_bytes,
                 },
                 Ok(()) => format::not_ours(magic),
-                Err(_) => Fault::NotAFilter,
+                Err(_) => Problem::NotAFilter,
             };
-            return Err(invalid(fault));
+            return Err(invalid(problem));
         }
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0)
@@ -99,7 +99,7 @@ impl Reader {
 
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |action| Error::io(path, action);
-        let invalid = |fault| Error::invalid(path, fault);
+        let invalid = |problem| Error::invalid(path, problem);
         let (file, mut header, sources) = Self::open_header(path)?;
         let section = |part: &'static str, section: Section| {
             let no_memory = || Error::Memory {
@@ -114,7 +114,7 @@ impl Reader {
             file.read_exact_at(&mut bytes, section.offset)
                 .map_err(failed("read"))?;
             if XxHash3_64::oneshot(&bytes) != section.sum {
-                return Err(invalid(Fault::Sum { part }));
+                return Err(invalid(Problem::sum(part)));
             }
             Ok(bytes)
         };
@@ -144,8 +144,8 @@ impl Reader {
         Digest::of_file(&self.file, go_on).map_err(Error::io(&self.path, "read"))
     }
 
-    pub(super) fn invalid(&self, fault: Fault) -> Error {
-        Error::invalid(&self.path, fault)
+    pub(super) fn invalid(&self, problem: Problem) -> Error {
+        Error::invalid(&self.path, problem)
     }
 
     pub(super) fn no_records(&self) -> Error {
@@ -157,7 +157,7 @@ impl Reader {
     /// Refuses a part of a list.
     pub(super) fn of_filter(self) -> Result<Self, Error> {
         match self.header.part {
-            Some(_) => Err(self.invalid(Fault::Part)),
+            Some(_) => Err(self.invalid(Problem::Part)),
             None => Ok(self),
         }
     }
@@ -177,7 +177,8 @@ impl Reader {
             .map_err(Error::io(&self.path, "read a page"))?;
         for (number, page) in (first..).zip(pages) {
             if self.sums.get(index(number)) != Some(&page::sum(page)) {
-                return Err(self.invalid(Fault::PageSum { page: number }));
+                let what = format!("page {number} does not match its checksum");
+                return Err(self.invalid(Problem::damaged(what)));
             }
         }
         Ok(())
@@ -201,7 +202,7 @@ impl Reader {
     }
 
     /// Returns the records of all pages, if they are kept in memory and are sound. Damaged records
-    /// stay in the file, where each look-up finds the fault.
+    /// stay in the file, where each look-up finds the problem.
     pub(super) fn small_records(&self) -> Option<Vec<u8>> {
         let bytes = usize::try_from(self.small_records_bytes()).ok()?;
         if bytes == 0 {
@@ -234,7 +235,7 @@ impl Reader {
             .map_err(Error::io(&self.path, "read the records of a page"))?;
         if records::sum(block) != slot.sum {
             let what = "they do not match their checksum";
-            return Err(self.invalid(Fault::Records { page: number, what }));
+            return Err(self.invalid(Problem::Records { page: number, what }));
         }
         Ok(())
     }
@@ -244,7 +245,7 @@ impl Reader {
         let parsed = RecordBlock::parse(self.header.shape, number, block);
         parsed
             .and_then(|parsed| parsed.check_kind(self.header.part.is_some()))
-            .map_err(|fault| self.invalid(fault))
+            .map_err(|problem| self.invalid(problem))
     }
 
     /// Replaces `block` by the records of a page, decoded and checked.
@@ -261,7 +262,7 @@ impl Reader {
         let checked = parsed.classes(spec.kinds, spec.sources.len(), classes);
         checked
             .and_then(|()| parsed.decode_keys(keys, numbers))
-            .map_err(|fault| self.invalid(fault))
+            .map_err(|problem| self.invalid(problem))
     }
 
     /// Reads all pages into memory, and counts their bits.
@@ -305,7 +306,7 @@ impl Reader {
         Ok(())
     }
 
-    fn count_page(&self, page: &Page, counts: &mut PageCounts) {
+    pub(super) fn count_page(&self, page: &Page, counts: &mut PageCounts) {
         let set = page::count_set(page);
         counts.set_bits += u64::from(set);
         counts.rates += sizing::rate_of_fill(set, self.header.shape.probes);
@@ -317,10 +318,11 @@ impl Reader {
     pub(super) fn check_fill(&self, counts: &PageCounts) -> Result<(), Error> {
         let declared = self.header.set_bits;
         if counts.set_bits != declared {
-            return Err(self.invalid(Fault::Fill {
-                declared,
-                counted: counts.set_bits,
-            }));
+            let what = format!(
+                "{} bits are set, but the header says {declared}",
+                counts.set_bits
+            );
+            return Err(self.invalid(Problem::damaged(what)));
         }
         let pages = self.header.shape.pages as f64;
         let fpr = self.header.spec.fpr;
@@ -328,14 +330,14 @@ impl Reader {
         // Twice the target. The mean of a few unevenly loaded pages deviates more: at a target of
         // 1e-12, one in a million filters of two pages reaches 15 times the target.
         if rate > 2.0 * fpr * (1.0 + 32.0 / pages) {
-            return Err(self.invalid(Fault::Rate { rate, fpr }));
+            return Err(self.invalid(Problem::Rate { rate, fpr }));
         }
         let entries = self.header.entries as f64;
         // Eight standard deviations, and the error of the estimate if the deviation is small: its
         // bias, far below a thousandth, and a few entries whose bits coincide.
         let deviation = sizing::estimate_deviation(entries, self.header.shape);
         if (counts.entries - entries).abs() > 8.0 * deviation + entries / 1000.0 + 3.0 {
-            return Err(self.invalid(Fault::Entries {
+            return Err(self.invalid(Problem::Entries {
                 declared: self.header.entries,
                 estimated: counts.entries,
             }));
@@ -393,7 +395,10 @@ impl Reader {
         let probes = self.header.shape.probes;
         let lost = keys.iter().find(|key| !page::contains(page, **key, probes));
         lost.map_or(Ok(()), |&key| {
-            Err(self.invalid(Fault::Lost { page: number, key }))
+            Err(self.invalid(Problem::damaged(format!(
+                "the record {:016x} is not in page {number}, and a listed sender would be missed",
+                key.0
+            ))))
         })
     }
 
@@ -402,7 +407,7 @@ impl Reader {
         let declared = self.header.entries;
         match counted == declared {
             true => Ok(()),
-            false => Err(self.invalid(Fault::Count { declared, counted })),
+            false => Err(self.invalid(Problem::count(declared, counted))),
         }
     }
 }
@@ -428,8 +433,8 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
 
 /// Decodes the directory. The ends of its rows must rise, and the last must be the end of the
 /// records, so that no row reaches out of the section.
-fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
-    let malformed = Fault::Malformed { part: "directory" };
+fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Problem> {
+    let malformed = Problem::damaged("malformed directory");
     let mut slots = Vec::with_capacity(bytes.len() / 16);
     let mut before = 0;
     for row in bytes.as_chunks::<16>().0 {

@@ -32,7 +32,7 @@
 use twox_hash::XxHash3_64;
 
 use super::digest::Digest;
-use super::error::Fault;
+use super::error::Problem;
 use super::fields::{Fields, is_plain, put_text};
 use super::page::{PAGE_BITS, PAGE_BYTES};
 use super::sizing::{MAX_PAGES, MAX_PROBES, RATES, Shape};
@@ -254,97 +254,62 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
 pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
-) -> Result<(Header, u32), Fault> {
-    let part = "header fields";
-    let mut fields = Fields::new(bytes.as_slice(), Fault::Malformed { part });
-    match fields.array()? {
-        MAGIC => {}
-        magic => return Err(not_ours(magic)),
-    }
-    let found = fields.u32()?;
-    if found != FORMAT_VERSION {
-        return Err(Fault::Version {
-            found,
-            known: FORMAT_VERSION,
-        });
-    }
-    let (summed, sum) = bytes.split_at(SUM_AT);
-    if XxHash3_64::oneshot(summed).to_le_bytes() != sum {
-        return Err(Fault::Sum {
-            part: "header bytes",
-        });
-    }
-    expect_field("header size", fields.u32()?.into(), |v| {
-        v == HEADER_BYTES as u64
-    })?;
+) -> Result<(Header, u32), Problem> {
+    let mut fields = Fields::new(bytes.as_slice(), Problem::damaged("malformed header"));
+    check_version(&mut fields, bytes)?;
+    let header_bytes = fields.u32()?;
     let rules_version = fields.u16()?;
     let [rules, kinds] = fields.array()?;
     let flags = fields.u32()?;
-    if flags == FLAG_RECORDS | FLAG_OLD_PART {
-        return Err(Fault::OldPart);
-    }
-    expect_field("flags", flags.into(), |v| {
-        v <= u64::from(FLAG_RECORDS | FLAG_ESTIMATED) || v == u64::from(FLAG_RECORDS | FLAG_PART)
-    })?;
+    check_flags(flags)?;
     let digest = bytes[DIGEST_AT..].first_chunk().copied();
     let part = digest
         .map(u128::from_le_bytes)
         .filter(|_| flags & FLAG_PART != 0);
-    let generation = fields.u64()?;
-    let built = fields.u64()?;
-    let seed = fields.u64()?;
-    let fpr = f64::from_le_bytes(fields.array()?);
-    expect_field("fpr", fpr.to_bits(), |_| RATES.contains(&fpr))?;
-    let entries = fields.u64()?;
-    let pages = expect_field("pages", fields.u64()?, |v| (1..=MAX_PAGES).contains(&v))?;
-    let probes = fields.u32()?;
-    expect_field("probes", probes.into(), |v| {
-        (1..=u64::from(MAX_PROBES)).contains(&v)
-    })?;
-    expect_field("page size", fields.u32()?.into(), |v| {
-        v == PAGE_BYTES as u64
-    })?;
-    let set_bits = expect_field("bits set", fields.u64()?, |v| {
-        v <= pages * u64::from(PAGE_BITS)
-    })?;
-    let source_count = fields.u32()?;
-    expect_field("sources", source_count.into(), |v| v <= MAX_SOURCES as u64)?;
-    expect_field("zero", fields.u32()?.into(), |v| v == 0)?;
-    let mut section = || {
-        Ok::<_, Fault>(Section {
-            offset: fields.u64()?,
-            length: fields.u64()?,
-            sum: fields.u64()?,
-        })
+    let mut spec = Spec {
+        name: String::new(),
+        generation: fields.u64()?,
+        built: fields.u64()?,
+        seed: fields.u64()?,
+        rules_version,
+        rules,
+        kinds,
+        fpr: f64::from_le_bytes(fields.array()?),
+        records: flags & FLAG_RECORDS != 0,
+        sources: Vec::new(),
     };
-    let sections = Sections {
-        pages: section()?,
-        sums: section()?,
-        directory: section()?,
-        sources: section()?,
-        records: section()?,
-    };
-    let records = flags & FLAG_RECORDS != 0;
-    let blocks = if records { pages } else { 0 };
+    let (entries, pages, probes) = (fields.u64()?, fields.u64()?, fields.u32()?);
+    let (page_bytes, set_bits) = (fields.u32()?, fields.u64()?);
+    let (source_count, zero) = (fields.u32()?, fields.u32()?);
+    let sections = read_sections(&mut fields)?;
+    spec.name = fields.text(MAX_NAME)?;
+
+    let most_bits = pages.saturating_mul(u64::from(PAGE_BITS));
+    for (field, value, is_possible) in [
+        (
+            "header size",
+            header_bytes.into(),
+            header_bytes == PAGE_SIZE,
+        ),
+        ("fpr", spec.fpr.to_bits(), RATES.contains(&spec.fpr)),
+        ("pages", pages, (1..=MAX_PAGES).contains(&pages)),
+        ("probes", probes.into(), (1..=MAX_PROBES).contains(&probes)),
+        ("page size", page_bytes.into(), page_bytes == PAGE_SIZE),
+        ("bits set", set_bits, set_bits <= most_bits),
+        (
+            "sources",
+            source_count.into(),
+            source_count as usize <= MAX_SOURCES,
+        ),
+        ("zero", zero.into(), zero == 0),
+    ] {
+        check_field(field, value, is_possible)?;
+    }
+    let blocks = if spec.records { pages } else { 0 };
     let bit_pages = if part.is_some() { 0 } else { pages };
     check_sections(&sections, bit_pages, blocks, file_bytes)?;
-    let name = fields.text(MAX_NAME).map_err(|_| Fault::Field {
-        field: "name",
-        value: 0,
-    })?;
     let header = Header {
-        spec: Spec {
-            name,
-            generation,
-            built,
-            seed,
-            rules_version,
-            rules,
-            kinds,
-            fpr,
-            records,
-            sources: Vec::new(),
-        },
+        spec,
         shape: Shape { pages, probes },
         entries,
         estimated: flags & FLAG_ESTIMATED != 0,
@@ -355,11 +320,53 @@ pub(super) fn decode_header(
     Ok((header, source_count))
 }
 
-/// Returns the fault of a file that does not begin like a filter.
-pub(super) fn not_ours(magic: [u8; 8]) -> Fault {
+/// Reads the first fields of a header, and checks that this program can read the others.
+fn check_version(fields: &mut Fields<&[u8]>, bytes: &[u8; HEADER_BYTES]) -> Result<(), Problem> {
+    match fields.array()? {
+        MAGIC => {}
+        magic => return Err(not_ours(magic)),
+    }
+    let (found, known) = (fields.u32()?, FORMAT_VERSION);
+    if found != known {
+        return Err(Problem::Version { found, known });
+    }
+    let (summed, sum) = bytes.split_at(SUM_AT);
+    match XxHash3_64::oneshot(summed).to_le_bytes() == sum {
+        true => Ok(()),
+        false => Err(Problem::sum("header bytes")),
+    }
+}
+
+fn check_flags(flags: u32) -> Result<(), Problem> {
+    if flags == FLAG_RECORDS | FLAG_OLD_PART {
+        return Err(Problem::OldPart);
+    }
+    let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
+    check_field("flags", flags.into(), is_possible)
+}
+
+fn read_sections(fields: &mut Fields<&[u8]>) -> Result<Sections, Problem> {
+    let mut section = || {
+        Ok::<_, Problem>(Section {
+            offset: fields.u64()?,
+            length: fields.u64()?,
+            sum: fields.u64()?,
+        })
+    };
+    Ok(Sections {
+        pages: section()?,
+        sums: section()?,
+        directory: section()?,
+        sources: section()?,
+        records: section()?,
+    })
+}
+
+/// Returns the problem of a file that does not begin like a filter.
+pub(super) fn not_ours(magic: [u8; 8]) -> Problem {
     match magic {
-        SHARE_MAGIC => Fault::Share,
-        _ => Fault::NotAFilter,
+        SHARE_MAGIC => Problem::Share,
+        _ => Problem::NotAFilter,
     }
 }
 
@@ -369,41 +376,31 @@ fn check_sections(
     pages: u64,
     blocks: u64,
     file_bytes: u64,
-) -> Result<(), Fault> {
+) -> Result<(), Problem> {
     let sources = sections.sources.length;
-    expect_field("sources length", sources, |v| v <= MAX_SOURCES_BYTES)?;
-    let records_bytes = sections.records.length;
-    expect_field("records length", records_bytes, |v| {
-        v < 1 << 62 && (blocks > 0 || v == 0)
-    })?;
-    let expected = Sections::lay_out(pages, blocks, sources, records_bytes);
-    for ((part, found), (_, expected)) in sections.in_order().iter().zip(expected.in_order()) {
-        if (found.offset, found.length) != (expected.offset, expected.length) {
-            return Err(Fault::Field {
-                field: part,
-                value: found.offset,
-            });
-        }
+    check_field("sources length", sources, sources <= MAX_SOURCES_BYTES)?;
+    let records = sections.records.length;
+    let is_possible = records < 1 << 62 && (blocks > 0 || records == 0);
+    check_field("records length", records, is_possible)?;
+    let expected = Sections::lay_out(pages, blocks, sources, records);
+    let all = sections.in_order().into_iter().zip(expected.in_order());
+    for ((part, found), (_, expected)) in all {
+        let is_there = (found.offset, found.length) == (expected.offset, expected.length);
+        check_field(part, found.offset, is_there)?;
     }
-    let expected = expected.records.end();
-    if expected != file_bytes {
-        return Err(Fault::Size {
-            expected,
-            got: file_bytes,
-        });
+    let (expected, got) = (expected.records.end(), file_bytes);
+    match expected == got {
+        true => Ok(()),
+        false => Err(Problem::Size { expected, got }),
     }
-    Ok(())
 }
 
-fn expect_field(
-    field: &'static str,
-    value: u64,
-    possible: impl FnOnce(u64) -> bool,
-) -> Result<u64, Fault> {
-    if possible(value) {
-        Ok(value)
-    } else {
-        Err(Fault::Field { field, value })
+fn check_field(field: &'static str, value: u64, is_possible: bool) -> Result<(), Problem> {
+    match is_possible {
+        true => Ok(()),
+        false => Err(Problem::damaged(format!(
+            "the header's field {field} has the invalid value {value}"
+        ))),
     }
 }
 

@@ -26,7 +26,7 @@
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | the changes that make one filter from another |
 //! | `digest`     | SHA-256 of files |
-//! | `stats`      | fill, estimated entries, rates, page loads |
+//! | `stats`      | fill, estimated entries, rates |
 //!
 //! A file that fails its checks gives an [`Error`], never an answer.
 
@@ -60,7 +60,7 @@ use records::{Decoded, RecordBlock};
 use crate::base::parallel::processors;
 pub use build_report::{BuildReport, Reason};
 pub use digest::Digest;
-pub use error::{Error, Fault};
+pub use error::{Error, Problem};
 pub use file::RECORDS_IN_MEMORY_BYTES;
 pub use format::{Header, Spec};
 pub use key::Key;
@@ -170,7 +170,7 @@ impl Filter {
     /// the bits of every record.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the first fault, [`Error::Io`].
+    /// [`Error::Invalid`] with the first problem, [`Error::Io`].
     pub fn check(&self, threads: usize) -> Result<(), Error> {
         self.reader.check(true, threads).map(drop)
     }
@@ -196,7 +196,7 @@ impl Filter {
     /// bits of every record.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the first fault, [`Error::Io`].
+    /// [`Error::Invalid`] with the first problem, [`Error::Io`].
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let reader = Reader::open(path)?;
         if reader.header.part.is_some() {
@@ -272,7 +272,7 @@ impl Filter {
         if !self.spec().records {
             return Some(Answer::Unproved);
         }
-        // If the block is damaged, the look-up in the file reports the fault.
+        // If the block is damaged, the look-up in the file reports the problem.
         self.prove_by(self.reader.block_in(memory.records.as_ref()?, key), key)
             .ok()
     }
@@ -310,12 +310,12 @@ impl Filter {
         let mut block = Vec::new();
         self.reader.read_block(number, &mut block)?;
         self.prove_by(&block, key)
-            .map_err(|fault| self.reader.invalid(fault))
+            .map_err(|problem| self.reader.invalid(problem))
     }
 
     /// Decides a hit by the block of its page.
     #[cold]
-    fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, Fault> {
+    fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, Problem> {
         let number = page::page_of(key, self.shape().pages);
         let found = RecordBlock::parse(self.shape(), number, block)?.find(key)?;
         Ok(found.map_or(Answer::FalsePositive, Answer::Listed))

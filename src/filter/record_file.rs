@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::error::{Error, Fault};
+use super::error::{Error, Problem};
 use super::file::Reader;
 use super::format::Header;
 use super::key::Key;
@@ -38,7 +38,7 @@ impl RecordFile {
         let file = Self::open(path)?;
         match file.header().part {
             Some(_) => Ok(file),
-            None => Err(file.0.invalid(Fault::NotAPart)),
+            None => Err(file.0.invalid(Problem::NotAPart)),
         }
     }
 
@@ -50,7 +50,9 @@ impl RecordFile {
         let most = reader.header.sections.records.length.saturating_mul(8);
         let declared = reader.header.entries;
         if declared > most {
-            return Err(reader.invalid(Fault::Room { declared, most }));
+            return Err(reader.invalid(Problem::damaged(format!(
+                "room for at most {most} records, but the header says {declared} entries"
+            ))));
         }
         Ok(Self(reader))
     }

@@ -22,11 +22,11 @@
 //! of a distance are low bits, and there are no high words.
 //!
 //! The checksum of a block is checked before this module reads it. Still nothing in it is
-//! trusted: a wrong count, a key out of order or out of the page is a fault.
+//! trusted: a wrong count, a key out of order or out of the page is a problem.
 
 use std::convert::Infallible;
 
-use super::error::Fault;
+use super::error::Problem;
 use super::fields::Fields;
 use super::key::Key;
 use super::packed::{length, mask, pack, put_words, unpack, unpacked};
@@ -287,9 +287,9 @@ pub(super) struct RecordBlock<'a> {
 
 impl<'a> RecordBlock<'a> {
     /// Reads the lengths in a page's block, and checks that they fill it exactly.
-    pub(super) fn parse(shape: Shape, page: u64, block: &'a [u8]) -> Result<Self, Fault> {
-        let fault = |what| Fault::Records { page, what };
-        let short = || fault("the block is cut off");
+    pub(super) fn parse(shape: Shape, page: u64, block: &'a [u8]) -> Result<Self, Problem> {
+        let problem = |what| Problem::Records { page, what };
+        let short = || problem("the block is cut off");
         let empty = [0; HEAD_BYTES];
         let (head, rest) = match block {
             [] => (&empty, block),
@@ -300,14 +300,14 @@ impl<'a> RecordBlock<'a> {
         let [low_bits, class_bits, zeros @ ..] = head.array::<4>()?;
         let high_count = head.u32()? as usize;
         if (count == 0) != block.is_empty() {
-            return Err(fault("a block without records"));
+            return Err(problem("a block without records"));
         }
         if zeros != [0, 0]
             || low_bits > WHOLE
             || class_count > count
             || class_bits != self::class_bits(class_count)
         {
-            return Err(fault("the block's head is malformed"));
+            return Err(problem("the block's head is malformed"));
         }
         // These are products of 32-bit numbers, which cannot overflow 64 bits.
         let packed = |bits: u8| (count * usize::from(bits)).div_ceil(8);
@@ -317,7 +317,7 @@ impl<'a> RecordBlock<'a> {
         let (high, rest) = rest.split_at_checked(high_count * 8).ok_or_else(short)?;
         let (low, numbers) = rest.split_at_checked(packed(low_bits)).ok_or_else(short)?;
         if numbers.len() != packed(class_bits) {
-            return Err(fault("the block's length is not what its head says"));
+            return Err(problem("the block's length is not what its head says"));
         }
         let high = high.as_chunks().0;
         // A block of more than 512 MiB may have 2^32 of them.
@@ -327,7 +327,7 @@ impl<'a> RecordBlock<'a> {
             .sum();
         let expected = if low_bits == WHOLE { 0 } else { count as u64 };
         if ones != expected {
-            return Err(fault("the high parts are not as many as the records"));
+            return Err(problem("the high parts are not as many as the records"));
         }
         let Key(base) = page::first_key(page, shape.pages);
         let next = (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages));
@@ -346,10 +346,10 @@ impl<'a> RecordBlock<'a> {
     }
 
     /// Checks that it is a block of a part of a list, or of a filter.
-    pub(super) fn check_kind(self, is_part: bool) -> Result<Self, Fault> {
+    pub(super) fn check_kind(self, is_part: bool) -> Result<Self, Problem> {
         match self.count == 0 || is_part == (self.low_bits == WHOLE) {
             true => Ok(self),
-            false => Err(self.fault("a part of a list and a filter have other blocks")),
+            false => Err(self.problem("a part of a list and a filter have other blocks")),
         }
     }
 
@@ -359,12 +359,12 @@ impl<'a> RecordBlock<'a> {
     }
 
     /// Returns the record of a key of this page.
-    pub(super) fn find(&self, key: Key) -> Result<Option<Record>, Fault> {
+    pub(super) fn find(&self, key: Key) -> Result<Option<Record>, Problem> {
         let Some(distance) = key.0.checked_sub(self.base) else {
             return Ok(None);
         };
         if self.low_bits == WHOLE {
-            return Err(self.fault("a block of a part of a list"));
+            return Err(self.problem("a block of a part of a list"));
         }
         let wanted = distance >> self.low_bits;
         let low = distance & mask(self.low_bits);
@@ -403,17 +403,17 @@ impl<'a> RecordBlock<'a> {
             .is_some_and(|word| u64::from_le_bytes(*word) >> (bit % 64) & 1 == 1)
     }
 
-    fn class(&self, i: usize) -> Result<Class, Fault> {
+    fn class(&self, i: usize) -> Result<Class, Problem> {
         let number = unpack(self.numbers, self.class_bits, i);
         self.classes
             .get(index(number))
             .ok_or(NO_CLASS)
             .and_then(Class::decode)
-            .map_err(|what| self.fault(what))
+            .map_err(|what| self.problem(what))
     }
 
-    fn fault(&self, what: &'static str) -> Fault {
-        Fault::Records {
+    fn problem(&self, what: &'static str) -> Problem {
+        Problem::Records {
             page: self.page,
             what,
         }
@@ -426,13 +426,13 @@ impl<'a> RecordBlock<'a> {
         kinds: u8,
         sources: usize,
         classes: &mut Vec<Class>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Problem> {
         classes.clear();
         for bytes in self.classes {
-            let class = Class::decode(bytes).map_err(|what| self.fault(what))?;
+            let class = Class::decode(bytes).map_err(|what| self.problem(what))?;
             class
                 .check(kinds, sources)
-                .map_err(|what| self.fault(what))?;
+                .map_err(|what| self.problem(what))?;
             classes.push(class);
         }
         Ok(())
@@ -444,7 +444,7 @@ impl<'a> RecordBlock<'a> {
         &self,
         keys: &mut Vec<Key>,
         numbers: &mut Vec<u32>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Problem> {
         keys.clear();
         match self.low_bits {
             WHOLE => {
@@ -459,10 +459,10 @@ impl<'a> RecordBlock<'a> {
         }
         // They are distances so far. The last one is the greatest.
         if !keys.is_sorted_by(|a, b| a < b) {
-            return Err(self.fault("keys out of order"));
+            return Err(self.problem("keys out of order"));
         }
         if keys.last().is_some_and(|last| last.0 > self.last) {
-            return Err(self.fault("a key outside its page"));
+            return Err(self.problem("a key outside its page"));
         }
         for key in &mut *keys {
             key.0 += self.base;
@@ -476,12 +476,12 @@ impl<'a> RecordBlock<'a> {
         let greatest = numbers.iter().max().map_or(0, |number| *number as usize);
         match greatest < self.classes.len() || self.count == 0 {
             true => Ok(()),
-            false => Err(self.fault(NO_CLASS)),
+            false => Err(self.problem(NO_CLASS)),
         }
     }
 
     /// Checks the high part of the last record, which is the greatest.
-    fn check_high(&self) -> Result<(), Fault> {
+    fn check_high(&self) -> Result<(), Problem> {
         let words = self.high.iter().map(|word| u64::from_le_bytes(*word));
         let last = words.enumerate().rev().find(|(_, word)| *word != 0);
         let greatest = last.map_or(0, |(at, word)| {
@@ -489,7 +489,7 @@ impl<'a> RecordBlock<'a> {
         });
         match greatest as u64 <= self.last >> self.low_bits {
             true => Ok(()),
-            false => Err(self.fault("a key outside its page")),
+            false => Err(self.problem("a key outside its page")),
         }
     }
 
@@ -576,7 +576,7 @@ mod tests {
         }
     }
 
-    fn decoded(block: &RecordBlock<'_>) -> Result<(Vec<Key>, Vec<u32>), Fault> {
+    fn decoded(block: &RecordBlock<'_>) -> Result<(Vec<Key>, Vec<u32>), Problem> {
         let (mut keys, mut numbers) = (vec![Key(7)], vec![7]);
         block.decode_keys(&mut keys, &mut numbers)?;
         Ok((keys, numbers))
@@ -651,7 +651,7 @@ mod tests {
         let class = Class::of(&Record::default());
         let alike = PageRecords::Alike(&keys, class);
         encode(layout(shape), alike, &mut Scratch::default(), &mut sound);
-        let mut faults = Vec::new();
+        let mut problems = Vec::new();
         for at in 0..sound.len() {
             for value in 0..=u8::MAX {
                 let mut block = sound.clone();
@@ -663,12 +663,12 @@ mod tests {
                         let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
                         assert!(keys.iter().all(is_inside), "byte {at} = {value}");
                     }
-                    Err(fault) => faults.push(fault.to_string()),
+                    Err(problem) => problems.push(problem.to_string()),
                 }
             }
         }
         for expected in ["keys out of order", "a key outside its page"] {
-            assert!(faults.iter().any(|fault| fault.contains(expected)));
+            assert!(problems.iter().any(|problem| problem.contains(expected)));
         }
     }
 

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::error::Fault;
+use super::error::Problem;
 use super::fields::{Fields, is_plain, put_text};
 
 /// Maximum number of sources of a filter; a list of lists has a few thousand.
@@ -65,8 +65,8 @@ pub(super) fn encode(sources: &[Source]) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode(bytes: &[u8], count: u32) -> Result<Vec<Source>, Fault> {
-    let mut fields = Fields::new(bytes, Fault::Malformed { part: "sources" });
+pub(super) fn decode(bytes: &[u8], count: u32) -> Result<Vec<Source>, Problem> {
+    let mut fields = Fields::new(bytes, Problem::damaged("malformed sources"));
     let mut sources = Vec::new();
     for _ in 0..count {
         sources.push(Source {

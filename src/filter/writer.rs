@@ -12,7 +12,7 @@ use fearless_simd::{Level, dispatch};
 use twox_hash::XxHash3_64;
 
 use super::digest::Digest;
-use super::error::{Error, Fault};
+use super::error::{Error, Problem};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
 use super::key::Key;
@@ -317,8 +317,8 @@ impl Writer {
             .filter(|&counted| counted != self.header.entries)
         {
             let declared = self.header.entries;
-            let fault = Fault::Count { declared, counted };
-            return Err(Error::invalid(self.replacement.target(), fault));
+            let problem = Problem::count(declared, counted);
+            return Err(Error::invalid(self.replacement.target(), problem));
         }
         if self.counted.is_none() && self.header.spec.records {
             return Err(self.unwritable("pages without records in a filter with records"));

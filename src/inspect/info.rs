@@ -85,9 +85,6 @@ pub struct Info {
     pub entries_deviation: f64,
     /// Whether records confirm every hit.
     pub records: bool,
-    /// Number of pages by load: the smallest number of entries of such a page, and the number of
-    /// pages.
-    pub loads: Vec<(f64, u64)>,
     /// What the last build did, or why it failed.
     pub report: Option<BuildReport>,
 }
@@ -148,7 +145,6 @@ pub fn info(path: &Path) -> Result<Info, Error> {
         entries_estimated: stats.entries_estimated,
         entries_deviation: stats.entries_deviation,
         records: spec.records,
-        loads: stats.loads,
         report: BuildReport::of(path)
             .filter(|report| report.is_about(spec) || report.failure_after(Some(spec)).is_some()),
     })

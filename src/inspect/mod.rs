@@ -5,7 +5,7 @@
 //! | `query` | who is listed, by which entry, from which list, since when |
 //! | `info` | an overview of a filter, or of a part of a list |
 //! | `shared` | the number of entries that several filters share, counted or estimated |
-//! | `compare`, `overlap`, `picture` | two filters; several filters in pairs; the same as a picture |
+//! | `compare`, `overlap` | two filters; several filters in pairs |
 //! | `preview` | what a list is read as, and what would come of it |
 //! | `known_good` | looks up senders that are known to be good |
 
@@ -13,7 +13,6 @@ mod compare;
 mod info;
 mod known_good;
 mod overlap;
-mod picture;
 pub mod preview;
 mod query;
 mod shared;

@@ -57,23 +57,6 @@ pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     })
 }
 
-impl Overlap {
-    /// Returns the fraction of filter `i` that filter `j` also has.
-    pub(crate) fn part(&self, i: usize, j: usize) -> f64 {
-        self.part_of(self.shared[i][j], i)
-    }
-
-    /// Returns a number of entries as a fraction of filter `i`.
-    #[allow(clippy::cast_precision_loss, reason = "shown as per cent")]
-    pub(crate) fn part_of(&self, entries: u64, i: usize) -> f64 {
-        if self.entries[i] == 0 {
-            0.0
-        } else {
-            entries as f64 / self.entries[i] as f64
-        }
-    }
-}
-
 /// Maximum length of a name in the table, in characters.
 const NAME_CHARS: usize = 32;
 
@@ -84,6 +67,11 @@ impl fmt::Display for Overlap {
             .zip(&self.names)
             .map(|(n, name)| format!("{n:>2} {}", shortened(name, NAME_CHARS)))
             .collect();
+        #[allow(clippy::cast_precision_loss, reason = "shown as per cent")]
+        let per_cent = |entries: u64, of: u64| match of {
+            0 => 0.0,
+            _ => entries as f64 * 100.0 / of as f64,
+        };
         let left = labels.iter().map(|label| label.chars().count()).max();
         let left = left.unwrap_or(0) + 1;
         let numbers = self.entries.iter().map(|entries| grouped(*entries).len());
@@ -98,8 +86,8 @@ impl fmt::Display for Overlap {
         }
         for (i, label) in labels.iter().enumerate() {
             let cells = |entries: u64| {
-                let part = format!("{:.1} %", self.part_of(entries, i) * 100.0);
-                (grouped(entries), part)
+                let part = per_cent(entries, self.entries[i]);
+                (grouped(entries), format!("{part:.1} %"))
             };
             let mut lines = [
                 format!("{label:<left$}{:>width$}", grouped(self.entries[i])),
@@ -138,11 +126,33 @@ impl fmt::Display for Overlap {
 const ALONE_WIDTH: usize = "nowhere else".len() + 2;
 
 /// Returns a text of at most `most` characters; a text that is cut ends with "...".
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
     let mut short: String = text.chars().take(most.saturating_sub(3)).collect();
     short.push_str("...");
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_shows_shares_of_each_row_and_cuts_long_names() {
+        let overlap = Overlap {
+            names: vec!["a".to_owned(), "x".repeat(300)],
+            entries: vec![10, 0],
+            shared: vec![vec![10, 3], vec![3, 0]],
+            alone: Some(vec![7, 0]),
+            exact: true,
+            error: 0,
+        };
+        let table = overlap.to_string();
+        let cut = format!(" 2 {}... ", "x".repeat(NAME_CHARS - 3));
+        for part in ["30.0 %", "70.0 %", "nowhere else", " 1 a ", &cut] {
+            assert!(table.contains(part), "{table}");
+        }
+    }
 }

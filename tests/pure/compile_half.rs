@@ -246,12 +246,11 @@ fn a_line_longer_than_a_block_counts_as_one() {
     let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
     let dir = folder(&[("list.txt", &text)]);
     let mut plan = dir.plan("out.blf", &["list.txt"]);
-    (plan.threads, plan.rejects) = (1, Some(dir.at("rejects")));
-    built(&plan).unwrap();
-    let rejects = dir.text("rejects");
-    let numbers = rejects
-        .lines()
-        .filter_map(|line| line.rsplit_once("list.txt:"));
-    let numbers: Vec<_> = numbers.map(|(_, rest)| rest.split(':').next()).collect();
-    assert_eq!(numbers, [Some("2"), Some("3"), Some("4")]);
+    plan.max_rejects = MaxRejects::Lines(9);
+    let report = compile::build(&plan, &Progress::new()).unwrap();
+    let rejects = report.rejects.iter().flat_map(|reason| &reason.first);
+    let numbers = rejects.filter_map(|line| line.split("list.txt:").nth(1)?.split(':').next());
+    let mut numbers: Vec<_> = numbers.collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, ["2", "3", "4"]);
 }

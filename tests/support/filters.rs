@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Shape, Source, Spec,
+    Answer, EncodedPage, Error, Filter, Header, Key, Load, Problem, Record, Shape, Source, Spec,
     Writer, encode_page, sizing,
 };
 
@@ -177,10 +177,10 @@ pub fn three_pages(path: &Path) -> (Header, Vec<Record>) {
     (header, records)
 }
 
-pub fn fault<T>(result: Result<T, Error>) -> Fault {
+pub fn problem<T>(result: Result<T, Error>) -> Problem {
     match result {
-        Err(Error::Invalid { fault, .. }) => fault,
-        Err(other) => panic!("not a fault of the file: {other}"),
+        Err(Error::Invalid { problem, .. }) => problem,
+        Err(other) => panic!("not a problem of the file: {other}"),
         Ok(_) => panic!("a damaged file was taken for sound"),
     }
 }

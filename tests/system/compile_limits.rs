@@ -38,7 +38,7 @@ fn run_limited(dir: &Dir, limit: &str, line: &str) -> Option<Said> {
     Some(said)
 }
 
-/// Panics with `thread::spawn` in `on_threads`, in the progress bar or in `query`.
+/// Panics with `thread::spawn` in `on_threads` or in the progress bar.
 #[test]
 fn without_threads_it_is_slower_and_no_more() {
     let dir = folder(&[("list.txt", &addresses(0..2_000))]);

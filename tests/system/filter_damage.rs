@@ -13,13 +13,14 @@ use std::process::{Command, Stdio};
 
 use blocklist_milter::base::replacement::{self, Replacement};
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Shape, Spec, Writer, encode_page, page,
+    Answer, EncodedPage, Error, Filter, Header, Load, Problem, Shape, Spec, Writer, encode_page,
+    page,
 };
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
 use crate::support::filters::{
-    Folder, begin, by_page, check_answers, fault, records, spec, three_pages, write,
+    Folder, begin, by_page, check_answers, problem, records, spec, three_pages, write,
 };
 use crate::support::usable;
 
@@ -46,9 +47,9 @@ fn a_flipped_bit_is_noticed() {
         file.read_exact_at(&mut byte, at).unwrap();
         let flipped = byte[0] ^ 1 << (at % 8);
         file.write_all_at(&[flipped], at).unwrap();
-        fault(Filter::verify(&path));
+        problem(Filter::verify(&path));
         if at < records_start {
-            fault(Filter::open(&path, Load::Memory).map(drop));
+            problem(Filter::open(&path, Load::Memory).map(drop));
         }
         match Filter::open(&path, Load::Disk) {
             Ok(filter) => {
@@ -89,8 +90,8 @@ fn damaged_records_are_never_not_listed() {
                     assert_ne!(page, 2);
                 }
                 Err(error) => {
-                    let found = fault::<()>(Err(error));
-                    assert!(matches!(found, Fault::Records { page: 2, .. }), "{found}");
+                    let found = problem::<()>(Err(error));
+                    assert!(matches!(found, Problem::Records { page: 2, .. }), "{found}");
                     assert_eq!(page, 2);
                 }
             }
@@ -112,10 +113,10 @@ fn cut_and_grown_files_are_refused() {
         open(&path).set_len(got).unwrap();
         let expected = if got < 4_096 { 4_096 } else { bytes };
         let expected = match got {
-            0..8 => Fault::NotAFilter,
-            _ => Fault::Size { expected, got },
+            0..8 => Problem::NotAFilter,
+            _ => Problem::Size { expected, got },
         };
-        assert_eq!(fault(Filter::open(&path, Load::Disk)), expected);
+        assert_eq!(problem(Filter::open(&path, Load::Disk)), expected);
     }
 }
 
@@ -126,7 +127,10 @@ fn other_files_are_refused() {
     let page = |byte| vec![byte; 4096];
     for contents in [page(0), page(0xff), b"spammer@bad.example\n".repeat(500)] {
         fs::write(&path, contents).unwrap();
-        assert_eq!(fault(Filter::open(&path, Load::Memory)), Fault::NotAFilter);
+        assert_eq!(
+            problem(Filter::open(&path, Load::Memory)),
+            Problem::NotAFilter
+        );
     }
     for path in [
         Path::new("/dev/zero"),
@@ -165,9 +169,9 @@ fn pages_that_are_not_filled_as_declared_are_refused() {
         write(&path, spec(1e-6, false), &records(held)).unwrap();
         Filter::open(&path, Load::Memory).unwrap();
         forge(&path, 56, &declared.to_le_bytes());
-        let opened = fault(Filter::open(&path, Load::Memory));
-        for found in [opened, fault(Filter::verify(&path))] {
-            let is_noticed = matches!(found, Fault::Entries { .. });
+        let opened = problem(Filter::open(&path, Load::Memory));
+        for found in [opened, problem(Filter::verify(&path))] {
+            let is_noticed = matches!(found, Problem::Entries { .. });
             assert!(is_noticed, "{held} for {declared}: {found}");
         }
         fs::remove_file(&path).unwrap();
@@ -217,9 +221,9 @@ fn impossible_headers_are_refused() {
         fs::write(&path, &sound).unwrap();
         forge(&path, at, field);
         for load in [Load::Memory, Load::Disk] {
-            let found = fault(Filter::open(&path, load).map(drop));
+            let found = problem(Filter::open(&path, load).map(drop));
             match name {
-                "version" => assert_eq!(found, Fault::Version { found: 2, known: 1 }),
+                "version" => assert_eq!(found, Problem::Version { found: 2, known: 1 }),
                 _ => assert!(!found.to_string().is_empty()),
             }
         }
@@ -241,28 +245,30 @@ fn false_declarations_are_noticed() {
 
     let counted = header.set_bits;
     let declared = counted - 1;
-    let found = fault(opened(80, &declared.to_le_bytes()));
-    assert_eq!(found, Fault::Fill { declared, counted });
+    let found = problem(opened(80, &declared.to_le_bytes()));
+    let what = format!("{counted} bits are set, but the header says {declared}");
+    assert_eq!(found, Problem::Damaged(what.into()));
 
-    let (declared, counted) = (2_499, 2_500);
     let _ = opened(56, &2_499_u64.to_le_bytes());
+    let what = "2500 records, but the header says 2499 entries";
     assert_eq!(
-        fault(Filter::verify(&path)),
-        Fault::Count { declared, counted }
+        problem(Filter::verify(&path)),
+        Problem::Damaged(what.into())
     );
 
-    let found = fault(opened(48, &1e-12_f64.to_le_bytes()));
-    assert!(matches!(found, Fault::Rate { .. }));
+    let found = problem(opened(48, &1e-12_f64.to_le_bytes()));
+    assert!(matches!(found, Problem::Rate { .. }));
 
     // More probes than were used: every entry would be missed.
     let _ = opened(72, &(header.shape.probes + 1).to_le_bytes());
-    assert!(matches!(fault(Filter::verify(&path)), Fault::Lost { .. }));
+    let found = problem(Filter::verify(&path)).to_string();
+    assert!(found.contains("a listed sender would be missed"), "{found}");
 
     // A kind of entries that the header omits, so that nobody looks it up.
     let _ = opened(19, &[0b0111]);
     assert!(matches!(
-        fault(Filter::verify(&path)),
-        Fault::Records { .. }
+        problem(Filter::verify(&path)),
+        Problem::Records { .. }
     ));
 }
 
@@ -277,7 +283,7 @@ fn pages_that_hit_everybody_are_refused() {
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();
-    assert!(matches!(fault(writer.finish()), Fault::Rate { .. }));
+    assert!(matches!(problem(writer.finish()), Problem::Rate { .. }));
     assert!(folder.names().is_empty());
 }
 
@@ -327,8 +333,11 @@ fn lost_pages_and_entries_are_noticed() {
 
     let mut writer = begin(2_501);
     writer.append(&pages(&writer)).unwrap();
-    let (declared, counted) = (2_501, 2_500);
-    assert_eq!(fault(writer.finish()), Fault::Count { declared, counted });
+    let found = problem(writer.finish()).to_string();
+    assert!(
+        found.starts_with("2500 records, but the header says 2501 entries"),
+        "{found}"
+    );
     assert!(folder.names().is_empty());
 }
 

@@ -410,7 +410,7 @@ fn the_daemon_refuses_a_part() {
     check
         .args(["check", "--config", "x.toml"])
         .current_dir(dir.path());
-    let message = "a.txt.part: one part of a list, not a filter; join all its parts with";
+    let message = "a.txt.part: one part of a list, not a filter; merge all its parts with";
     Said::of(&mut check).ends(2, &[message]);
 }
 

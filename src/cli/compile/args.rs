@@ -123,9 +123,6 @@ pub enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Also draw the matrix as an SVG picture.
-        #[arg(long, value_name = "FILE", value_parser = regular_file())]
-        svg: Option<PathBuf>,
         /// The filter files.
         #[arg(required = true, num_args = 2.., value_name = "FILE")]
         files: Vec<PathBuf>,
@@ -369,11 +366,6 @@ pub struct Reading {
     /// Write nothing if any line is rejected, or if an input has no entry.
     #[arg(long, conflicts_with = "max_rejects")]
     pub strict: bool,
-    /// Write rejected, skipped and left-out lines to this file.
-    ///
-    /// Each as file:line: reason: text. Blank lines and comments are left out.
-    #[arg(long, value_name = "FILE", value_parser = regular_file())]
-    pub rejects: Option<PathBuf>,
 }
 
 /// Options of every command that may run for long.
@@ -396,7 +388,8 @@ pub struct Work {
     pub report: Option<PathBuf>,
     /// Print the report as JSON.
     ///
-    /// One JSON object on standard output, instead of text on standard error.
+    /// One JSON object on standard output, instead of text on standard error. It names the first 20 lines of each
+    /// reason for which lines are rejected, skipped or left out.
     #[arg(long)]
     pub json: bool,
     /// Print errors only.

@@ -1,10 +1,13 @@
 //! `delta` and `apply`: the changes between two filters.
 
+use std::fmt;
+
 use super::args::{Apply, Delta};
+use crate::base::numbers::{counted, grouped, size};
 use crate::cli::Done;
 use crate::cli::output::Output;
 use crate::cli::progress::Watcher;
-use crate::compile::{self, Deltas, Error, Progress};
+use crate::compile::{self, Applied, Deltas, Error, Made, Progress};
 
 pub(super) fn make(args: &Delta, out: &mut Output) -> Done {
     let made = watched(args.quiet, |progress| {
@@ -28,4 +31,38 @@ pub(super) fn apply(args: &Apply, out: &mut Output) -> Done {
 fn watched<T>(quiet: bool, job: impl FnOnce(&Progress) -> Result<T, Error>) -> Result<T, Error> {
     let watcher = Watcher::start(quiet)?;
     job(watcher.progress())
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = self.output.display();
+        if let Some(why) = &self.refused {
+            return write!(f, "{output}: not written: {why}");
+        }
+        let [added, removed, changed] = [self.added, self.removed, self.changed].map(grouped);
+        write!(
+            f,
+            "{output}: {added} added, {removed} removed, {changed} changed; {}, {:.3} % of the {} of the whole filter",
+            size(self.bytes),
+            self.bytes as f64 * 100.0 / self.new_bytes as f64,
+            size(self.new_bytes)
+        )
+    }
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = self.output.display();
+        if let Some(why) = &self.refused {
+            return write!(f, "{output}: not written: {why}");
+        }
+        write!(
+            f,
+            "{output}: generation {}, {}, {}; {} applied",
+            self.generation,
+            counted(self.entries, "entry", "entries"),
+            size(self.bytes),
+            counted(self.deltas as u64, "delta", "deltas")
+        )
+    }
 }

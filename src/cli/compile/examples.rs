@@ -62,9 +62,8 @@ Example:
   blocklist-compile compare --json yesterday.blf today.blf";
 
 pub(super) const OVERLAP: &str = "\
-Examples:
-  blocklist-compile overlap *.blf
-  blocklist-compile overlap --svg overlap.svg *.blf";
+Example:
+  blocklist-compile overlap *.blf";
 
 pub(super) const FALSE_POSITIVES: &str = "\
 Example:

@@ -54,7 +54,7 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Delta(args) => return delta::make(&args, out),
         Command::Apply(args) => return delta::apply(&args, out),
         Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
-        Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json, out)?,
+        Command::Overlap { json, files } => out.show(&inspect::overlap(&files)?, json)?,
         Command::FalsePositives {
             json,
             file,
@@ -85,8 +85,9 @@ fn build(args: &Build, out: &mut Output) -> Done {
 
 /// Replaces the report beside the filter, and returns the result that it is about.
 fn noted(output: &Path, result: Result<Report, Error>) -> Result<Report, Error> {
+    let written = compile::write_build_report(output, result.as_ref());
     // Why a build failed, often prevents its report, too.
-    if let (Err(error), Ok(_)) = (compile::note(output, result.as_ref()), &result) {
+    if let (Err(error), Ok(_)) = (written, &result) {
         say(format_args!(
             "blocklist-compile: warning: the report of this build is not kept: {error}"
         ));
@@ -293,7 +294,6 @@ impl Reading {
         plan.protect.extend_from_slice(&self.protect);
         plan.allow.extend_from_slice(&self.allow);
         plan.allow_world |= self.allow_world;
-        plan.rejects.clone_from(&self.rejects);
         plan.strict = self.strict;
         plan.max_rejects = match self.strict {
             true => MaxRejects::Lines(0),
@@ -336,17 +336,14 @@ fn work(
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
 ) -> Done {
     compile::source_date()?;
-    // Before the task, because afterwards the filter has been replaced.
-    if let Some(file) = &plan.rejects {
-        may_write(file, "write the rejects", &plan.output, reads)?;
-    }
     let report_file = work.report.as_deref();
     let (is_stdout, report_file) = match report_file {
         Some(file) if file == Path::new("-") => (true, None),
         file => (false, file),
     };
     if let Some(file) = report_file {
-        may_write(file, WRITE_REPORT, &plan.output, reads)?;
+        // Before the task, because afterwards the filter has been replaced.
+        may_write(file, &plan.output, reads)?;
     }
     let watcher = Watcher::start(work.quiet)?;
     let report = job(plan, watcher.progress());
@@ -370,19 +367,6 @@ fn write_report(report: &Report, file: &Path) -> Result<(), Error> {
         let why = format!("{error}{nevertheless}");
         Error::io(file, WRITE_REPORT)(io::Error::new(error.kind(), why))
     })
-}
-
-fn overlap(
-    files: &[PathBuf],
-    svg: Option<&Path>,
-    json: bool,
-    out: &mut Output,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let overlap = inspect::overlap(files)?;
-    if let Some(file) = svg {
-        write_text(file, "write the picture", &overlap.svg())?;
-    }
-    Ok(out.show(&overlap, json)?)
 }
 
 fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Output) -> Done {
@@ -420,14 +404,10 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::
 /// The operation on a report, for "cannot ...".
 const WRITE_REPORT: &str = "write the report";
 
-/// Checks that a text may be written to `file`: it must not replace a file that is read or written.
-fn may_write(
-    file: &Path,
-    doing: &'static str,
-    output: &Path,
-    reads: &[PathBuf],
-) -> Result<(), Error> {
-    let cannot = |why: &str| Err(Error::io(file, doing)(io::Error::other(why)));
+/// Checks that the report may be written to `file`: it must not replace a file that is read or written.
+fn may_write(file: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), Error> {
+    let failed = || Error::io(file, WRITE_REPORT);
+    let cannot = |why: &str| Err(failed()(io::Error::other(why)));
     let real = |path: &Path| {
         let folder = path
             .parent()
@@ -437,7 +417,7 @@ fn may_write(
             Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
         })
     };
-    let place = real(file).map_err(Error::io(file, doing))?;
+    let place = real(file).map_err(failed())?;
     if real(output).is_ok_and(|output| output == place) || is_same_file(output, file) {
         return cannot("it is the filter file to write");
     }
@@ -447,27 +427,15 @@ fn may_write(
         return cannot("it is one of the input files");
     }
     if is_filter(file) {
-        return cannot(IS_FILTER);
+        return cannot("it is a filter file; left unchanged");
     }
     if file.is_file() {
         // Not only when the work is done.
         let opened = File::options().write(true).open(file);
-        opened.map_err(Error::io(file, doing))?;
+        opened.map_err(failed())?;
     }
     Ok(())
 }
-
-/// Writes a file in addition to the filters, but not over a filter, as `overlap --svg *.blf` would.
-fn write_text(file: &Path, doing: &'static str, text: &str) -> Result<(), Error> {
-    let written = if is_filter(file) {
-        Err(io::Error::other(IS_FILTER))
-    } else {
-        fs::write(file, text)
-    };
-    written.map_err(Error::io(file, doing))
-}
-
-const IS_FILTER: &str = "it is a filter file; left unchanged";
 
 fn is_filter(file: &Path) -> bool {
     let mut start = [0; MAGIC.len()];

@@ -27,10 +27,6 @@ const EXAMPLE_CHARS: usize = 32;
 
 /// Runs the command.
 pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
-    if args.reading.rejects.is_some() {
-        let why = "--rejects: preview writes no such file; use build";
-        return Err(Error::Plan(why.to_owned()).into());
-    }
     let path = &args.input;
     let folder = if path.is_dir() { path } else { folder_of(path) };
     let mut plan = Plan::new("preview.blf", Vec::new());

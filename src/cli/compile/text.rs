@@ -1,20 +1,22 @@
 //! The report of a compilation, and the overview of a filter, as text on one screen: rows of a label
-//! and what it says.
+//! and what it says; what was changed in a list and its filter.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::address::{Kind, escaped};
 use crate::base::numbers::{counted, grouped, size};
-use crate::compile::{FilterReport, KindCount, PartReport, REFUSED, Report, SMALL};
+use crate::compile::{
+    Changed, Done, Edited, FilterReport, KindCount, PartReport, REFUSED, Report, SMALL,
+};
 use crate::filter::{BuildReport, Reason};
 use crate::inspect::{Info, Made, PartInfo, SourceInfo};
 
 /// Number of inputs and reasons shown in the text; JSON has all of them.
 const SHOWN: usize = 8;
+/// Number of rejected lines shown of each reason.
+const LINES_SHOWN: usize = 3;
 /// Number of sources of a filter that are shown.
 const SOURCES_SHOWN: usize = 12;
-/// Number of columns of the histogram's longest bar.
-const BAR: usize = 40;
 /// Above this, bits per entry only show that one page is the minimum size.
 const MANY_BITS: f64 = 200.0;
 
@@ -145,7 +147,7 @@ fn read(report: &Report, text: &mut Lines) {
     let indent = " ".repeat(10);
     text.others(&indent, report.passed_over.len(), SHOWN, IN_REPORT);
     let rejects = report.rejects.iter().take(SHOWN);
-    text.reasons("rejected", LINES, rejects, "", usize::MAX);
+    text.reasons("rejected", LINES, rejects, "", LINES_SHOWN);
     let of_reasons = format!(" reasons{IN_REPORT}");
     text.others(&indent, report.rejects.len(), SHOWN, &of_reasons);
     let inputs = || report.inputs.iter();
@@ -245,6 +247,56 @@ fn write_filter(report: &Report, filter: &FilterReport, text: &mut Lines) {
     }
 }
 
+/// Shows "1 added, 2 already there, 3 removed, 4 not found"; counts of zero are left out.
+impl Display for Changed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.added, "added"),
+            (self.already_there, "already there"),
+            (self.removed, "removed"),
+            (self.not_found, "not found"),
+            (self.expired, "expired"),
+        ];
+        let mut shown = counts.into_iter().filter(|(count, _)| *count > 0);
+        let Some((count, what)) = shown.next() else {
+            return f.write_str("no changes");
+        };
+        write!(f, "{} {what}", grouped(count))?;
+        shown.try_for_each(|(count, what)| write!(f, ", {} {what}", grouped(count)))
+    }
+}
+
+impl Display for Edited {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = self.list.display();
+        for (number, (entry, done)) in self.entries.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            match done {
+                Done::Added => write!(f, "{entry}: added to {list}")?,
+                Done::AlreadyThere(line) => write!(f, "{entry}: already in {list}, line {line}")?,
+                Done::Removed { line, lines: 1 } => {
+                    write!(f, "{entry}: removed from {list}, line {line}")?;
+                }
+                Done::Removed { line, lines } => {
+                    write!(
+                        f,
+                        "{entry}: removed from {list}, {lines} lines from line {line}"
+                    )?;
+                }
+                Done::NotFound => {
+                    write!(f, "{entry}: not in {list}")?;
+                    for (_, by, line) in self.covered.iter().filter(|(of, ..)| of == entry) {
+                        write!(f, "; line {line}, {by}, lists it all the same")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Shows kinds with their counts: "1 mailbox, 20 domains".
 fn kinds_shown(kinds: &[KindCount]) -> String {
     let shown = kinds.iter().map(|count| {
@@ -327,7 +379,6 @@ impl Display for Info {
             "fill",
             format_args!("{fill:.1} % of the bits, as with about {about} (+/- {error})"),
         );
-        histogram(&self.loads, &mut text);
         text.row("rate", format_args!("target {:.2e}", self.made.fpr_target));
         text.row("", rate_in_people(self.fpr_per_sender, self.records));
         rules(&self.made, &mut text);
@@ -381,7 +432,7 @@ fn last_build(report: &BuildReport, text: &mut Lines) {
         ("left out", &report.broad),
         ("skipped", &report.skipped),
     ] {
-        text.reasons(label, LINES, reasons, "", usize::MAX);
+        text.reasons(label, LINES, reasons, "", LINES_SHOWN);
     }
     if report.expired > 0 {
         text.row("expired", entries(report.expired));
@@ -419,24 +470,6 @@ fn sources(all: &[SourceInfo], text: &mut Lines) {
 )]
 fn whole(estimate: f64) -> u64 {
     estimate.round() as u64
-}
-
-/// Shows page loads as bars: an even distribution shows that the hash is sound.
-#[allow(clippy::cast_precision_loss, reason = "a bar has at most 40 columns")]
-fn histogram(loads: &[(f64, u64)], text: &mut Lines) {
-    let most = loads.iter().map(|(_, pages)| *pages).max().unwrap_or(0);
-    if loads.len() < 2 || most == 0 {
-        return;
-    }
-    text.row("loads", "entries of a page, pages");
-    for (from, pages) in loads {
-        let eighths = whole(*pages as f64 / most as f64 * (BAR * 8) as f64);
-        let (full, part) = (eighths / 8, eighths % 8);
-        let bar: String = (0..full).map(|_| '█').collect();
-        let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][usize::try_from(part).unwrap_or(0)];
-        text.0
-            .push(format!("{from:>9.0} {bar}{part} {}", grouped(*pages)));
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! a chain of ten costs little more than one. The result must equal NEW in every byte, or it is
 //! removed.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,7 +11,6 @@ use serde::Serialize;
 
 use super::patched::Patched;
 use super::{named, open, records};
-use crate::base::numbers::{counted, size};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
@@ -21,8 +19,8 @@ use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::plan::Seed;
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, fill};
-use crate::filter::delta::Delta;
-use crate::filter::{self, Fault, Filter, Writer};
+use crate::filter::delta::{Delta, Head};
+use crate::filter::{self, Filter, Problem, Writer};
 
 /// The files from which to make a filter, and how.
 #[derive(Clone, Debug)]
@@ -59,7 +57,7 @@ impl Deltas {
     }
 }
 
-/// The result. Its text is the output of `blocklist-compile apply`.
+/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
     /// The filter.
@@ -80,23 +78,6 @@ pub struct Applied {
     pub sha256: String,
     /// Duration in seconds.
     pub seconds: f64,
-}
-
-impl fmt::Display for Applied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let output = self.output.display();
-        if let Some(why) = &self.refused {
-            return write!(f, "{output}: not written: {why}");
-        }
-        write!(
-            f,
-            "{output}: generation {}, {}, {}; {} applied",
-            self.generation,
-            counted(self.entries, "entry", "entries"),
-            size(self.bytes),
-            counted(self.deltas as u64, "delta", "deltas")
-        )
-    }
 }
 
 /// Applies the deltas to the old filter, and writes the result to `output`, which may be the old
@@ -143,6 +124,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
         seconds: started.elapsed().as_secs_f64(),
     };
     let refused = refused_change(
+        "",
         &deltas.old.display().to_string(),
         (old.entries(), last.new.entries),
         (deltas.max_shrink, deltas.max_growth),
@@ -154,21 +136,30 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     for delta in chain {
         stream = Box::new(Patched::new(stream, delta));
     }
-    let (spec, entries, shape) = (last.new.spec.clone(), last.new.entries, last.new.shape);
-    progress.begin(Phase::Writing, entries);
-    let writer = Writer::begin(replacement, spec, entries, shape)?;
+    progress.begin(Phase::Writing, last.new.entries);
+    let spec = last.new.spec.clone();
+    let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape)?;
     let writer = fill(writer, stream, deltas.threads.max(1), progress)?;
+    if !put_in_place(writer, &last, progress)? {
+        let what = "it does not make the filter that it names";
+        let problem = Problem::Delta { what };
+        return Err(filter::Error::Invalid { path, problem }.into());
+    }
+    Ok(outcome(None))
+}
+
+/// Replaces the output with what was written, if it is the filter that the delta names; returns
+/// whether it is.
+fn put_in_place(writer: Writer, delta: &Head, progress: &Progress) -> Result<bool, Error> {
     progress.begin(Phase::Checking, 0);
     let complete = writer.complete()?;
     let digest = complete.digest(|| !progress.stopped())?;
     let digest = digest.ok_or(Error::Interrupted)?;
-    if digest != last.digest || *complete.header() != last.new {
-        let what = "it does not make the filter that it names";
-        let fault = Fault::Delta { what };
-        return Err(filter::Error::Invalid { path, fault }.into());
+    let is_named = digest == delta.digest && *complete.header() == delta.new;
+    if is_named {
+        complete.commit()?;
     }
-    complete.commit()?;
-    Ok(outcome(None))
+    Ok(is_named)
 }
 
 /// Opens deltas. Each must belong to the filter that the earlier ones make.
@@ -206,7 +197,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
             let what = "its filter has more entries than the old filter and the delta together";
             return Err(filter::Error::Invalid {
                 path: path.clone(),
-                fault: Fault::Delta { what },
+                problem: Problem::Delta { what },
             }
             .into());
         }

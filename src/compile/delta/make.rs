@@ -3,7 +3,6 @@
 //! The records of both are read twice in sequence: once to count the classes, once to write the
 //! edits.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use serde::Serialize;
 
 use super::differences::{Counts, Difference, Mapped, differences};
 use super::open;
-use crate::base::numbers::{counted, grouped, size};
+use crate::base::numbers::{counted, grouped};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
@@ -20,7 +19,7 @@ use crate::compile::progress::{Phase, Progress};
 use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, is_derived};
 use crate::filter::{Class, Filter};
 
-/// The contents of a delta. Its text is the output of `blocklist-compile delta`.
+/// The contents of a delta.
 #[derive(Clone, Debug, Serialize)]
 pub struct Made {
     /// The delta.
@@ -47,23 +46,6 @@ pub struct Made {
     pub new_sha256: String,
     /// Duration in seconds.
     pub seconds: f64,
-}
-
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let output = self.output.display();
-        if let Some(why) = &self.refused {
-            return write!(f, "{output}: not written: {why}");
-        }
-        let [added, removed, changed] = [self.added, self.removed, self.changed].map(grouped);
-        write!(
-            f,
-            "{output}: {added} added, {removed} removed, {changed} changed; {}, {:.3} % of the {} of the whole filter",
-            size(self.bytes),
-            self.bytes as f64 * 100.0 / self.new_bytes as f64,
-            size(self.new_bytes)
-        )
-    }
 }
 
 /// Writes the delta that makes one filter from another to `output`.

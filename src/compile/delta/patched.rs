@@ -7,7 +7,7 @@ use super::differences::{Mapped, has_expired};
 use crate::compile::error::Error;
 use crate::compile::write::Sorted;
 use crate::filter::delta::{Delta, Edits, Head, Touch};
-use crate::filter::{self, Class, Fault, Key, Record};
+use crate::filter::{self, Class, Key, Problem, Record};
 
 /// Maximum number of records between two keys. No filter has so many in the few pages that are
 /// written at once, and a delta with more would take all memory.
@@ -51,10 +51,10 @@ impl<'a> Patched<'a> {
         }
     }
 
-    fn fault(&self, what: &'static str) -> Error {
+    fn problem(&self, what: &'static str) -> Error {
         filter::Error::Invalid {
             path: self.path.clone(),
-            fault: Fault::Delta { what },
+            problem: Problem::Delta { what },
         }
         .into()
     }
@@ -69,14 +69,14 @@ impl<'a> Patched<'a> {
 
     fn push(&mut self, record: Record, into: &mut Vec<Record>) -> Result<(), Error> {
         if self.last_key.is_some_and(|last| last >= record.key) {
-            return Err(self.fault("it adds an entry that already exists"));
+            return Err(self.problem("it adds an entry that already exists"));
         }
         // The edits of a segment are read only when those of the one before are used up.
         if self.from.is_some_and(|from| record.key < from) {
-            return Err(self.fault("its edits are not in order"));
+            return Err(self.problem("its edits are not in order"));
         }
         if into.len() == MAX_AT_ONCE {
-            return Err(self.fault("it puts too many entries next to each other"));
+            return Err(self.problem("it puts too many entries next to each other"));
         }
         let class = Class::of(&record);
         if self.possible != Some(class) {
@@ -84,7 +84,7 @@ impl<'a> Patched<'a> {
             let declared = class.kind < 8 && spec.kinds >> class.kind & 1 == 1;
             if !declared || class.source as usize >= spec.sources.len() {
                 return Err(
-                    self.fault("an entry has a kind or source that the filter does not have")
+                    self.problem("an entry has a kind or source that the filter does not have")
                 );
             }
             self.possible = Some(class);
@@ -120,7 +120,7 @@ impl Sorted for Patched<'_> {
         self.add_before(end, into)?;
         self.from = end;
         if end.is_none() && (!self.edits.is_done()? || self.count != self.head.new.entries) {
-            return Err(self.fault("it does not make the filter that it names"));
+            return Err(self.problem("it does not make the filter that it names"));
         }
         Ok(())
     }

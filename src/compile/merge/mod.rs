@@ -12,18 +12,18 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `pieces` | the parts of a list, and whether they are the expected ones |
+//! | `parts` | the parts of a list, and whether they are the expected ones |
 //! | `staged` | records of files as staged keys |
 //! | `pages` | the union of pages, for filters without records |
 
 mod pages;
-mod pieces;
+mod parts;
 mod staged;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::pieces::Expected;
+pub use self::parts::Expected;
 use self::staged::{Input, Records};
 use super::alike::open_alike;
 use super::error::Error;
@@ -60,21 +60,11 @@ pub fn merge(
 ) -> Result<Report, Error> {
     let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
-    // Filters and parts cannot be mixed: the error names the first file of another kind.
-    let is_parts = match plan.inputs.first() {
-        Some(first) => expected.is_some() || is_part(first)?,
-        None => return Err(Error::Plan("no filter or part to merge".to_owned())),
-    };
-    let mut filters = Vec::new();
-    let files: Vec<(PathBuf, Header)> = if is_parts {
-        let pieces = pieces::pieces(&plan.inputs, expected, progress)?;
-        check_not_input(&plan.output, &plan.inputs)?;
-        pieces
-    } else {
-        filters = open_alike(&plan.inputs)?;
-        let file = |filter: &Arc<Filter>| (filter.path().to_owned(), filter.header().clone());
-        filters.iter().map(file).collect()
-    };
+    let Files {
+        files,
+        filters,
+        is_parts,
+    } = Files::open(plan, expected, progress)?;
     let mut sources = Sources::default();
     for (_, header) in &files {
         sources.add_counts(&header.spec.sources);
@@ -118,6 +108,41 @@ pub fn merge(
         ));
     }
     merge.pages(replacement, spec, &filters)
+}
+
+/// The files to merge.
+struct Files {
+    files: Vec<(PathBuf, Header)>,
+    /// The same, open, if they are filters.
+    filters: Vec<Arc<Filter>>,
+    is_parts: bool,
+}
+
+impl Files {
+    fn open(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Self, Error> {
+        // Filters and parts cannot be mixed: the error names the first file of another kind.
+        let is_parts = match plan.inputs.first() {
+            Some(first) => expected.is_some() || is_part(first)?,
+            None => return Err(Error::Plan("no filter or part to merge".to_owned())),
+        };
+        let filters = match is_parts {
+            true => Vec::new(),
+            false => open_alike(&plan.inputs)?,
+        };
+        let files = if is_parts {
+            let parts = parts::open(&plan.inputs, expected, progress)?;
+            check_not_input(&plan.output, &plan.inputs)?;
+            parts
+        } else {
+            let file = |filter: &Arc<Filter>| (filter.path().to_owned(), filter.header().clone());
+            filters.iter().map(file).collect()
+        };
+        Ok(Self {
+            files,
+            filters,
+            is_parts,
+        })
+    }
 }
 
 /// A merge in progress.
@@ -281,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let parts = parts(folder.path());
         let progress = Progress::new();
-        let inputs: Vec<_> = pieces::pieces(&parts, &Expected::default(), &progress)
+        let inputs: Vec<_> = parts::open(&parts, &Expected::default(), &progress)
             .unwrap()
             .into_iter()
             .map(|(path, header)| Input {

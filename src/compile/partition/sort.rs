@@ -93,7 +93,7 @@ fn sort_in_one_pass<I: StagedKey, const PLACES: usize>(keys: &[I], out: &mut [I]
 }
 
 /// Keeps one staged key for each key. The staged keys are sorted.
-pub(crate) fn merge_duplicates<I: StagedKey>(keys: &mut Vec<I>) {
+fn merge_duplicates<I: StagedKey>(keys: &mut Vec<I>) {
     keys.dedup_by(|next, kept| {
         let same = next.same_key(*kept);
         if same {

@@ -16,8 +16,8 @@
 //! A chunk holds its staged keys in the same bytes as the spill file.
 //!
 //! One address repeated endlessly would make one stage as large as the input. If a stage has more
-//! than twice the usual size, its duplicates are merged before it is spilled or sorted: chunk by
-//! chunk, and repeatedly as long as that helps. This bounds the stage again.
+//! than twice the usual size, its duplicates are merged before it is spilled or sorted: a few chunks
+//! at a time, and repeatedly as long as that helps. This bounds the stage again.
 //!
 //! A list that names its addresses many times each (a log, for example) would fill the disk with
 //! duplicates. So when memory is full, the duplicates in a sample of the stages are merged. If that
@@ -40,6 +40,9 @@ use crate::compile::error::Error;
 const WRITE_BYTES: usize = 1 << 20;
 /// One of this many stages is in the sample that shows whether there are many duplicates.
 const SAMPLE_STEP: usize = 64;
+/// Number of chunks whose duplicates are merged together. They are copied for that, so it bounds
+/// the memory: a stage may be far larger.
+const CHUNKS_AT_ONCE: usize = 256;
 
 /// All stages while they are filled.
 #[derive(Debug)]
@@ -161,12 +164,16 @@ impl<I: StagedKey> Pool<'_, I> {
     fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
         self.merge_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
-        let before: usize = sample
-            .clone()
-            .map(|stage| self.stages[stage].bytes_in_memory())
-            .sum();
-        if self.merge_stages(sample) <= before / 2 {
-            self.merge_stages(0..STAGES);
+        let bytes = |pool: &Self| -> usize {
+            let sample = sample.clone();
+            sample
+                .map(|stage| pool.stages[stage].bytes_in_memory())
+                .sum()
+        };
+        let before = bytes(self);
+        sample.clone().for_each(|stage| self.merge_stage(stage));
+        if bytes(self) <= before / 2 {
+            (0..STAGES).for_each(|stage| self.merge_stage(stage));
         }
         if self.chunks <= max_chunks / 2 {
             return Ok(());
@@ -174,31 +181,54 @@ impl<I: StagedKey> Pool<'_, I> {
         self.spill()
     }
 
-    /// Merges the duplicates of stages; returns how many bytes they still have.
-    fn merge_stages(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
+    /// Merges the duplicates of stages that are far larger than usual.
+    fn merge_outliers(&mut self) {
+        let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
+        let common = total / STAGES + self.chunk_bytes;
+        for number in 0..STAGES {
+            // One address leaves one staged key per group of chunks: what remains of it must not
+            // grow with the list.
+            loop {
+                let before = self.stages[number].bytes_in_memory();
+                if before <= 2 * common {
+                    break;
+                }
+                self.merge_stage(number);
+                if self.stages[number].bytes_in_memory() > before / 2 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Merges the duplicates in each group of chunks of a stage.
+    fn merge_stage(&mut self, number: usize) {
+        let stage = &mut self.stages[number];
         let (mut keys, mut scratch) = (Vec::new(), Vec::new());
-        let mut left_bytes = 0;
-        for number in numbers {
-            let stage = &mut self.stages[number];
+        let mut kept: Vec<Chunk<'_>> = Vec::new();
+        let mut chunks = mem::take(&mut stage.chunks);
+        while !chunks.is_empty() {
+            let mut group = chunks.split_off(chunks.len().saturating_sub(CHUNKS_AT_ONCE));
             keys.clear();
-            for chunk in &stage.chunks {
+            for chunk in &mut group {
                 I::load(chunk.bytes(), &mut keys);
+                chunk.resize(0);
             }
             sort::sort_and_merge(&mut keys, &mut scratch);
-            left_bytes += keys.len() * I::BYTES;
-            let mut runs = keys.chunks(self.chunk_bytes / I::BYTES);
-            stage.chunks.retain_mut(|chunk| {
-                let Some(run) = runs.next() else {
-                    chunk.resize(0);
-                    self.free.push(mem::take(chunk));
-                    self.chunks -= 1;
-                    return false;
+            let mut left = keys.as_slice();
+            while !left.is_empty() {
+                let to = match kept.last_mut() {
+                    Some(last) if last.room() >= I::BYTES => last,
+                    _ => kept.push_mut(group.pop().expect("they are no more than before")),
                 };
-                I::store(run.iter().copied(), chunk.resize(run.len() * I::BYTES));
-                true
-            });
+                let (here, others) = left.split_at(left.len().min(to.room() / I::BYTES));
+                I::store(here.iter().copied(), to.grow(here.len() * I::BYTES));
+                left = others;
+            }
+            self.chunks -= group.len();
+            self.free.append(&mut group);
         }
-        left_bytes
+        stage.chunks = kept;
     }
 
     /// Writes every chunk to the spill file.
@@ -229,49 +259,6 @@ impl<I: StagedKey> Pool<'_, I> {
         }
         self.chunks = 0;
         self.spill.append(&mut bytes)
-    }
-
-    /// Merges the duplicates of stages that are far larger than usual.
-    fn merge_outliers(&mut self) {
-        let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
-        let common = total / STAGES + self.chunk_bytes;
-        let mut keys = Vec::new();
-        for stage in &mut self.stages {
-            if stage.bytes_in_memory() <= 2 * common {
-                continue;
-            }
-            // One address leaves one staged key per chunk, and then one per chunk of these: what
-            // remains of it must not grow with the list.
-            loop {
-                let before = stage.bytes_in_memory();
-                let mut kept: Vec<Chunk<'_>> = Vec::new();
-                for mut chunk in stage.chunks.drain(..) {
-                    keys.clear();
-                    I::load(chunk.bytes(), &mut keys);
-                    keys.sort_unstable_by_key(|key: &I| key.order());
-                    sort::merge_duplicates(&mut keys);
-                    chunk.resize(0);
-                    let length_bytes = keys.len() * I::BYTES;
-                    let to = match kept.last_mut() {
-                        Some(last) if last.len() + length_bytes <= self.chunk_bytes => {
-                            self.free.push(chunk);
-                            self.chunks -= 1;
-                            last
-                        }
-                        _ => kept.push_mut(chunk),
-                    };
-                    let start = to.len();
-                    I::store(
-                        keys.iter().copied(),
-                        &mut to.resize(start + length_bytes)[start..],
-                    );
-                }
-                stage.chunks = kept;
-                if stage.bytes_in_memory() > before / 2 {
-                    break;
-                }
-            }
-        }
     }
 }
 

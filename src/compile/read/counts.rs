@@ -1,23 +1,34 @@
-//! The result of reading lines: counts for each input, and the first rejected, skipped and left-out
-//! lines of each reason, with their numbers.
+//! The result of reading lines: counts for each input, and for each reason the first lines that are
+//! not listed, with their numbers.
 //!
 //! Several workers read blocks of one input. Each counts lines from the start of its
 //! block, and remembers the block. The number of a line in its file is only known when all
 //! workers are done: then the lines of all earlier blocks are added.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::mem;
 
 use crate::address::escaped;
 use crate::list::{Refusal, Skip};
 
 /// Number of lines kept as examples, for each input and reason.
-const EXAMPLES: usize = 3;
+const EXAMPLES: usize = 20;
 /// Number of reasons counted separately; further ones are counted together.
-const REASONS: usize = 64;
+const REASONS: usize = 128;
 /// Number of bytes of a line that are shown.
 const SHOWN_BYTES: usize = 80;
+
+/// Why a row lists nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NotListed {
+    /// It cannot be read.
+    Rejected,
+    /// Its entry is too broad, or protected.
+    Broad,
+    /// It is not meant to list anybody.
+    Skipped(Skip),
+}
 
 /// Counts of one worker, then of all.
 #[derive(Debug, Default)]
@@ -29,7 +40,6 @@ pub(crate) struct Counts {
     block: u32,
     /// Entries since the last call of [`take_new`](Self::take_new).
     new: u64,
-    reason: String,
 }
 
 /// Counts of one input.
@@ -39,19 +49,16 @@ pub(crate) struct InputCounts {
     pub(crate) entries: u64,
     /// Entries that have expired.
     pub(crate) expired: u64,
-    /// Rows that were rejected.
-    pub(crate) rejected: u64,
-    rejects: BTreeMap<String, Noted>,
-    /// Entries that were left out because they are too broad, or protected.
-    pub(crate) broad: u64,
-    broads: BTreeMap<String, Noted>,
-    /// By the word that such rows are counted by, if there is one.
-    skips: BTreeMap<(Skip, String), Noted>,
+    /// The other rows, by reason; of skipped rows, by the word that they are counted by.
+    not_listed: BTreeMap<(NotListed, String), Rows>,
     /// The first row for which the input is refused.
-    refused: Option<((u32, u64), Refused)>,
+    refused: Option<(Place, Refused)>,
     /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
 }
+
+/// The number of a block, and of a line in it.
+type Place = (u32, u64);
 
 /// Why an input is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,19 +69,12 @@ pub(crate) struct Refused {
     pub(crate) text: String,
 }
 
-/// Rows rejected, skipped or left out for one reason.
+/// Rows that are not listed for one reason.
 #[derive(Debug, Default)]
-struct Noted {
+struct Rows {
     count: u64,
-    /// The first of them, ordered by block and line.
-    examples: Vec<((u32, u64), String)>,
-}
-
-/// A line with its number, counted from 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Example {
-    pub(crate) line: u64,
-    pub(crate) text: String,
+    /// The first of them, ordered by their places.
+    examples: Vec<(Place, String)>,
 }
 
 impl Counts {
@@ -104,50 +104,39 @@ impl Counts {
         self.counts.expired += 1;
     }
 
-    /// Counts a row that lists nobody. `line` is counted within the block.
+    /// Counts a skipped row. `line` is counted within the block.
     pub(crate) fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
-        self.reason.clear();
-        if skip.is_by_word() {
-            let _ = write!(self.reason, "{}", escaped(text));
-        }
-        let noted = noted(&mut self.counts.skips, &mut self.reason, |word| {
-            (skip, word)
-        });
-        if skip.is_notable() {
-            noted.add(self.block, line, text);
-        } else {
-            noted.count += 1;
+        let word = match skip.is_by_word() {
+            true => escaped(text).to_string(),
+            false => String::new(),
+        };
+        let rows = self.counts.rows(NotListed::Skipped(skip), word);
+        match skip.is_notable() {
+            true => rows.add((self.block, line), text),
+            false => rows.count += 1,
         }
     }
 
-    /// Counts a rejected row. `line` is counted within the block.
+    /// Counts a rejected row, or one that is left out. `line` is counted within the block.
     #[cold]
-    pub(crate) fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
-        self.counts.rejected += 1;
-        self.reason.clear();
-        let _ = write!(self.reason, "{reason}");
-        noted(&mut self.counts.rejects, &mut self.reason, |reason| reason)
-            .add(self.block, line, text);
-    }
-
-    /// Counts an entry that is too broad, or protected. `line` is counted within the block.
-    #[cold]
-    pub(crate) fn broad(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
-        self.counts.broad += 1;
-        self.reason.clear();
-        let _ = write!(self.reason, "{reason}");
-        noted(&mut self.counts.broads, &mut self.reason, |reason| reason)
-            .add(self.block, line, text);
+    pub(crate) fn leave_out(
+        &mut self,
+        line: u64,
+        text: &[u8],
+        why: NotListed,
+        reason: &dyn Display,
+    ) {
+        let rows = self.counts.rows(why, reason.to_string());
+        rows.add((self.block, line), text);
     }
 
     /// Notes a row for which the input is refused. `line` is counted within the block.
     #[cold]
     pub(crate) fn refuse(&mut self, line: u64, text: &[u8], refusal: Refusal) {
-        let text = escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string();
         let refused = Refused {
             refusal,
             line,
-            text,
+            text: shown(text),
         };
         self.counts.refuse_at((self.block, line), refused);
     }
@@ -183,124 +172,106 @@ impl InputCounts {
         self.blocks.values().sum()
     }
 
-    /// Returns each reason for rejecting, with its count and its first lines.
-    pub(crate) fn rejects(&self) -> impl Iterator<Item = (&str, u64, Vec<Example>)> {
-        let rejects = self.rejects.iter();
-        rejects.map(|(reason, noted)| (reason.as_str(), noted.count, self.examples(noted)))
+    /// Returns the number of rows that are not listed for this reason.
+    pub(crate) fn count_of(&self, why: NotListed) -> u64 {
+        let rows = self.not_listed.iter();
+        rows.filter(|((of, _), _)| *of == why)
+            .map(|(_, rows)| rows.count)
+            .sum()
+    }
+
+    /// Returns the rows that are not listed: why, in words, their number, and the first of them,
+    /// each with its line number.
+    pub(crate) fn not_listed(
+        &self,
+    ) -> impl Iterator<Item = (NotListed, &str, u64, Vec<(u64, &str)>)> {
+        self.not_listed.iter().map(|((why, reason), rows)| {
+            let examples = rows.examples.iter();
+            let examples = examples.map(|(place, text)| (self.line(*place), text.as_str()));
+            (*why, reason.as_str(), rows.count, examples.collect())
+        })
     }
 
     /// Returns the first rejected line, with its number and the reason.
     pub(crate) fn first_reject(&self) -> String {
-        let firsts = self.rejects().filter_map(|(reason, _, examples)| {
-            let first = examples.into_iter().next()?;
-            Some((
-                first.line,
-                format!("line {}: {}: {reason}", first.line, first.text),
-            ))
+        let firsts = self
+            .not_listed()
+            .filter(|(why, ..)| *why == NotListed::Rejected);
+        let firsts = firsts.filter_map(|(_, reason, _, examples)| {
+            let (line, text) = *examples.first()?;
+            Some((line, format!("line {line}: {text}: {reason}")))
         });
         firsts.min().map_or_else(String::new, |(_, shown)| shown)
     }
 
-    /// Returns the same for entries that were left out.
-    pub(crate) fn broads(&self) -> impl Iterator<Item = (&str, u64, Vec<Example>)> {
-        let broads = self.broads.iter();
-        broads.map(|(reason, noted)| (reason.as_str(), noted.count, self.examples(noted)))
-    }
-
-    /// Returns the same for skipped rows, with the word that they are counted by.
-    pub(crate) fn skips(&self) -> impl Iterator<Item = (Skip, &str, u64, Vec<Example>)> {
-        let skips = self.skips.iter();
-        skips.map(|((skip, word), noted)| (*skip, word.as_str(), noted.count, self.examples(noted)))
-    }
-
     /// Returns why the input is refused.
     pub(crate) fn refused(&self) -> Option<Refused> {
-        let ((block, line), refused) = self.refused.as_ref()?;
-        let line = self.lines_before(*block) + line;
+        let (place, refused) = self.refused.as_ref()?;
         Some(Refused {
-            line,
+            line: self.line(*place),
             ..refused.clone()
         })
     }
 
-    fn refuse_at(&mut self, place: (u32, u64), refused: Refused) {
-        if self
-            .refused
-            .as_ref()
-            .is_none_or(|(other, _)| place < *other)
-        {
+    fn refuse_at(&mut self, place: Place, refused: Refused) {
+        let first = self.refused.as_ref();
+        if first.is_none_or(|(first, _)| place < *first) {
             self.refused = Some((place, refused));
         }
     }
 
-    /// Returns the number of lines before a block.
-    fn lines_before(&self, block: u32) -> u64 {
-        self.blocks.range(..block).map(|(_, lines)| lines).sum()
+    /// Returns the number of a line in the input.
+    fn line(&self, (block, line): Place) -> u64 {
+        self.blocks
+            .range(..block)
+            .map(|(_, lines)| lines)
+            .sum::<u64>()
+            + line
     }
 
-    /// Returns the examples with their line numbers in the input.
-    fn examples(&self, noted: &Noted) -> Vec<Example> {
-        let examples = noted.examples.iter().map(|((block, line), text)| Example {
-            line: self.lines_before(*block) + line,
-            text: text.clone(),
-        });
-        examples.collect()
+    /// Returns the rows of a reason; those of further reasons are counted together.
+    fn rows(&mut self, why: NotListed, reason: String) -> &mut Rows {
+        let mut key = (why, reason);
+        if self.not_listed.len() >= REASONS && !self.not_listed.contains_key(&key) {
+            key.1 = "other reasons".to_owned();
+        }
+        self.not_listed.entry(key).or_default()
     }
 
     fn add(&mut self, other: Self) {
         self.entries += other.entries;
         self.expired += other.expired;
-        self.rejected += other.rejected;
         self.blocks.extend(other.blocks);
-        self.broad += other.broad;
-        join(&mut self.rejects, other.rejects);
-        join(&mut self.broads, other.broads);
-        join(&mut self.skips, other.skips);
+        for (key, rows) in other.not_listed {
+            let sum = self.not_listed.entry(key).or_default();
+            sum.count += rows.count;
+            sum.examples.extend(rows.examples);
+            sum.examples.sort();
+            sum.examples.truncate(EXAMPLES);
+        }
         if let Some((place, refused)) = other.refused {
             self.refuse_at(place, refused);
         }
     }
 }
 
-/// Returns the rows of a reason; those of further reasons are counted together.
-fn noted<'m, K: Ord>(
-    all: &'m mut BTreeMap<K, Noted>,
-    reason: &mut String,
-    key: impl Fn(String) -> K,
-) -> &'m mut Noted {
-    let mut wanted = key(reason.clone());
-    if all.len() >= REASONS && !all.contains_key(&wanted) {
-        reason.replace_range(.., "other reasons");
-        wanted = key(reason.clone());
-    }
-    all.entry(wanted).or_default()
-}
-
-impl Noted {
-    fn add(&mut self, block: u32, line: u64, text: &[u8]) {
+impl Rows {
+    fn add(&mut self, place: Place, text: &[u8]) {
         self.count += 1;
         // A worker gets the blocks of an input in order.
         if self.examples.len() < EXAMPLES {
-            let text = text.get(..SHOWN_BYTES).unwrap_or(text);
-            self.examples
-                .push(((block, line), escaped(text).to_string()));
+            self.examples.push((place, shown(text)));
         }
     }
 }
 
-/// Adds the rows of another worker, by reason.
-fn join<K: Ord>(sums: &mut BTreeMap<K, Noted>, others: BTreeMap<K, Noted>) {
-    for (key, other) in others {
-        let sum = sums.entry(key).or_default();
-        sum.count += other.count;
-        sum.examples.extend(other.examples);
-        sum.examples.sort();
-        sum.examples.truncate(EXAMPLES);
-    }
+fn shown(text: &[u8]) -> String {
+    escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::NotListed::Rejected;
     use super::*;
 
     #[test]
@@ -310,30 +281,23 @@ mod tests {
         first.listed();
         first.end(10);
         second.begin(4, 1);
-        second.reject(3, b"b\x07", &"bad");
+        second.leave_out(3, b"b\x07", Rejected, &"bad");
         second.end(20);
         first.begin(4, 2);
-        first.reject(5, b"c", &"bad");
+        first.leave_out(5, b"c", Rejected, &"bad");
         first.end(7);
         assert_eq!((first.take_new(), first.take_new()), (1, 0));
         let mut all = Counts::default();
         all.add(first);
         all.add(second);
         let counts = all.counts(4);
-        assert_eq!(
-            (counts.lines(), counts.entries, counts.rejected),
-            (37, 1, 2)
-        );
-        let (reason, count, examples) = counts.rejects().next().unwrap();
+        let numbers = (counts.lines(), counts.entries, counts.count_of(Rejected));
+        assert_eq!(numbers, (37, 1, 2));
+        let (_, reason, count, examples) = counts.not_listed().next().unwrap();
         assert_eq!((reason, count), ("bad", 2));
-        assert_eq!(
-            examples
-                .iter()
-                .map(|example| example.line)
-                .collect::<Vec<_>>(),
-            [13, 35]
-        );
-        assert!(examples[0].text.starts_with('b') && !examples[0].text.contains('\x07'));
+        let lines: Vec<_> = examples.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [13, 35]);
+        assert!(examples[0].1.starts_with('b') && !examples[0].1.contains('\x07'));
     }
 
     #[test]
@@ -341,14 +305,11 @@ mod tests {
         let mut counts = Counts::default();
         counts.begin(0, 0);
         for n in 0..1000 {
-            counts.reject(n, b"x", &n);
+            counts.leave_out(n, b"x", Rejected, &n);
         }
         counts.end(1000);
         let counts = counts.counts(0);
-        assert_eq!(counts.rejects().count(), REASONS + 1);
-        assert_eq!(
-            counts.rejects().map(|(_, count, _)| count).sum::<u64>(),
-            1000
-        );
+        assert_eq!(counts.not_listed().count(), REASONS + 1);
+        assert_eq!(counts.count_of(Rejected), 1000);
     }
 }

@@ -45,7 +45,7 @@ impl<R: Read> Read for Digested<R> {
 }
 
 /// Returns one digest of several texts in order; for a single text, the digest of that text.
-pub(crate) fn joined(digests: &[u128]) -> u128 {
+pub(crate) fn digest_of_all(digests: &[u128]) -> u128 {
     if let [digest] = digests {
         return *digest;
     }
@@ -69,7 +69,7 @@ mod tests {
         while reader.read(&mut piece).unwrap() > 0 {}
         let whole = XxHash3_128::oneshot(&text);
         assert_eq!(digest.get(), Some(&whole));
-        assert_eq!(joined(&[whole]), whole);
-        assert_ne!(joined(&[whole, 1]), joined(&[1, whole]));
+        assert_eq!(digest_of_all(&[whole]), whole);
+        assert_ne!(digest_of_all(&[whole, 1]), digest_of_all(&[1, whole]));
     }
 }

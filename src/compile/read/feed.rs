@@ -13,9 +13,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::digest::{Digest, Digested};
+use super::file_name::PACKED;
 use super::input::Input;
 use super::open::open;
-use crate::compile::{Error, Progress};
+use crate::compile::error::Error;
+use crate::compile::progress::Progress;
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
 use crate::list::{self, Format, Reading, Refusal, Splits};
@@ -42,8 +44,6 @@ pub(crate) enum Work {
         input: u32,
         /// Number of the block within the input.
         block: u32,
-        /// Number of lines of the input before this block, if lines are counted.
-        lines_before: u64,
         /// Bytes of the buffer that the lines fill.
         length: usize,
         /// How they are read.
@@ -79,7 +79,6 @@ pub(crate) struct Opened {
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
     progress: &'a Progress,
-    counts_lines: bool,
     /// Whether the lists name entries to remove.
     removes: bool,
     takes_digests: bool,
@@ -102,23 +101,12 @@ impl State {
     }
 }
 
-/// Returns whether a file is compressed, according to its name.
-fn is_archive(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| {
-        ["gz", "zst", "bz2", "xz"]
-            .iter()
-            .any(|packed| ending == *packed)
-    })
-}
-
 /// The current input.
 struct Current {
     input: u32,
     reading: Reading,
     content: Box<dyn Read + Send>,
     next_block: u32,
-    /// Number of lines in earlier blocks, if lines are counted.
-    lines: u64,
     /// The first part of a line whose end has not been read.
     unfinished: Vec<u8>,
     /// Whether the input is inside a line that is longer than a block, and whose first part was
@@ -157,10 +145,15 @@ pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
     if head.starts_with(&MAGIC) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "a filter file, not a list; use blocklist-compile merge to join filters",
+            "a filter file, not a list; use blocklist-compile merge to merge filters",
         ));
     }
-    if head.is_empty() && is_archive(&named.path) {
+    let name = named.path.as_os_str().as_encoded_bytes();
+    if head.is_empty()
+        && PACKED
+            .iter()
+            .any(|packed| name.ends_with(packed.as_bytes()))
+    {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "an empty file, not an archive; download it again",
@@ -183,7 +176,6 @@ impl<'a> Feed<'a> {
         Self {
             inputs,
             progress,
-            counts_lines: false,
             removes: false,
             takes_digests: false,
             state: Mutex::default(),
@@ -199,27 +191,12 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Counts the lines before each block. All workers wait for this count, so it is only made if
-    /// line numbers are needed during reading.
-    pub(crate) fn counting_lines(self, counts_lines: bool) -> Self {
-        Self {
-            counts_lines,
-            ..self
-        }
-    }
-
     /// Computes the digest of each input while it is read.
     pub(crate) fn taking_digests(self, takes_digests: bool) -> Self {
         Self {
             takes_digests,
             ..self
         }
-    }
-
-    /// Returns the name of an input for messages.
-    pub(crate) fn shown(&self, input: u32) -> String {
-        let input = self.inputs.get(input as usize);
-        input.map_or_else(String::new, Input::shown)
     }
 
     /// Returns the next piece of work; `None` when everything is read.
@@ -237,20 +214,15 @@ impl<'a> Feed<'a> {
                     .map_err(|error| self.failed(input, error))?
                 {
                     let reading = current.reading.clone();
-                    let (block, lines_before) = (current.next_block, current.lines);
+                    let block = current.next_block;
                     let at_end = current.at_end;
                     current.next_block += 1;
-                    if self.counts_lines {
-                        let block = buffer.get(..length).unwrap_or_default();
-                        current.lines += memchr::memchr_iter(b'\n', block).count() as u64;
-                    }
                     if at_end && !buffer[..length].ends_with(b"\n") {
                         state.ends_within_line(input);
                     }
                     return Ok(Some(Work::Block {
                         input,
                         block,
-                        lines_before,
                         length,
                         reading,
                     }));
@@ -282,7 +254,6 @@ impl<'a> Feed<'a> {
                 reading,
                 content,
                 next_block: 0,
-                lines: 0,
                 unfinished: Vec::new(),
                 in_long_line: false,
                 at_end: false,
@@ -380,8 +351,6 @@ impl Current {
                 let newline = memchr::memchr(b'\n', &buffer[..filled]);
                 start = newline.map_or(filled, |at| at + 1);
                 self.in_long_line = newline.is_none();
-                // The number of the lines after it counts it, too.
-                self.lines += u64::from(newline.is_some());
                 buffer.copy_within(start..filled, 0);
             }
             let length = filled - start;

@@ -3,21 +3,21 @@
 
 use std::path::Path;
 
+use crate::list::LIST_TOML;
+
 /// Beginnings of the names of files that are not lists, in lower case.
 const NOT_LISTS: [&str; 4] = ["copying", "licence", "license", "readme"];
 /// Whole stems of the names of whitelists.
 const WHITELISTS: [&str; 4] = ["allowlist", "safelist", "welcomelist", "whitelist"];
-/// The name of the declaration of a folder.
-pub(crate) const LIST_TOML: &str = "list.toml";
 /// Endings of the names of copies, backups and unfinished files, and of the swap files of editors.
 const COPIES: &str = "~ .bak .backup .bk .disabled .dpkg-bak .dpkg-dist .dpkg-new .dpkg-old \
     .dpkg-tmp .off .old .orig .part .rej .rpmnew .rpmorig .rpmsave .save .swn .swo \
     .swp .tmp";
 /// Endings of compressed files.
-const PACKED: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
+pub(super) const PACKED: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 
 /// Returns the name of a file in lower case, without the ending of a compressor.
-fn name_of(file: &Path) -> String {
+fn lower_name(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default();
     let mut name = name.to_string_lossy().to_ascii_lowercase();
     if let Some(packed) = PACKED.iter().find(|packed| name.ends_with(**packed)) {
@@ -27,14 +27,14 @@ fn name_of(file: &Path) -> String {
 }
 
 pub(super) fn is_hidden(file: &Path) -> bool {
-    name_of(file).starts_with('.')
+    lower_name(file).starts_with('.')
 }
 
 /// Returns why a file cannot be a list.
 pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
-    let name = name_of(file);
+    let name = lower_name(file);
     if name.ends_with(".blf") {
-        Some("a filter file; use blocklist-compile merge to join filters")
+        Some("a filter file; use blocklist-compile merge to merge filters")
     } else if name.ends_with(".blf.report") {
         Some("the report of a build")
     } else if name == LIST_TOML || NOT_LISTS.iter().any(|start| name.starts_with(start)) {
@@ -61,7 +61,7 @@ pub(super) fn is_not_meant(file: &Path) -> Option<&'static str> {
 
 /// Returns whether a name is that of a copy.
 pub(super) fn is_backup(file: &Path) -> bool {
-    let name = name_of(file);
+    let name = lower_name(file);
     // `list.txt.1`, as wget and logrotate number files.
     let is_numbered = name.rsplit_once('.').is_some_and(|(_, number)| {
         (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit())
@@ -72,7 +72,7 @@ pub(super) fn is_backup(file: &Path) -> bool {
 
 /// Returns whether a file's whole stem is the word for a whitelist.
 pub(crate) fn is_whitelist(file: &Path) -> bool {
-    let name = name_of(file);
+    let name = lower_name(file);
     let stem = name
         .rsplit_once('.')
         .map_or(name.as_str(), |(stem, _)| stem);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::file_name::{BACKUP, is_backup, is_hidden, is_no_list, is_not_meant};
 use super::input::{Input, text};
-use crate::compile::Error;
+use crate::compile::error::Error;
 use crate::list::{self, BuildSettings, Declared, LIST_TOML, ListToml};
 
 /// What is to be read.
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_built_in_different_ways_are_not_joined() {
+    fn folders_that_are_built_in_different_ways_are_not_merged() {
         let dir = tempfile::tempdir().unwrap();
         let folders = ["a", "b"].map(|name| dir.path().join(name));
         for folder in &folders {

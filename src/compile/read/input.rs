@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_name::PACKED;
 use crate::address::escaped;
 use crate::filter::Source;
 use crate::list::{Declared, Member};
@@ -165,7 +166,7 @@ pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     let shown = text(Path::new(name));
     let mut plain = shown.as_str();
-    for packed in [".gz", ".zst", ".bz2", ".xz"] {
+    for packed in PACKED {
         plain = plain.trim_end_matches(packed);
     }
     match plain.rsplit_once('.') {

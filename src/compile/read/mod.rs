@@ -8,7 +8,7 @@
 //! | `block` | the plain addresses of a block, found together |
 //! | `usual` | the usual lines of hosts files and access tables, found as those of plain lists |
 //! | `worker` | lines to keys |
-//! | `counts`, `rejects` | what became of the lines, counted and written down |
+//! | `counts` | what became of the lines |
 
 mod block;
 mod counts;
@@ -18,13 +18,12 @@ mod file_name;
 mod found;
 mod input;
 mod open;
-mod rejects;
 mod usual;
 mod worker;
 
 pub use block::{Block, Line};
-pub(super) use counts::{Counts, Example, Refused};
-pub(super) use digest::joined as joined_digest;
+pub(super) use counts::{Counts, NotListed, Refused};
+pub(super) use digest::digest_of_all;
 pub(crate) use feed::{Begun, begin};
 pub(super) use feed::{Feed, Opened};
 pub(super) use file_name::is_whitelist;
@@ -34,5 +33,4 @@ pub use found::{build_settings, inputs, is_fetched};
 pub use input::Input;
 pub(super) use input::{cut, name_of, text, total_bytes};
 pub(crate) use open::open;
-pub(super) use rejects::RejectsFile;
 pub(super) use worker::{Read, ReadOptions, read};

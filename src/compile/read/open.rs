@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::input::{Content, Input};
-use crate::compile::Progress;
+use crate::compile::progress::Progress;
 use crate::list;
 
 /// Maximum delay of an interrupt by a pipe without data.

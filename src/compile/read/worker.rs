@@ -11,20 +11,19 @@
 use std::fmt::Display;
 use std::io;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::{Block, Line};
-use super::counts::Counts;
+use super::counts::{Counts, NotListed};
 use super::feed::{Feed, Opened, Work, block_buffer};
-use super::rejects::{Lines, RejectsFile};
 use super::usual::{Found, UsualLines};
 use crate::address::{Entry, Kind, Rules};
 use crate::base::day::Day;
 use crate::base::parallel::on_threads;
+use crate::compile::error::Error;
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
-use crate::compile::{Error, Progress};
+use crate::compile::progress::Progress;
 use crate::filter::{Class, Dates, Key};
 use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
 
@@ -45,8 +44,6 @@ pub(crate) struct ReadOptions {
     pub(crate) keeps_dates: bool,
     /// Refuse entries that expire: the output cannot store the day, and would list them for ever.
     pub(crate) refuses_ends: bool,
-    /// The file for rejected and skipped lines.
-    pub(crate) rejects: Option<Arc<RejectsFile>>,
 }
 
 impl ReadOptions {
@@ -123,10 +120,6 @@ struct Worker<'a, 'm, I> {
     entry: Entry,
     stager: Stager<'a, 'm, I>,
     counts: Counts,
-    /// Lines for the file of rejects.
-    logged: Lines,
-    /// Why the work cannot continue; handled after the block.
-    failed: Option<Error>,
     /// A row has dates that cannot be kept; handled after the block.
     dated: bool,
     /// A row refuses the input; handled after the block.
@@ -145,8 +138,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             entry: Entry::new(),
             stager: Stager::new(store),
             counts: Counts::default(),
-            logged: Lines::default(),
-            failed: None,
             dated: false,
             refused: false,
         }
@@ -169,12 +160,10 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 Work::Block {
                     input,
                     block,
-                    lines_before,
                     length,
                     reading,
                 } => {
                     self.begin(input, block);
-                    self.logged.begin(feed.shown(input), lines_before);
                     let lines = self.block(&reading, block == 0, &buffer[..length]);
                     self.counts.end(lines);
                     if mem::take(&mut self.refused) {
@@ -188,7 +177,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 } => {
                     let mut reader = Reader::new(&reading);
                     self.begin(input, 0);
-                    self.logged.begin(feed.shown(input), 0);
                     let mut content = Stopping {
                         content,
                         last: b'\n',
@@ -208,12 +196,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     }
                     self.refused = false;
                 }
-            }
-            if let Some(error) = self.failed.take() {
-                return Err(error);
-            }
-            if let Some(rejects) = &self.options.rejects {
-                rejects.write(&mut self.logged)?;
             }
             self.progress.add_entries(self.counts.take_new());
             self.stager.check()?;
@@ -284,7 +266,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         self.stage(key, self.class(kind, dates));
                         usual_kind = usual(self);
                     }
-                    Err(danger) => self.leave_out(lines, written, &danger),
+                    Err(danger) => self.too_broad(lines, written, &danger),
                 }
             } else if written.is_empty() {
                 self.counts.skip(lines, b"", Skip::Blank);
@@ -338,7 +320,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     fn entry(&mut self, line: u64, kind: Kind, entry: &[u8], dates: Dates, written: &[u8]) {
         match self.options.key(kind, entry) {
             Ok(key) => self.stage(key, self.class(kind, dates)),
-            Err(danger) => self.leave_out(line, written, &danger),
+            Err(danger) => self.too_broad(line, written, &danger),
         }
     }
 
@@ -346,11 +328,10 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     fn row(&mut self, line: u64, row: Row<'_>) {
         match row {
             Row::Entry(raw) => self.raw_entry(line, raw),
-            Row::Skipped { skip, text } => self.skip(line, text, skip),
+            Row::Skipped { skip, text } => self.counts.skip(line, text, skip),
             Row::Rejected { reason, text } => self.reject(line, text, &reason),
             Row::Refused { refusal, text } => {
                 self.refused = true;
-                self.log(line, text, &refusal);
                 self.counts.refuse(line, text, refusal);
             }
         }
@@ -365,7 +346,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         dates.expires = raw.expires.map_or(dates.expires, |day| Some(day.0));
         if self.ends_badly(dates) {
             if dates.expires.is_some_and(|day| day <= self.options.today.0) {
-                self.log(line, raw.text, &"expired");
                 return self.counts.expired();
             }
             return self.reject(line, raw.text, &NO_PLACE_FOR_END);
@@ -378,7 +358,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.class(kind, dates)),
-            Err(danger) => self.leave_out(line, raw.text, &danger),
+            Err(danger) => self.too_broad(line, raw.text, &danger),
         }
     }
 
@@ -398,31 +378,13 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             .is_some_and(|day| day <= self.options.today.0 || self.options.refuses_ends)
     }
 
-    fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
-        self.counts.skip(line, text, skip);
-        if skip.is_notable() {
-            self.log(line, text, &skip);
-        }
-    }
-
     fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
-        self.counts.reject(line, text, reason);
-        self.log(line, text, reason);
+        self.counts
+            .leave_out(line, text, NotListed::Rejected, reason);
     }
 
-    fn leave_out(&mut self, line: u64, text: &[u8], danger: &Danger) {
-        self.counts.broad(line, text, danger);
-        self.log(line, text, danger);
-    }
-
-    /// Writes a line to the file of rejects, if there is one.
-    fn log(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
-        if let Some(rejects) = &self.options.rejects
-            && self.logged.add(line, text, reason)
-            && let Err(error) = rejects.write(&mut self.logged)
-        {
-            self.failed = Some(error);
-        }
+    fn too_broad(&mut self, line: u64, text: &[u8], danger: &Danger) {
+        self.counts.leave_out(line, text, NotListed::Broad, danger);
     }
 
     #[inline]

@@ -24,7 +24,7 @@ use flate2::write::ZlibEncoder;
 use twox_hash::XxHash3_64;
 
 use super::super::digest::{DIGEST_BYTES, Digest};
-use super::super::error::Fault;
+use super::super::error::Problem;
 use super::super::fields::Fields;
 use super::super::format::{self, HEADER_BYTES, Header};
 use super::super::record::{CLASS_BYTES, Class};
@@ -87,7 +87,7 @@ impl Head {
 
     /// Decodes a head and checks every field. Memory grows as bytes are read, and lists have a
     /// maximum length.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Problem> {
         let mut fields = Fields::new(ZlibDecoder::new(bytes), malformed());
         let old = Digest(fields.array::<DIGEST_BYTES>()?);
         let old_generation = fields.u64()?;
@@ -99,11 +99,11 @@ impl Head {
         // Its length was checked together with the header.
         let listed = fields.bytes(sources.length)?;
         if XxHash3_64::oneshot(&listed) != sources.sum {
-            return Err(Fault::Sum { part: "sources" });
+            return Err(Problem::sum("sources"));
         }
         new.spec.sources = sources::decode(&listed, source_count)?;
         if !is_derived(&new) {
-            return Err(Fault::Delta {
+            return Err(Problem::Delta {
                 what: "it makes a filter without records, or with an unexpected number of pages",
             });
         }
@@ -112,7 +112,7 @@ impl Head {
         for _ in 0..length(&mut fields)? {
             mapped.push((class(&mut fields)?, class(&mut fields)?));
         }
-        let mut classes = || -> Result<Vec<_>, Fault> {
+        let mut classes = || -> Result<Vec<_>, Problem> {
             let count = length(&mut fields)?;
             (0..count).map(|_| class(&mut fields)).collect()
         };
@@ -148,14 +148,14 @@ fn count(length: usize) -> io::Result<[u8; 4]> {
     Ok(length.to_le_bytes())
 }
 
-fn malformed() -> Fault {
-    Fault::Delta {
+fn malformed() -> Problem {
+    Problem::Delta {
         what: "its head is malformed",
     }
 }
 
 /// Reads the length of a list of classes.
-fn length(fields: &mut Fields<impl Read>) -> Result<u32, Fault> {
+fn length(fields: &mut Fields<impl Read>) -> Result<u32, Problem> {
     let length = fields.u32()?;
     match length as usize <= MAX_CLASSES {
         true => Ok(length),
@@ -163,7 +163,7 @@ fn length(fields: &mut Fields<impl Read>) -> Result<u32, Fault> {
     }
 }
 
-fn class(fields: &mut Fields<impl Read>) -> Result<Class, Fault> {
+fn class(fields: &mut Fields<impl Read>) -> Result<Class, Problem> {
     let bytes = fields.array::<CLASS_BYTES>()?;
-    Class::decode(&bytes).map_err(|what| Fault::Delta { what })
+    Class::decode(&bytes).map_err(|what| Problem::Delta { what })
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
 
-use super::super::error::{Error, Fault};
+use super::super::error::{Error, Problem};
 use super::super::fields::Fields;
 use super::super::file::open;
 use super::super::key::Key;
@@ -43,9 +43,9 @@ impl Delta {
     /// Opens a delta, and checks its checksum and its head.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = || Error::io(path, "read");
-        let invalid = |fault| Error::invalid(path, fault);
+        let invalid = |problem| Error::invalid(path, problem);
         let cut_off = || {
-            invalid(Fault::Delta {
+            invalid(Problem::Delta {
                 what: "it is truncated",
             })
         };
@@ -55,13 +55,13 @@ impl Delta {
         let read = file.by_ref().take(PRELUDE_BYTES).read_to_end(&mut prelude);
         read.map_err(failed())?;
         let what = "it is truncated";
-        let mut prelude = Fields::new(prelude.as_slice(), Fault::Delta { what });
+        let mut prelude = Fields::new(prelude.as_slice(), Problem::Delta { what });
         if prelude.array() != Ok(MAGIC) {
-            return Err(invalid(Fault::NotADelta));
+            return Err(invalid(Problem::NotADelta));
         }
         let (found, known) = (prelude.u32().map_err(invalid)?, VERSION);
         if found != known {
-            return Err(invalid(Fault::DeltaVersion { found, known }));
+            return Err(invalid(Problem::DeltaVersion { found, known }));
         }
         let head_bytes = prelude.u32().map_err(invalid)?;
         let segments_bytes = bytes
@@ -127,7 +127,7 @@ fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
         Ok(())
     } else {
         let what = "it does not match its checksum";
-        Err(Error::invalid(path, Fault::Delta { what }))
+        Err(Error::invalid(path, Problem::Delta { what }))
     }
 }
 
@@ -188,7 +188,7 @@ impl Edits {
         let read = self.segment().map_err(Error::io(&self.path, "read"))?;
         read.ok_or_else(|| {
             let what = "an edit in it cannot be read";
-            Error::invalid(&self.path, Fault::Delta { what })
+            Error::invalid(&self.path, Problem::Delta { what })
         })
     }
 

@@ -5,7 +5,7 @@
 //! tenth of a bit more than the entropy, if k matches their mean ([`parameter`]).
 //!
 //! Bits fill bytes from the lowest. Nothing that is read is trusted: a code that does not end, or
-//! whose number exceeds 64 bits, is a fault, and reading allocates nothing.
+//! whose number exceeds 64 bits, is a problem, and reading allocates nothing.
 
 use std::io::{self, Read};
 

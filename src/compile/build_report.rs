@@ -11,13 +11,15 @@ use crate::filter::{BuildReport, Reason};
 
 /// Most reasons, and files, of each kind that are kept.
 const KEPT: usize = 16;
+/// Most lines of a reason that are kept.
+const KEPT_LINES: usize = 3;
 
 /// Replaces the report beside the filter `output`, after a build. A build that was not meant for this
 /// file, or never began, leaves it as it is.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
+pub fn write_build_report(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
     let report = match result {
         Ok(report) => report.summary(),
         Err(
@@ -39,9 +41,7 @@ pub fn note(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
 
 impl Report {
     pub(super) fn summary(&self) -> BuildReport {
-        let kept = |reasons: &[Reason]| reasons.iter().take(KEPT).cloned().collect();
         let skipped = self.skipped.iter().filter(|skipped| skipped.notable);
-        let skipped = skipped.take(KEPT).map(|skipped| skipped.why.clone());
         let refused = self.refused_files.iter().take(KEPT);
         BuildReport {
             time_s: now_s(),
@@ -53,10 +53,18 @@ impl Report {
             expired: self.expired,
             is_feed: self.is_feed,
             rejected: self.rejected,
-            rejects: kept(&self.rejects),
-            skipped: skipped.collect(),
-            broad: kept(&self.broad),
+            rejects: kept(self.rejects.iter()),
+            skipped: kept(skipped.map(|skipped| &skipped.why)),
+            broad: kept(self.broad.iter()),
             refused_files: refused.map(ToString::to_string).collect(),
         }
     }
+}
+
+fn kept<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<Reason> {
+    let kept = reasons.take(KEPT).map(|reason| Reason {
+        first: reason.first.iter().take(KEPT_LINES).cloned().collect(),
+        ..reason.clone()
+    });
+    kept.collect()
 }

@@ -16,7 +16,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::address::{Kinds, RULES_VERSION, Rules};
 use crate::base::numbers::grouped;
 use crate::compile::alike::check_alike;
 use crate::compile::error::Error;
@@ -42,17 +41,16 @@ pub struct Expected {
 
 /// The header of a part.
 #[derive(Debug)]
-struct Piece {
+struct Part {
     path: PathBuf,
     header: Header,
 }
 
-impl Piece {
+impl Part {
     fn open(path: &Path) -> Result<Self, Error> {
         let header = RecordFile::open_part(path)?.header().clone();
         let spec = &header.spec;
-        let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
-        if rules.is_none() || Kinds::from_bits(spec.kinds).is_none() {
+        if !lookup::knows(spec.rules_version, spec.rules, spec.kinds) {
             return Err(Error::Lookup(lookup::Error::Rules {
                 path: path.to_owned(),
                 found: spec.rules_version,
@@ -113,41 +111,41 @@ impl Piece {
 }
 
 /// Opens the parts of a list, each piece once.
-pub(super) fn pieces(
+pub(super) fn open(
     paths: &[PathBuf],
     expected: &Expected,
     progress: &Progress,
 ) -> Result<Vec<(PathBuf, Header)>, Error> {
-    let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
+    let mut parts: Vec<Part> = Vec::with_capacity(paths.len());
     let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
     let mut texts: BTreeMap<u128, usize> = BTreeMap::new();
     for path in paths {
         progress.go_on()?;
-        let piece = Piece::open(path)?;
-        if let Some(first) = pieces.first() {
-            let other = (path.as_path(), &piece.header.spec);
+        let part = Part::open(path)?;
+        if let Some(first) = parts.first() {
+            let other = (path.as_path(), &part.header.spec);
             check_alike((&first.path, &first.header.spec), other)?;
         }
         // A part without a name is identified by its digest.
-        let digest = piece.header.part.filter(|_| piece.name().is_empty());
+        let digest = part.header.part.filter(|_| part.name().is_empty());
         if expected.pieces.is_none() {
-            let first = texts.entry(piece.digest()).or_insert(pieces.len());
-            if let Some(first) = pieces.get(*first) {
-                piece.check_renamed(first)?;
+            let first = texts.entry(part.digest()).or_insert(parts.len());
+            if let Some(first) = parts.get(*first) {
+                part.check_renamed(first)?;
             }
         }
-        match places.entry((piece.name().to_owned(), digest)) {
+        match places.entry((part.name().to_owned(), digest)) {
             Entry::Vacant(place) => {
-                place.insert(pieces.len());
-                pieces.push(piece);
+                place.insert(parts.len());
+                parts.push(part);
             }
-            Entry::Occupied(place) => piece.check_twin(&pieces[*place.get()])?,
+            Entry::Occupied(place) => part.check_twin(&parts[*place.get()])?,
         }
     }
-    expected.check_sources(&pieces)?;
-    expected.check_pieces(&pieces)?;
-    let piece = |piece: Piece| (piece.path, piece.header);
-    Ok(pieces.into_iter().map(piece).collect())
+    expected.check_sources(&parts)?;
+    expected.check_pieces(&parts)?;
+    let file = |part: Part| (part.path, part.header);
+    Ok(parts.into_iter().map(file).collect())
 }
 
 impl Expected {
@@ -156,7 +154,7 @@ impl Expected {
         self.pieces.is_some() || !self.sources.is_empty()
     }
 
-    fn check_sources(&self, pieces: &[Piece]) -> Result<(), Error> {
+    fn check_sources(&self, parts: &[Part]) -> Result<(), Error> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -166,10 +164,10 @@ impl Expected {
             .map(|file| text(Path::new(file)))
             .collect();
         let mut found = BTreeSet::new();
-        for piece in pieces {
-            for source in &piece.header.spec.sources {
+        for part in parts {
+            for source in &part.header.spec.sources {
                 if !wanted.contains(&source.file) {
-                    return Err(piece.refused(&format!(
+                    return Err(part.refused(&format!(
                         "a part of {}, which is not given by --source",
                         source.file
                     )));
@@ -185,18 +183,18 @@ impl Expected {
         }
     }
 
-    fn check_pieces(&self, pieces: &[Piece]) -> Result<(), Error> {
+    fn check_pieces(&self, parts: &[Part]) -> Result<(), Error> {
         let Some(file) = &self.pieces else {
             return Ok(());
         };
         let wanted = names_in(file).map_err(Error::io(file, "read"))?;
         let mut missing: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
-        for piece in pieces {
+        for part in parts {
             // The ways to name it.
-            let (name, digest) = (piece.name(), digest_shown(piece.digest()));
+            let (name, digest) = (part.name(), digest_shown(part.digest()));
             let names = [name, &digest, &format!("{digest} {name}")];
             if !names.iter().any(|&name| wanted.contains(name)) {
-                return Err(piece.refused(&format!(
+                return Err(part.refused(&format!(
                     "the part of a piece that is not in {}: {}",
                     file.display(),
                     names[2].trim_end()
