@@ -25,6 +25,7 @@
 //! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
+//! | `look` | what a build would count, without a filter being written |
 //! | `changes`, `update` | entries added to a filter, or removed |
 //! | `delta` | the difference between two filters, and a filter made from another one and a delta |
 //! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
@@ -42,6 +43,7 @@ pub mod guard;
 mod job;
 mod limits;
 mod lineage;
+mod look;
 mod merge;
 mod partition;
 mod plan;
@@ -60,6 +62,7 @@ pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
 pub use edited_list::line_of;
 pub use error::Error;
 pub(crate) use limits::SMALL;
+pub(crate) use look::look;
 pub use merge::{Expected, is_part, merge};
 pub use plan::{
     DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,

@@ -88,12 +88,9 @@ fn candidates(head: &[u8]) -> Vec<&'static Registered> {
     };
     for line in significant(head).filter(has_sign) {
         for row in FORMATS {
-            let has_mark = |row: &Registered| {
-                row.mark
-                    .as_ref()
-                    .is_some_and(|mark| mark.decides && (mark.is_on)(line))
-            };
-            if !found.contains(&row.format) && has_mark(row) {
+            let has_mark = row.mark.is_some_and(|(_, is_on)| is_on(line));
+            // Other kinds of files have the lines of Exim, too.
+            if has_mark && row.format != Format::Exim && !found.contains(&row.format) {
                 found.push(row.format);
             }
         }
@@ -127,7 +124,7 @@ fn one_of(
     }
     Ok(Detected {
         format: chosen.format,
-        mark: chosen.mark.as_ref().map(|mark| mark.shown),
+        mark: chosen.mark.map(|(shown, _)| shown),
     })
 }
 
@@ -255,29 +252,18 @@ fn is_mail(head: &[u8]) -> bool {
     };
     let first = lines(head).next().unwrap_or_default();
     let is_folder = first.starts_with(b"From ") && memchr::memchr_iter(b':', first).count() >= 2;
-    is_folder || first_lines.next().is_some_and(is_header) && first_lines.take(40).any(is_header)
+    // Rules about senders and recipients have these two alone.
+    let is_of_mail =
+        |line| is_header(line) && !line.starts_with(b"From:") && !line.starts_with(b"To:");
+    is_folder || first_lines.next().is_some_and(is_header) && first_lines.take(40).any(is_of_mail)
 }
 
-/// Returns whether a text is the output of `diff`: it says what is added and removed, but not what
-/// the list has now.
+/// Returns whether a text is the output of `diff`, which says what is added and removed, but not what
+/// the list has now. Its short form has a heading or a sign on each line.
 fn is_diff(head: &[u8]) -> bool {
     let mut before: &[u8] = b"";
-    lines(head).take(500).any(|line| {
+    lines(head).take(100).any(|line| {
         let before = std::mem::replace(&mut before, line);
-        line.starts_with(b"diff --git ")
-            || line.starts_with(b"@@ -")
-            || line.starts_with(b"+++ ") && before.starts_with(b"--- ")
-            || line.starts_with(b"--- ") && before.starts_with(b"*** ")
-            || matches!(line, [b'<' | b'>', b' ', ..]) && is_change(before)
+        line.starts_with(b"diff --git ") || line.starts_with(b"+++ ") && before.starts_with(b"--- ")
     })
-}
-
-/// Returns whether a line of `diff` says which lines have changed: `3c3`, `5a5,6`.
-fn is_change(line: &[u8]) -> bool {
-    let mut ranges = line.split(|b| matches!(b, b'a' | b'c' | b'd'));
-    let is_range = |range: &[u8]| {
-        range.first().is_some_and(u8::is_ascii_digit)
-            && range.iter().all(|b| b.is_ascii_digit() || *b == b',')
-    };
-    ranges.clone().count() == 2 && ranges.all(is_range)
 }

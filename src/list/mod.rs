@@ -45,7 +45,7 @@ pub use mapping::{
 };
 pub use reader::{Reader, cut};
 pub use registry::UnknownFormat;
-pub(crate) use row::entry::{Wildcards, read as read_entry};
+pub(crate) use row::entry::read as read_entry;
 pub use row::refusal::Refusal;
 pub use row::reject_reason::RejectReason;
 pub use row::{RawEntry, Row, Skip};

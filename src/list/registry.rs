@@ -35,6 +35,7 @@ pub(crate) struct Registered {
     /// Whether it can be asked for.
     pub(crate) is_offered: bool,
     pub(crate) splits: Splits,
+    /// What only the lines of this format have.
     pub(crate) mark: Option<Mark>,
     /// Makes the reader of a line format; `true` if somebody chose the format.
     pub(crate) lines: Option<fn(bool) -> Box<dyn LineFormat>>,
@@ -43,19 +44,12 @@ pub(crate) struct Registered {
     pub(crate) usual: Option<KeyOf>,
 }
 
-/// What only the lines of one format have.
-pub(crate) struct Mark {
-    /// What it is, for people.
-    pub(crate) shown: &'static str,
-    /// Whether a line, trimmed and not a comment, has it.
-    pub(crate) is_on: fn(&[u8]) -> bool,
-    /// Whether it decides the format. If not, other kinds of files have such lines, too.
-    pub(crate) decides: bool,
-}
+/// A mark for people, and whether a line has it, trimmed and not a comment.
+type Mark = (&'static str, fn(&[u8]) -> bool);
 
 /// Returns the format whose mark a line has.
 pub(crate) fn marked(line: &[u8]) -> Option<&'static str> {
-    let has_mark = |row: &&Registered| row.mark.as_ref().is_some_and(|mark| (mark.is_on)(line));
+    let has_mark = |row: &&Registered| row.mark.is_some_and(|(_, is_on)| is_on(line));
     FORMATS.iter().find(has_mark).map(|row| row.name)
 }
 
@@ -78,17 +72,8 @@ impl Registered {
         self
     }
 
-    const fn marked(self, shown: &'static str, is_on: fn(&[u8]) -> bool) -> Self {
-        let decides = true;
-        self.with(Mark {
-            shown,
-            is_on,
-            decides,
-        })
-    }
-
-    const fn with(mut self, mark: Mark) -> Self {
-        self.mark = Some(mark);
+    const fn marked(mut self, shown: &'static str, is_on: fn(&[u8]) -> bool) -> Self {
+        self.mark = Some((shown, is_on));
         self
     }
 
@@ -165,11 +150,7 @@ pub(crate) static FORMATS: &[Registered] = &[
         .by(|_| Box::new(AtLines(score::amavis))),
     row(Format::Exim, "exim", Splits::AtRecords)
         .also(&["lsearch"])
-        .with(Mark {
-            shown: "a colon after an entry",
-            is_on: exim::is_marked,
-            decides: false,
-        })
+        .marked("a colon after an entry", exim::is_marked)
         .by(|_| Box::new(Continued::new(Exim))),
     row(Format::Csv, "csv", Splits::AtRecords),
     row(Format::Json, "json", Splits::Never),
@@ -221,7 +202,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Why a name is that of no format, and what replaces it if it was one.
+/// Why a name is that of no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownFormat(String);
@@ -235,28 +216,10 @@ impl FromStr for Format {
         if let Some(row) = FORMATS.iter().find(named) {
             return Ok(row.format);
         }
-        let (gone, instead) = match (name, name.split_once(':')) {
-            ("sections" | "ini" | "yaml", _) => (
-                "sections",
-                "no longer read: put the senders to list into a file of their own, one a line"
-                    .into(),
-            ),
-            ("tsv", _) => (
-                "tsv",
-                "now written as format \"csv\" with the separator: --format csv --separator tab"
-                    .into(),
-            ),
-            (_, Some(("csv" | "tsv", column))) => {
-                let instead = "now written as format \"csv\" with the column as entry";
-                (name, format!("{instead}: --format csv --entry {column}"))
-            }
-            _ => {
-                let known = Self::known();
-                let why = format!("unknown list format {name:?}; known are {known}");
-                return Err(UnknownFormat(why));
-            }
-        };
-        Err(UnknownFormat(format!("the format {gone:?} is {instead}")))
+        Err(UnknownFormat(format!(
+            "unknown list format {name:?}; known are {}; a table is csv, with its column as entry, and perhaps a separator",
+            Self::known()
+        )))
     }
 }
 
@@ -265,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back_and_those_that_are_gone_say_what_replaces_them() {
+    fn names_read_back() {
         for row in FORMATS {
             assert_eq!(row.format.registered().name, row.name);
             for name in [&[row.name], row.aliases].concat() {
@@ -273,15 +236,8 @@ mod tests {
                 assert_eq!(name.parse::<Format>().ok(), read, "{name}");
             }
         }
-        for (name, says) in [
-            ("sections", "a file of their own"),
-            ("csv:3", "--format csv --entry 3"),
-            ("tsv", "--format csv --separator tab"),
-            ("Plain", "known are plain, addresses, hosts"),
-            ("", "unknown"),
-        ] {
-            let error = name.parse::<Format>().unwrap_err().to_string();
-            assert!(error.contains(says), "{name}: {error}");
+        for name in ["csv:3", "Plain", ""] {
+            assert!(name.parse::<Format>().is_err(), "{name}");
         }
     }
 }

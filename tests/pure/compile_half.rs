@@ -152,8 +152,8 @@ fn what_is_no_list_is_refused_and_the_others_are_named_too() {
     for [text, says] in rows(
         r#"
         page                                  | feed.txt: a web page or XML, not a list
-        From: a@b.example\nTo: c@d.example\n  | feed.txt: a mail, not a list
-        @@ -1 +1 @@\n-a@b.example\n           | feed.txt: the output of diff
+        From: a@b.example\nSubject: c\n       | feed.txt: a mail, not a list
+        --- a\n+++ b\n-a@b.example\n          | feed.txt: the output of diff
         binary                                | feed.txt: a binary file
         a@b.example\n[allowed]\n              | feed.txt:2: "[allowed]": a heading
         "#,

@@ -1,7 +1,5 @@
 //! `preview`: what each file is read as, and what would come of it, in words.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,17 +7,17 @@ use std::process::ExitCode;
 use super::super::Done;
 use super::super::output::{Output, say};
 use super::args::PreviewArgs;
-use crate::address::{Kind as EntryKind, escaped};
+use super::text::Counted;
+use crate::address::escaped;
 use crate::base::numbers::{counted, grouped};
 use crate::compile::{self, Error, Plan, Progress, folder_of};
 use crate::inspect::preview::{
-    Column, FilePreview, First, Kind, Preview, Proposal, Rows, Survey, preview, write,
+    Column, FilePreview, First, Kind, Preview, Proposal, Sample, Survey, preview, write,
 };
-use crate::list::{MaxRejects, Why};
+use crate::list::Why;
 
-/// Number of columns, and of reasons of each kind, that are shown.
+/// Number of columns that are shown.
 const COLUMNS: usize = 40;
-const REASONS: usize = 8;
 /// Widest text of a row, of a column's name, and of an example, in characters.
 const TEXT_CHARS: usize = 44;
 const NAME_CHARS: usize = 36;
@@ -32,23 +30,24 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     let mut plan = Plan::new("preview.blf", Vec::new());
     plan.take(&compile::build_settings([&folder.to_owned()])?);
     args.reading.put_into(&mut plan);
-    let seen = preview(path, &mut plan, args.against.as_deref(), &Progress::new())?;
+    let seen = preview(path, &plan, args.against.as_deref(), &Progress::new())?;
     let saved = if args.write { save(&seen) } else { Ok(()) };
     let shown = Shown {
         seen: &seen,
-        limit: plan.max_rejects,
         has_written: args.write && saved.is_ok(),
-        against: args.against.as_deref(),
     };
     out.line(format_args!("{}", shown.to_string().trim_end()))?;
     saved?;
     // What has been written counts from now on.
     let is_mended = |file: &FilePreview| {
-        let rows = file.proposal.as_ref().and_then(|found| found.rows.as_ref());
-        args.write && rows.is_some_and(|rows| !rows.is_refused())
+        let report = file
+            .proposal
+            .as_ref()
+            .and_then(|found| found.report.as_ref());
+        args.write && report.is_some_and(|report| report.refused.is_none())
     };
     let is_refused = seen.files.is_empty()
-        || (seen.files.iter()).any(|file| file.is_refused() && !is_mended(file));
+        || (seen.files.iter()).any(|file| file.refused.is_some() && !is_mended(file));
     Ok(ExitCode::from(u8::from(is_refused)))
 }
 
@@ -67,24 +66,29 @@ fn save(seen: &Preview) -> Result<(), Error> {
 /// What was seen, in words.
 struct Shown<'a> {
     seen: &'a Preview,
-    limit: MaxRejects,
     has_written: bool,
-    against: Option<&'a Path>,
 }
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = &self.seen.report;
         for file in &self.seen.files {
             self.file(file, f)?;
             writeln!(f)?;
         }
-        for file in &self.seen.passed_over {
-            writeln!(f, "Not read: {file}")?;
-        }
         if self.seen.files.is_empty() {
             writeln!(f, "No list to read.")?;
         }
-        self.against(f)
+        let has_changed = |file: &FilePreview| self.has_written && file.proposal.is_some();
+        if self.seen.files.iter().any(has_changed) {
+            return Ok(());
+        }
+        writeln!(f, "{}", Counted(report))?;
+        f.write_str(match (&report.refused, report.rows) {
+            (Some(_), _) => "A build would be refused.",
+            (None, 0) => "Nobody is listed.",
+            (None, _) => "A build would use this.",
+        })
     }
 }
 
@@ -103,15 +107,23 @@ impl Shown<'_> {
         } else {
             writeln!(f)?;
         }
-        if let Some(rows) = &file.rows {
-            self.rows(rows, f)?;
-        }
-        if let Some(refusal) = &file.refusal {
-            writeln!(f, "REFUSED: {refusal}.")?;
+        samples(&file.samples, f)?;
+        let Some(refused) = &file.refused else {
+            return Ok(());
+        };
+        let hint = format!(": blocklist-compile preview {}", file.file);
+        let reason = refused
+            .reason
+            .strip_suffix(&hint)
+            .unwrap_or(&refused.reason);
+        match (refused.line, refused.text.as_str()) {
+            (0, _) => writeln!(f, "REFUSED: {reason}.")?,
+            (line, "") => writeln!(f, "REFUSED at line {line}: {reason}.")?,
+            (line, text) => writeln!(f, "REFUSED at line {line}: \"{text}\": {reason}.")?,
         }
         let path = path_shown(&self.seen.list_toml);
         let Some(proposal) = &file.proposal else {
-            if file.refusal.is_some() && file.survey.is_some() {
+            if file.reading.is_none() && file.survey.is_some() {
                 writeln!(f, "{path} has a [[file]] about it: complete that.")?;
             }
             return Ok(());
@@ -129,102 +141,28 @@ impl Shown<'_> {
         for line in proposal.toml.lines() {
             writeln!(f, "   {line}")?;
         }
-        let Some(rows) = &proposal.rows else {
+        let Some(report) = &proposal.report else {
             return writeln!(f, "Until then, the file is refused.");
         };
         writeln!(f, "With it:")?;
-        self.rows(rows, f)
+        samples(&proposal.samples, f)?;
+        writeln!(f, "{}", Counted(report))
     }
+}
 
-    /// Shows some rows, the totals, and whether a build would use them.
-    fn rows(&self, rows: &Rows, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for sample in &rows.samples {
-            let line = format!(
-                "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
-                grouped(sample.line),
-                short(&sample.text, TEXT_CHARS),
-                sample.outcome,
-                sample.detail,
-            );
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        let rejects = rows.rejects();
-        let mut parts = vec![format!("{} listed", grouped(rows.listed))];
-        let doubles = rows
-            .kinds
-            .map(|kinds| rows.listed.saturating_sub(kinds.iter().sum()));
-        for (count, what) in [
-            (doubles.unwrap_or(0), "of them double"),
-            (rejects, "rejected"),
-            (
-                rows.broad.values().sum(),
-                "left out as too broad or protected",
-            ),
-            (rows.expired, "expired"),
-            (rows.skipped.values().sum(), "skipped"),
-            (rows.comments, "comments, headings or blank"),
-        ] {
-            if count > 0 {
-                parts.push(format!("{} {what}", grouped(count)));
-            }
-        }
-        let lines = counted(rows.lines, "line", "lines");
-        writeln!(f, "{lines}: {}.", parts.join(", "))?;
-        kinds(rows, f)?;
-        reasons("Rejected", &rows.rejected, f)?;
-        reasons("Left out", &rows.broad, f)?;
-        reasons("Skipped", &rows.skipped, f)?;
-        let (dated, lines) = &rows.dated;
-        if *dated > 0 {
-            let lines: Vec<String> = lines.iter().map(|line| grouped(*line)).collect();
-            let comments = counted(*dated, "comment", "comments");
-            writeln!(
-                f,
-                "{comments} with a date that ends nothing (line {}); only \"# expires 2026-12-24\" ends an entry.",
-                lines.join(", "),
-            )?;
-        }
-        match &rows.refused {
-            Some(row) => {
-                let (line, refusal) = (row.line, &row.refusal);
-                match row.text.as_str() {
-                    "" => writeln!(f, "REFUSED at line {line}: {refusal}."),
-                    text => writeln!(f, "REFUSED at line {line}: \"{text}\": {refusal}."),
-                }
-            }
-            None if rows.has_too_many_rejects => writeln!(
-                f,
-                "REFUSED: {} rejected beside {}; at most {} may be, or a fifth while fewer than ten are.",
-                grouped(rejects),
-                counted(rows.entries(), "entry", "entries"),
-                self.limit,
-            ),
-            None if rows.listed == 0 => writeln!(f, "It lists nobody."),
-            None => writeln!(f, "A build would use it."),
-        }
+/// Shows some rows.
+fn samples(samples: &[Sample], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for sample in samples {
+        let line = format!(
+            "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
+            grouped(sample.line),
+            short(&sample.text, TEXT_CHARS),
+            sample.outcome,
+            sample.detail,
+        );
+        writeln!(f, "{}", line.trim_end())?;
     }
-
-    fn against(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Some(path), Some(found)) = (self.against, &self.seen.against) else {
-            return Ok(());
-        };
-        let (path, more) = (path_shown(path), grouped(found.more));
-        write!(f, "Against {path}: {more} more")?;
-        if !found.first.is_empty() {
-            let has_more = found.more > found.first.len() as u64;
-            let end = if has_more { ", ..." } else { "" };
-            write!(f, " ({}{end})", found.first.join(", "))?;
-        }
-        writeln!(f, ", {} less", grouped(found.less.values().sum()))?;
-        for (source, count) in &found.less {
-            writeln!(f, "   no longer: {} of {source}", grouped(*count))?;
-        }
-        if self.seen.files.iter().any(FilePreview::is_refused) {
-            let note = "of a refused file, only what was read before the refusal counts here";
-            writeln!(f, "   ({note})")?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn path_shown(path: &Path) -> String {
@@ -313,36 +251,6 @@ fn examples(column: &Column) -> String {
         format!("{text} ({})", grouped(value.count))
     });
     values.collect::<Vec<_>>().join(", ")
-}
-
-fn kinds(rows: &Rows, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let kinds: Vec<String> = EntryKind::ALL
-        .iter()
-        .zip(rows.kinds.unwrap_or_default())
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| match kind {
-            EntryKind::Mailbox => counted(count, "mailbox", "mailboxes"),
-            EntryKind::LocalPart => counted(count, "local part", "local parts"),
-            EntryKind::Domain => counted(count, "domain", "domains"),
-            EntryKind::Subtree => counted(count, "subtree", "subtrees"),
-        })
-        .collect();
-    match kinds.is_empty() {
-        true => Ok(()),
-        false => writeln!(f, "Lists {}.", kinds.join(", ")),
-    }
-}
-
-fn reasons(what: &str, reasons: &BTreeMap<String, u64>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut reasons: Vec<_> = reasons.iter().collect();
-    reasons.sort_by_key(|(_, count)| Reverse(**count));
-    for (why, count) in reasons.iter().take(REASONS) {
-        writeln!(f, "{what} {:>7}: {why}", grouped(**count))?;
-    }
-    match reasons.len() > REASONS {
-        true => writeln!(f, "{what}: and for other reasons"),
-        false => Ok(()),
-    }
 }
 
 /// Cuts a text to a number of characters.

@@ -93,7 +93,7 @@ impl Display for Report {
             write_part(self, part, &mut text);
         }
         if let Some(filter) = &self.filter {
-            write_entries(self, filter, &mut text);
+            write_entries(self, filter.entries, &mut text);
             if self.changed.is_some_and(|changed| changed.is_nothing()) {
                 text.row("unchanged", format_args!("{output}: nothing was written"));
                 return text.fmt(f);
@@ -124,6 +124,20 @@ impl Display for Report {
                 "next",
                 format_args!("blocklist-compile query {output} ADDRESS"),
             ),
+        }
+        text.fmt(f)
+    }
+}
+
+/// What a build would count.
+pub(super) struct Counted<'r>(pub(super) &'r Report);
+
+impl Display for Counted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut text = Lines::default();
+        read(self.0, &mut text);
+        if self.0.refused.is_none() {
+            write_entries(self.0, self.0.rows - self.0.duplicates, &mut text);
         }
         text.fmt(f)
     }
@@ -196,16 +210,16 @@ fn world_readable(report: &Report) -> String {
     format!("all users can read {output}, including its secret hash seed; use chmod o= {output}")
 }
 
-fn write_entries(report: &Report, filter: &FilterReport, text: &mut Lines) {
-    if report.inputs.is_empty() && filter.entries == 0 && report.changed.is_none() {
+fn write_entries(report: &Report, entries: u64, text: &mut Lines) {
+    if report.inputs.is_empty() && entries == 0 && report.changed.is_none() {
         text.row(
             "warning",
             "no list was read, for example because a folder is empty",
         );
     }
-    let mut counts = grouped(filter.entries);
+    let mut counts = grouped(entries);
     counts += &match report.kinds.as_slice() {
-        [] if filter.entries == 0 => ": the list is empty".to_owned(),
+        [] if entries == 0 => ": the list is empty".to_owned(),
         [] => String::new(),
         kinds => format!(": {}", kinds_shown(kinds)),
     };

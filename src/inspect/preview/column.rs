@@ -7,7 +7,7 @@ use std::str::FromStr as _;
 use super::rows::shown;
 use crate::address::escaped;
 use crate::filter::Key;
-use crate::list::{DateFormat, Dates, Pieces, Wildcards, decoded, read_entry};
+use crate::list::{DateFormat, Dates, Pieces, decoded, read_entry};
 
 /// A column with more values than this, or longer ones, has no meaning that a condition could name.
 const SMALL: usize = 12;
@@ -43,8 +43,8 @@ pub struct Column {
     /// How a declaration names it as the entry, and beside the entry: as values of TOML.
     pub(super) as_entry: String,
     pub(super) as_value: String,
-    /// The number of the object of JSON that holds it; for a table, 0.
-    pub(super) object: usize,
+    /// The path of the object of JSON that holds it; for a table, empty.
+    pub(super) object: String,
     /// Number of cells that are not empty.
     pub filled: u64,
     /// Number of cells that are entries.
@@ -98,7 +98,7 @@ impl Formats {
 }
 
 impl Column {
-    pub(super) fn new(name: String, as_entry: String, as_value: String, object: usize) -> Self {
+    pub(super) fn new(name: String, as_entry: String, as_value: String, object: String) -> Self {
         Self {
             name,
             as_entry,
@@ -188,7 +188,7 @@ impl Column {
 fn entries(cell: &[u8]) -> usize {
     // A date such as 24.12.2026 is written like a domain.
     let is_date = |text: &[u8]| text.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-    let is_entry = |text: &[u8]| read_entry(text, Wildcards::Star).is_ok() && !is_date(text);
+    let is_entry = |text: &[u8]| read_entry(text).is_ok() && !is_date(text);
     if is_entry(cell) {
         return 1;
     }

@@ -1,48 +1,42 @@
 //! What a list is read as, and what would come of it, without writing a filter.
 //!
-//! The rows come from the same code as those of a build. For a table the columns, or the paths of
-//! JSON, are described in the same pass. If nothing is declared about it, a declaration is proposed,
-//! and the table is read once more as it says: what a proposal promises is what a build counts.
+//! The counts are those of a build, made by the same code. For a table, the columns or the paths of JSON
+//! are described. If nothing is declared about it, a declaration is proposed, and the table is read
+//! as it says: what a proposal promises is what a build counts.
 //!
 //! | file | about |
 //! |---|---|
-//! | `rows` | the rows of a list, and what becomes of them |
+//! | `rows` | some rows of a list, with what becomes of each |
 //! | `column` | the values of one column, or of one path of JSON |
 //! | `survey` | the columns of a table |
 //! | `proposal` | a `[[file]]` for `list.toml`; the only place that uses the meaning of words |
-//! | `against` | what would come into a filter, and go |
 
-mod against;
 mod column;
 mod proposal;
 mod rows;
 mod survey;
 
 use std::fs::Permissions;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 use crate::base::replacement::Replacement;
 use crate::base::settings;
-use crate::compile::guard::Guard;
 use crate::compile::{
-    Begun, Error, Found, Input, Plan, Progress, begin_input, folder_of, in_its_folder,
+    Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, begin_input, folder_of,
+    in_its_folder, look,
 };
-use crate::list::{LIST_TOML, ListToml, MAX_LINE, Reader, Refusal, Why};
+use crate::list::{LIST_TOML, ListToml, Why};
 
-pub use against::Against;
-use against::Keys;
 pub use column::{Column, Value};
 pub use proposal::Proposal;
-use rows::Sink;
-pub use rows::{RefusedRow, Rows, Sample};
-use survey::Walk;
+use rows::Judge;
+pub use rows::Sample;
 pub use survey::{First, Kind, Survey};
 
-/// Number of bytes read at once.
-const BLOCK_BYTES: usize = 4 * MAX_LINE;
 /// Mode of a new `list.toml`: the service reads it as another user than the one who writes it.
 const MODE: u32 = 0o644;
 
@@ -51,10 +45,8 @@ const MODE: u32 = 0o644;
 pub struct Preview {
     /// Its files, in the order of their numbers.
     pub files: Vec<FilePreview>,
-    /// Files that might be meant as lists, and are not read, with the reason.
-    pub passed_over: Vec<String>,
-    /// What would come into a filter, and go.
-    pub against: Option<Against>,
+    /// What a build would count.
+    pub report: Report,
     /// The `list.toml` that is about the files.
     pub list_toml: PathBuf,
 }
@@ -66,22 +58,14 @@ pub struct FilePreview {
     pub file: String,
     /// How it is read: the format, and what decided it.
     pub reading: Option<(String, Why)>,
-    /// Why nothing of it is read.
-    pub refusal: Option<Refusal>,
-    /// Its rows, unless they cannot be read.
-    pub rows: Option<Rows>,
+    /// Some of its rows.
+    pub samples: Vec<Sample>,
+    /// Why a build would use nothing of it.
+    pub refused: Option<RefusedFile>,
     /// Its columns, if it is a table.
     pub survey: Option<Survey>,
     /// What to declare, if nothing is declared about it.
     pub proposal: Option<Proposal>,
-}
-
-impl FilePreview {
-    /// Returns whether a build would use nothing of it.
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        self.refusal.is_some() || self.rows.as_ref().is_some_and(Rows::is_refused)
-    }
 }
 
 /// Reads a file, or the files of a folder, as a build of the folder would. `plan` has what options
@@ -91,7 +75,7 @@ impl FilePreview {
 /// When a file cannot be read, `list.toml` has faults, or the filter cannot be compared.
 pub fn preview(
     path: &Path,
-    plan: &mut Plan,
+    plan: &Plan,
     against: Option<&Path>,
     progress: &Progress,
 ) -> Result<Preview, Error> {
@@ -100,28 +84,29 @@ pub fn preview(
     } = in_its_folder(path, &plan.declared)?;
     let folder = if path.is_dir() { path } else { folder_of(path) };
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
-    let mut keys = match against {
-        Some(filter) => Keys::of_filter(filter, plan)?,
-        None => Keys::default(),
-    };
-    let guard = plan.guard()?;
+    let mut report = look(plan, &lists, against, progress)?;
+    report.passed_over = passed_over;
     let look = Look {
-        plan,
-        guard: guard.as_ref(),
+        judge: Judge {
+            plan,
+            guard: plan.guard()?,
+        },
         progress,
         path: &folder.join(LIST_TOML),
     };
     let mut files = Vec::with_capacity(lists.len());
     for input in &lists {
-        let mut file = look.file(input, &mut keys)?;
+        let mut refused = report.refused_files.iter();
+        let refused = refused.find(|refused| refused.file == input.shown());
+        let mut file = look.file(input, refused.cloned())?;
         let name = file_name(&input.label());
         if let Some(survey) = &file.survey
-            && file.refusal.is_some()
+            && file.reading.is_none()
             && !list_toml.has_file(&name)
         {
             let mut proposal = Proposal::new(&name, survey);
             if proposal.names_rows {
-                proposal.rows = look.proposed(input, &name, &proposal)?;
+                look.try_out(input, &name, &mut proposal)?;
             }
             file.proposal = Some(proposal);
         }
@@ -129,104 +114,61 @@ pub fn preview(
     }
     Ok(Preview {
         files,
-        passed_over,
-        against: against.map(|_| keys.compare()).transpose()?,
+        report,
         list_toml: look.path.to_owned(),
     })
 }
 
 /// How files are looked at.
 struct Look<'a> {
-    plan: &'a Plan,
-    guard: Option<&'a Guard>,
+    judge: Judge<'a>,
     progress: &'a Progress,
     /// The `list.toml` about them.
     path: &'a Path,
 }
 
 impl Look<'_> {
-    /// Reads one file.
-    fn file(&self, input: &Input, keys: &mut Keys) -> Result<FilePreview, Error> {
-        let begun = begin_input(input, self.progress).map_err(Error::io(&input.path, "read"))?;
-        let mut walk = Walk::of(&begun.head, &input.declared);
-        let mut preview = FilePreview {
+    /// Describes one file.
+    fn file(&self, input: &Input, refused: Option<RefusedFile>) -> Result<FilePreview, Error> {
+        let begun = self.begin(input)?;
+        let reading = begun.reading.as_ref().ok();
+        Ok(FilePreview {
             file: input.shown(),
-            reading: None,
-            refusal: begun.reading.as_ref().err().cloned(),
-            rows: None,
-            survey: None,
+            reading: reading.map(|reading| (reading.format.to_string(), reading.why)),
+            refused,
+            survey: Survey::of(&begun.head, begun.rest, &input.declared)
+                .map_err(Error::io(&input.path, "read"))?,
+            samples: self.samples(input)?,
             proposal: None,
-        };
-        if let Ok(reading) = &begun.reading {
-            preview.reading = Some((reading.format.to_string(), reading.why));
-        }
-        preview.rows = self.rows(input, begun, walk.as_mut(), keys)?;
-        preview.survey = walk.map(Walk::finish);
-        Ok(preview)
+        })
     }
 
-    /// Reads the rows of a file, and its columns. There are no rows if the file is refused.
-    fn rows(
-        &self,
-        input: &Input,
-        begun: Begun,
-        mut walk: Option<&mut Walk>,
-        keys: &mut Keys,
-    ) -> Result<Option<Rows>, Error> {
-        let Begun {
-            reading,
-            head,
-            mut rest,
-        } = begun;
-        let reading = reading.ok();
-        let mut reader = reading.as_ref().map(Reader::new);
-        let mut sink = Sink::new(self.plan, self.guard, keys, input.shown());
-        if let Some(reading) = &reading {
-            sink.begin(reading, &head);
-        }
-        let mut content = io::Cursor::new(&head).chain(&mut rest);
-        let (mut buffer, mut kept) = (vec![0; BLOCK_BYTES], 0);
-        loop {
-            let free = buffer.get_mut(kept..).unwrap_or_default();
-            let count = match content.read(free) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read.map_err(Error::io(&input.path, "read"))?,
-            };
-            if let Some(walk) = &mut walk {
-                walk.read(free.get(..count).unwrap_or_default(), count == 0);
-            }
-            let filled = kept + count;
-            let block = buffer.get(..filled).unwrap_or_default();
-            if let Some(reader) = &mut reader {
-                let before = reader.lines();
-                let done = reader.read(block, count == 0, &mut |line, row| sink.row(line, row));
-                sink.comments(before, block.get(..done).unwrap_or_default());
-                buffer.copy_within(done..filled, 0);
-                kept = filled - done;
-            }
-            if count == 0 {
-                return Ok(reader.map(|reader| sink.finish(reader.lines())));
-            }
-        }
+    fn begin(&self, input: &Input) -> Result<Begun, Error> {
+        begin_input(input, self.progress).map_err(Error::io(&input.path, "read"))
     }
 
-    /// Reads the rows of a file as a proposal says; `None` if the `list.toml` has no place for it.
-    fn proposed(
-        &self,
-        input: &Input,
-        name: &str,
-        proposal: &Proposal,
-    ) -> Result<Option<Rows>, Error> {
-        let Ok((_, list_toml)) = joined(self.path, &[proposal]) else {
-            return Ok(None);
+    /// Returns some rows of a file; none if it is refused at its beginning.
+    fn samples(&self, input: &Input) -> Result<Vec<Sample>, Error> {
+        let mut begun = self.begin(input)?;
+        let Ok(reading) = begun.reading else {
+            return Ok(Vec::new());
         };
-        let Some(lower) = list_toml.declared(&[name]) else {
-            return Ok(None);
-        };
-        let mut input = input.clone();
-        input.declared = Arc::new(self.plan.declared.clone().or(&lower));
-        let begun = begin_input(&input, self.progress).map_err(Error::io(&input.path, "read"))?;
-        self.rows(&input, begun, None, &mut Keys::default())
+        let samples = self.judge.samples(&reading, &begun.head, &mut begun.rest);
+        samples.map_err(Error::io(&input.path, "read"))
+    }
+
+    /// Reads a file as a proposal says, unless the `list.toml` has no place for it.
+    fn try_out(&self, input: &Input, name: &str, proposal: &mut Proposal) -> Result<(), Error> {
+        let plan = self.judge.plan;
+        let list_toml = joined(self.path, &[proposal]).ok();
+        let lower = list_toml.and_then(|(_, list_toml)| list_toml.declared(&[name]));
+        if let Some(lower) = lower {
+            let mut input = input.clone();
+            input.declared = Arc::new(plan.declared.clone().or(&lower));
+            proposal.samples = self.samples(&input)?;
+            proposal.report = Some(look(plan, slice::from_ref(&input), None, self.progress)?);
+        }
+        Ok(())
     }
 }
 
@@ -291,31 +233,23 @@ mod tests {
         let (file, list_toml) = (dir.path().join(name), dir.path().join(LIST_TOML));
         fs::write(&file, text).unwrap();
         fs::write(&list_toml, BESIDE).unwrap();
-        let mut plan = Plan::new(dir.path().join("x.blf"), vec![dir.path().to_owned()]);
-        let mut seen = preview(&file, &mut plan, None, &Progress::new()).unwrap();
+        let plan = Plan::new(dir.path().join("x.blf"), vec![dir.path().to_owned()]);
+        let mut seen = preview(&file, &plan, None, &Progress::new()).unwrap();
         let proposal = seen.files.remove(0).proposal.unwrap();
         write(&list_toml, &[&proposal]).unwrap();
         let written = fs::read_to_string(&list_toml).unwrap();
         assert_eq!(written, format!("{BESIDE}\n\n{}", proposal.toml));
 
         let report = build(&plan, &Progress::new()).unwrap();
-        let again = preview(&file, &mut plan, None, &Progress::new()).unwrap();
-        let is_refused = again.is_refused();
-        assert_eq!(is_refused, report.refused.is_some(), "{report:?}");
+        let is_refused = report.refused.is_some();
         assert!(proposal.is_open || !is_refused, "{}", proposal.toml);
-        let promised = proposal.rows.filter(|_| !is_refused).map(|rows| {
+        let counted = |report: &Report| {
             let notable = report.skipped.iter().filter(|skipped| skipped.notable);
-            let skipped = notable.map(|skipped| skipped.why.count).sum();
-            let promised = (rows.listed, rows.skipped.values().sum());
-            [promised, (report.rows, skipped)]
-        });
+            (report.rows, notable.map(|skipped| skipped.why.count).sum())
+        };
+        let promised = proposal.report.filter(|_| !is_refused);
+        let promised = promised.map(|promised| [counted(&promised), counted(&report)]);
         (proposal.toml, promised)
-    }
-
-    impl Preview {
-        fn is_refused(&self) -> bool {
-            self.files.iter().any(FilePreview::is_refused)
-        }
     }
 
     /// Tables of 40 rows: the file, its heading, each row, row 7; what is listed, if anything, and parts

@@ -7,9 +7,10 @@
 use std::fmt::Write as _;
 
 use super::column::{Column, Value, quoted};
-use super::rows::Rows;
+use super::rows::Sample;
 use super::survey::{First, Kind, Survey};
 use crate::base::numbers::{counted, grouped};
+use crate::compile::Report;
 
 /// Words that say that a row lists a sender, and that it does not.
 const LISTS: &str = "ban banned black blacklist blacklisted block blocked blocklist blocklisted denied deny discard drop \
@@ -35,8 +36,10 @@ pub struct Proposal {
     pub is_open: bool,
     /// Whether it says which rows count.
     pub(super) names_rows: bool,
-    /// What would come of the file with it.
-    pub rows: Option<Rows>,
+    /// What a build would count in the file with it, if it says which rows count.
+    pub report: Option<Report>,
+    /// Some rows of the file, read with it.
+    pub samples: Vec<Sample>,
 }
 
 impl Proposal {
@@ -58,7 +61,8 @@ impl Proposal {
             toml: draft.toml,
             is_open: draft.is_open,
             names_rows: draft.names_rows,
-            rows: None,
+            report: None,
+            samples: Vec::new(),
         }
     }
 }
@@ -158,11 +162,11 @@ impl Draft<'_> {
     /// Returns the other columns of the same row.
     fn beside(&self, entry: usize) -> Vec<&Column> {
         let columns = &self.survey.columns;
-        let object = columns.get(entry).map(|column| column.object);
+        let object = columns.get(entry).map(|column| &column.object);
         let others = columns.iter().enumerate().filter(|(at, _)| *at != entry);
         others
             .map(|(_, column)| column)
-            .filter(|column| Some(column.object) == object && !column.as_value.is_empty())
+            .filter(|column| Some(&column.object) == object && !column.as_value.is_empty())
             .collect()
     }
 

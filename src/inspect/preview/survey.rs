@@ -1,16 +1,19 @@
 //! The columns of a table, with separators or of JSON, by the same cells and tokens as its rows.
 
 use std::collections::HashMap;
+use std::io::{self, Read};
 
 use super::column::{Column, Formats, quoted};
 use crate::list::{
-    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Reading, Value, Wildcards, cut, decoded,
-    detect, newlines, read_entry, record_length, unescaped, without_line_end,
+    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Reading, Value, cut, decoded, detect,
+    newlines, read_entry, record_length, unescaped, without_line_end,
 };
 
-/// Number of columns, or of places in JSON, that are described.
+/// Number of bytes read at once.
+const BLOCK_BYTES: u64 = 4 * MAX_LINE as u64;
+/// Number of columns, or of paths of JSON, that are described.
 const MAX_COLUMNS: usize = 64;
-const MAX_PLACES: usize = 512;
+const MAX_PATHS: usize = 512;
 /// Objects and arrays of JSON further inside are not described, nor are keys that are longer.
 const MAX_DEPTH: usize = 16;
 const MAX_KEY_BYTES: usize = 200;
@@ -62,39 +65,28 @@ pub enum First {
 }
 
 /// A walk through a table.
-pub(super) struct Walk {
+struct Walk {
     survey: Survey,
     formats: Formats,
-    /// The start of a record or document whose end is not there.
-    kept: Vec<u8>,
-    /// It is longer than any that is read.
-    is_over: bool,
     /// The current line.
     line: u64,
     /// Of a table with separators, the number of cells of the first record; 0 before it.
     width: usize,
     cells: Cells,
-    /// Of JSON, the places of its values.
-    places: Vec<Place>,
+    /// Of JSON, the number of the column of each path.
+    paths: HashMap<String, usize>,
 }
 
-/// A place in JSON.
-#[derive(Debug, Default)]
-struct Place {
-    path: String,
-    key: String,
-    /// The place of the object that holds it.
-    object: usize,
-    keys: HashMap<Box<[u8]>, Option<usize>>,
-    each: Option<usize>,
-    names: Option<usize>,
-    /// Its values, if it has others than objects and arrays.
-    column: Option<Column>,
-}
-
-impl Walk {
-    /// Returns a walk through the table that begins with `head`; `None` if it is none.
-    pub(super) fn of(head: &[u8], declared: &Declared) -> Option<Self> {
+impl Survey {
+    /// Describes the table that begins with `head`; `None` if it is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn of(
+        head: &[u8],
+        rest: impl Read,
+        declared: &Declared,
+    ) -> io::Result<Option<Self>> {
         let detected = || detect(head, false).ok().map(|detected| detected.format);
         let format = match declared.format {
             None if declared.is_of_table() => detected()
@@ -103,14 +95,16 @@ impl Walk {
             None => detected(),
             given => given,
         };
-        let kind = match format? {
+        let Some(format) = format.filter(|format| format.is_table()) else {
+            return Ok(None);
+        };
+        let kind = match format {
             Format::Json => Kind::Json { one_a_line: false },
             Format::JsonLines => Kind::Json { one_a_line: true },
-            Format::Csv => cells_of(head, declared),
-            _ => return None,
+            _ => cells_of(head, declared),
         };
-        Some(Self {
-            survey: Survey {
+        let mut walk = Walk {
+            survey: Self {
                 kind,
                 columns: Vec::new(),
                 rows: 0,
@@ -118,45 +112,50 @@ impl Walk {
                 has_more: false,
             },
             formats: Formats::new(),
-            kept: Vec::new(),
-            is_over: false,
             line: 1,
             width: 0,
             cells: Cells::default(),
-            places: vec![Place::default()],
-        })
+            paths: HashMap::new(),
+        };
+        walk.read(head.chain(rest), format)?;
+        Ok(Some(walk.survey))
+    }
+}
+
+impl Walk {
+    /// Reads a table, up to a record that is longer than any that a build reads.
+    fn read(&mut self, mut content: impl Read, format: Format) -> io::Result<()> {
+        let most = match format {
+            Format::Json => MAX_DOCUMENT_BYTES,
+            _ => MAX_LINE,
+        };
+        let mut text = Vec::new();
+        while text.len() <= most {
+            let is_last = content.by_ref().take(BLOCK_BYTES).read_to_end(&mut text)? == 0;
+            let whole = match format {
+                _ if is_last => text.len(),
+                Format::Json => 0,
+                format => cut(&Reading::given(format), &text).unwrap_or(0),
+            };
+            let rest = text.split_off(whole);
+            self.records(&text, format);
+            if is_last {
+                break;
+            }
+            text = rest;
+        }
+        Ok(())
     }
 
-    /// Takes the next bytes of the table.
-    pub(super) fn read(&mut self, bytes: &[u8], is_last: bool) {
-        let (format, most) = match self.survey.kind {
-            Kind::Cells { .. } => (Format::Csv, MAX_LINE),
-            Kind::Json { one_a_line: true } => (Format::JsonLines, MAX_LINE),
-            Kind::Json { one_a_line: false } => (Format::Json, MAX_DOCUMENT_BYTES),
-        };
-        if self.is_over {
-            return;
-        }
-        self.kept.extend_from_slice(bytes);
-        let whole = match format {
-            _ if is_last => self.kept.len(),
-            Format::Json => 0,
-            format => cut(&Reading::given(format), &self.kept).unwrap_or(0),
-        };
-        self.is_over = self.kept.len() - whole > most;
-        if whole == 0 {
-            return;
-        }
-        let rest = self.kept.split_off(whole);
-        let text = std::mem::replace(&mut self.kept, rest);
-        let mut rest = text.as_slice();
-        while !rest.is_empty() {
-            let length = match self.survey.kind {
-                Kind::Cells { .. } => record_length(rest),
-                Kind::Json { one_a_line: true } => memchr::memchr(b'\n', rest).map(|at| at + 1),
-                Kind::Json { one_a_line: false } => None,
+    /// Takes whole records.
+    fn records(&mut self, mut text: &[u8], format: Format) {
+        while !text.is_empty() {
+            let length = match format {
+                Format::Csv => record_length(text),
+                Format::JsonLines => memchr::memchr(b'\n', text).map(|at| at + 1),
+                _ => None,
             };
-            let (record, after) = rest.split_at(length.unwrap_or(rest.len()));
+            let (record, after) = text.split_at(length.unwrap_or(text.len()));
             let next = self.line + newlines(record);
             match self.survey.kind {
                 Kind::Cells {
@@ -165,17 +164,8 @@ impl Walk {
                 Kind::Json { .. } => self.document(record),
             }
             self.line = next;
-            rest = after;
+            text = after;
         }
-    }
-
-    pub(super) fn finish(mut self) -> Survey {
-        if let Kind::Json { .. } = self.survey.kind {
-            self.survey.has_more = self.places.len() >= MAX_PLACES;
-            let columns = self.places.into_iter().filter_map(|place| place.column);
-            self.survey.columns = columns.collect();
-        }
-        self.survey
     }
 
     /// Takes a record of a table with separators.
@@ -224,7 +214,7 @@ impl Walk {
             };
             let written = or_number(is_name(name), quoted(name));
             let shown = or_number(!name.is_empty(), name.clone());
-            Column::new(shown, written.clone(), written, 0)
+            Column::new(shown, written.clone(), written, String::new())
         });
         self.survey.columns = columns.collect();
         self.survey.has_more = self.width > MAX_COLUMNS;
@@ -232,121 +222,85 @@ impl Walk {
 
     /// Takes a document of JSON, which begins in the current line.
     fn document(&mut self, text: &[u8]) {
-        let mut place = text;
-        let mut open = match Value::of(text) {
-            Value::Members(members) => vec![(Some(0), members)],
-            _ => return,
+        let Value::Members(members) = Value::of(text) else {
+            return;
         };
         self.survey.rows += 1;
-        while let Some((at, members)) = open.last_mut() {
+        let (mut place, mut path) = (text, String::new());
+        // For each object and array that is open: the length of its path, and of that of the object
+        // around it.
+        let mut open = vec![(0, 0, members)];
+        while let Some((length, object, members)) = open.last_mut() {
             let Some((key, value)) = members.next() else {
                 open.pop();
                 continue;
             };
-            let at = *at;
             let between = value.as_ptr().addr() - place.as_ptr().addr();
             self.line += newlines(place.get(..between).unwrap_or_default());
             place = place.get(between..).unwrap_or_default();
-            let at = match (at, key) {
-                (Some(at), Some(key)) => self.key(at, &unescaped(key)),
-                (Some(at), None) => self.each(at),
-                (None, _) => None,
-            };
+            path.truncate(*length);
+            let mut object = *object;
+            if let Some(key) = key.map(unescaped) {
+                object = path.len();
+                // Keys that are entries stand for themselves, and their values are alike.
+                if key.contains(&b'@') && read_entry(&key).is_ok() {
+                    let each = format!("{path}[]");
+                    path.push_str("{}");
+                    self.add(&path, &each, &key, true);
+                    path = each;
+                    object = path.len();
+                } else if key.len() > MAX_KEY_BYTES {
+                    continue;
+                } else {
+                    path.push_str(if path.is_empty() { "" } else { "." });
+                    path.push_str(&quoted_key(&decoded(&key)));
+                }
+            } else {
+                path.push_str("[]");
+            }
+            let around = path.get(..object).unwrap_or_default();
             match Value::of(value) {
-                Value::Members(members) if open.len() < MAX_DEPTH => open.push((at, members)),
+                Value::Members(members) if open.len() < MAX_DEPTH => {
+                    open.push((path.len(), object, members));
+                }
                 Value::Members(_) => {}
-                Value::Text(text) => self.add(at, &unescaped(text), true),
-                Value::Other(b"null") => self.add(at, b"", false),
-                Value::Other(text) => self.add(at, text, false),
+                Value::Text(text) => self.add(&path, around, &unescaped(text), true),
+                Value::Other(b"null") => self.add(&path, around, b"", false),
+                Value::Other(text) => self.add(&path, around, text, false),
             }
         }
     }
 
-    /// Adds a place; `None` if there are too many.
-    fn add_place(&mut self, path: String, key: String, object: usize) -> Option<usize> {
-        let number = self.places.len();
-        (number < MAX_PLACES).then(|| {
-            self.places.push(Place {
-                path,
-                key,
-                object,
-                ..Place::default()
-            });
-            number
-        })
-    }
-
-    /// Returns the place of the members of an array.
-    fn each(&mut self, at: usize) -> Option<usize> {
-        let place = self.places.get(at)?;
-        if place.each.is_some() {
-            return place.each;
-        }
-        let (path, key, object) = (format!("{}[]", place.path), place.key.clone(), place.object);
-        let each = self.add_place(path, key, object);
-        self.places.get_mut(at)?.each = each;
-        each
-    }
-
-    /// Returns the place of the value of a key.
-    fn key(&mut self, at: usize, key: &[u8]) -> Option<usize> {
-        // The keys of an object that are entries stand for themselves, and their values are alike.
-        if !key.contains(&b'@') || read_entry(key, Wildcards::Star).is_err() {
-            return self.member(at, key);
-        }
-        let each = self.each(at);
-        let names = self.names(at, each);
-        self.add(names, key, true);
-        each
-    }
-
-    /// Returns the place of the keys of an object, whose values are at `each`.
-    fn names(&mut self, at: usize, each: Option<usize>) -> Option<usize> {
-        let place = self.places.get(at)?;
-        if place.names.is_some() {
-            return place.names;
-        }
-        let path = format!("{}{{}}", place.path);
-        let names = self.add_place(path, String::new(), each?);
-        self.places.get_mut(at)?.names = names;
-        names
-    }
-
-    /// Returns the place of a member of an object.
-    fn member(&mut self, at: usize, key: &[u8]) -> Option<usize> {
-        let place = self.places.get(at)?;
-        if let Some(known) = place.keys.get(key) {
-            return *known;
-        }
-        if place.keys.len() >= MAX_PLACES || key.len() > MAX_KEY_BYTES {
-            return None;
-        }
-        let name = quoted_key(&decoded(key));
-        let path = match place.path.is_empty() {
-            true => name.clone(),
-            false => format!("{}.{name}", place.path),
+    /// Takes a value at a path of JSON; `object` is the path of the object that holds it.
+    fn add(&mut self, path: &str, object: &str, text: &[u8], is_text: bool) {
+        let columns = &mut self.survey.columns;
+        let number = match self.paths.get(path) {
+            Some(number) => *number,
+            None if columns.len() == MAX_PATHS => {
+                self.survey.has_more = true;
+                return;
+            }
+            None => {
+                // A path through an array leads to several values of a row.
+                let key = path.strip_prefix(object).unwrap_or_default();
+                let key = key.strip_prefix('.').unwrap_or(key);
+                let as_value = match key.ends_with("[]") || key.ends_with("{}") {
+                    true => String::new(),
+                    false => quoted(key),
+                };
+                columns.push(Column::new(
+                    path.to_owned(),
+                    quoted(path),
+                    as_value,
+                    object.to_owned(),
+                ));
+                self.paths.insert(path.to_owned(), columns.len() - 1);
+                columns.len() - 1
+            }
         };
-        let member = self.add_place(path, name, at);
-        self.places.get_mut(at)?.keys.insert(key.into(), member);
-        member
-    }
-
-    fn add(&mut self, at: Option<usize>, text: &[u8], is_text: bool) {
-        let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
-            return;
-        };
-        let Place {
-            path, key, object, ..
-        } = place;
-        let column = place.column.get_or_insert_with(|| {
-            // A path through an array leads to several values of a row.
-            let as_value = match !key.is_empty() && path.ends_with(key.as_str()) {
-                true => quoted(key),
-                false => String::new(),
-            };
-            Column::new(path.clone(), quoted(path), as_value, *object)
-        });
-        column.add(text.trim_ascii(), is_text, self.line, &self.formats);
+        if let Some(column) = columns.get_mut(number) {
+            column.add(text.trim_ascii(), is_text, self.line, &self.formats);
+        }
     }
 }
 
@@ -372,7 +326,7 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let is_found = cells.find(record, separator).is_ok();
     let mut first = First::Heading;
     for cell in (0..cells.count()).map(|cell| cells.get(record, cell)) {
-        if is_found && read_entry(&cell, Wildcards::Star).is_ok() {
+        if is_found && read_entry(&cell).is_ok() {
             let is_row = cell.contains(&b'@') || first == First::Row;
             first = if is_row { First::Row } else { First::Either };
         }

@@ -6,7 +6,8 @@
 
 use super::hosts::is_nowhere;
 use super::include::includes;
-use super::out::{Out, before_comment};
+use super::out::Out;
+use super::plain::before_comment;
 use crate::list::row::Skip;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;

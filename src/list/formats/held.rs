@@ -12,28 +12,24 @@ const MAX_BYTES: usize = 64 << 20;
 /// Rules in their order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    text: Vec<u8>,
-    /// Where each rule ends in the text, and its line.
-    rules: Vec<(usize, u64)>,
+    /// Each with its line.
+    rules: Vec<(u64, Box<[u8]>)>,
     /// In lower case.
     cancelled: HashSet<Box<[u8]>>,
-    cancelled_bytes: usize,
-    is_full: bool,
+    bytes: usize,
 }
 
 impl Held {
     /// Adds a rule.
     pub(super) fn add(&mut self, rule: &[u8], out: &mut Out<'_>) {
-        if self.has_room(out) {
-            self.text.extend_from_slice(rule);
-            self.rules.push((self.text.len(), out.line()));
+        if self.has_room(rule, out) {
+            self.rules.push((out.line(), rule.into()));
         }
     }
 
     /// Cancels a rule, wherever it stands.
     pub(super) fn cancel(&mut self, rule: &[u8], out: &mut Out<'_>) {
-        if self.has_room(out) {
-            self.cancelled_bytes += rule.len() + size_of::<Box<[u8]>>();
+        if self.has_room(rule, out) {
             self.cancelled.insert(rule.to_ascii_lowercase().into());
         }
     }
@@ -46,13 +42,14 @@ impl Held {
     }
 
     /// Returns whether another rule can be held; refuses the list if not.
-    fn has_room(&mut self, out: &mut Out<'_>) -> bool {
-        let rules = self.rules.len() * size_of::<(usize, u64)>();
-        if !self.is_full && self.text.len() + rules + self.cancelled_bytes > MAX_BYTES {
-            self.is_full = true;
+    fn has_room(&mut self, rule: &[u8], out: &mut Out<'_>) -> bool {
+        let had_room = self.bytes <= MAX_BYTES;
+        self.bytes += rule.len() + size_of::<(u64, Box<[u8]>)>();
+        let has_room = self.bytes <= MAX_BYTES;
+        if had_room && !has_room {
             out.refuse(Refusal::TooManyRules);
         }
-        !self.is_full
+        has_room
     }
 
     /// Hands out each rule that has none of its `names` cancelled, at its line; skips the others.
@@ -62,10 +59,8 @@ impl Held {
         names: impl Fn(&[u8]) -> [&[u8]; 2],
         mut each: impl FnMut(&[u8], &mut Out<'_>),
     ) {
-        let mut start = 0;
-        for &(end, line) in &self.rules {
-            let rule = self.text.get(start..end).unwrap_or_default();
-            let mut out = out.at(line, rule);
+        for (line, rule) in &self.rules {
+            let mut out = out.at(*line, rule);
             let is_cancelled = |name: &&[u8]| {
                 self.cancelled
                     .contains(name.to_ascii_lowercase().as_slice())
@@ -74,7 +69,6 @@ impl Held {
                 true => out.skip(Skip::Allow),
                 false => each(rule, &mut out),
             }
-            start = end;
         }
         *self = Self::default();
     }
@@ -96,7 +90,8 @@ mod tests {
             held.add(&[b'x'; 50_000], &mut out);
             held.cancel(&number.to_le_bytes().repeat(10_000), &mut out);
         }
-        assert!(held.text.len() + held.cancelled_bytes <= MAX_BYTES + 100_000);
+        let rules = held.rules.iter().map(|(_, rule)| rule.len());
+        assert!(rules.sum::<usize>() <= MAX_BYTES);
         held.finish(&mut out, |rule| [rule, rule], |_, _| {});
         assert_eq!(refused, 1);
     }

@@ -29,20 +29,3 @@ pub(crate) fn includes(text: &[u8]) -> bool {
     };
     !file.trim_ascii().is_empty() && is_one_of(word, WORDS)
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_file_is_included_by_its_name() {
-        const YES: &str = "$INCLUDE more.zone|$include \"more.zone\" rpz.example.|include more.cf|\
-            include: \"/etc/more.conf\"|conf-file=/etc/more.conf|addn-hosts = /etc/more|!#include more.txt|\
-            .include(try=true) \"more.map\"";
-        const NO: &str = "include|include:|included a.b|include@bad.example|$include|include.example|\
-            $ORIGIN include.|! include more.txt";
-        for (lines, expected) in [(YES, true), (NO, false)] {
-            for line in lines.split('|') {
-                assert_eq!(super::includes(line.as_bytes()), expected, "{line}");
-            }
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! Where the formats put what they find on a line.
 
-use crate::list::row::entry::{self, Wildcards};
+use crate::list::row::entry;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{RawEntry, Row, Skip};
@@ -81,17 +81,12 @@ impl<'s> Out<'s> {
         (self.sink)(self.line, Row::Entry(raw));
     }
 
-    /// Lists an entry, unless its text cannot be one.
-    pub(crate) fn raw_entry(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
-        match entry::read(raw.text, wildcards) {
-            Ok(text) => self.checked(RawEntry { text: &text, ..raw }),
-            Err(reason) => self.reject(reason, raw.text),
-        }
-    }
-
-    /// Lists an entry without dates, in a format where only the star is a wildcard.
+    /// Lists an entry without dates, unless its text cannot be one.
     pub(crate) fn entry(&mut self, text: &[u8]) {
-        self.raw_entry(RawEntry::new(text), Wildcards::Star);
+        match entry::read(text) {
+            Ok(text) => self.checked(RawEntry::new(&text)),
+            Err(reason) => self.reject(reason, text),
+        }
     }
 
     /// Lists a domain, in a format that knows nothing else; returns whether it is one.
@@ -101,11 +96,11 @@ impl<'s> Out<'s> {
         let marked;
         let read = match is_other || name.len() > MAX_NAME_BYTES {
             true => Err(RejectReason::NotADomain),
-            false => match entry::read(name, Wildcards::Star) {
+            false => match entry::read(name) {
                 // A name of one label is a name here, not a word.
                 Err(RejectReason::NotAnEntry) if !name.contains(&b'.') => {
                     marked = [b"@", name].concat();
-                    entry::read(&marked, Wildcards::Star)
+                    entry::read(&marked)
                 }
                 read => read,
             },
@@ -129,17 +124,3 @@ impl<'s> Out<'s> {
 
 /// Maximum number of bytes of a name, in any script.
 const MAX_NAME_BYTES: usize = 512;
-
-/// Returns the text of a line before its comment: a `#` at the start or after white space.
-pub(crate) fn before_comment(line: &[u8]) -> &[u8] {
-    let mut from = 0;
-    while let Some(at) = memchr::memchr(b'#', line.get(from..).unwrap_or_default()) {
-        let at = from + at;
-        let (text, _) = line.split_at(at);
-        if text.last().is_none_or(u8::is_ascii_whitespace) {
-            return text.trim_ascii();
-        }
-        from = at + 1;
-    }
-    line.trim_ascii()
-}

@@ -20,7 +20,7 @@
 use super::LineFormat;
 use super::out::Out;
 use crate::base::day::Day;
-use crate::list::row::entry::{self, Wildcards, looks_like_entry};
+use crate::list::row::entry::{self, looks_like_entry};
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{RawEntry, Skip};
@@ -88,7 +88,7 @@ impl LineFormat for Plain {
             Kind::Whitelist => without_ok(text),
             _ => text,
         };
-        match entry::read(text, Wildcards::Star) {
+        match entry::read(text) {
             Ok(text) => out.checked(RawEntry {
                 text: &text,
                 added: None,
@@ -110,7 +110,7 @@ impl Plain {
                 added: None,
                 expires,
             };
-            match entry::read(piece, Wildcards::Star) {
+            match entry::read(piece) {
                 Ok(text) => out.checked(RawEntry { text: &text, ..raw }),
                 Err(reason) if found => out.reject(reason, piece),
                 Err(reason) => return self.other(text, reason, out),
@@ -125,17 +125,12 @@ impl Plain {
     /// Reads a line that is not an entry.
     #[cold]
     fn other(&self, text: &[u8], reason: RejectReason, out: &mut Out<'_>) {
-        if !matches!(
+        if matches!(
             reason,
-            RejectReason::NotAnEntry
-                | RejectReason::Control
-                | RejectReason::NotUtf8
-                | RejectReason::Words
-                | RejectReason::Sign
-                | RejectReason::Several
-                | RejectReason::Pattern
-                | RejectReason::Wildcard
-                | RejectReason::NotADomain
+            RejectReason::Hash(_)
+                | RejectReason::CutOff
+                | RejectReason::IpAddress
+                | RejectReason::Url
         ) {
             return out.reject(reason, text);
         }
@@ -153,6 +148,11 @@ impl Plain {
             false => out.refuse(refusal),
         }
     }
+}
+
+/// Returns the text of a line before its comment, in a format where only `#` begins one.
+pub(crate) fn before_comment(line: &[u8]) -> &[u8] {
+    split_comment(line.trim_ascii(), true).0
 }
 
 /// Divides a trimmed line into its text and its comment, without the sign of the comment. A quoted
@@ -242,7 +242,7 @@ fn has_inner_mark(word: &[u8]) -> bool {
 }
 
 /// Returns how a plain list writes an entry, so that it is read back as this entry whatever comment
-/// follows. A local part that begins like a comment or with a sign gets double quotes, which are no
+/// follows. A local part that begins like a comment or with a sign, or has a `?`, gets double quotes, which are no
 /// part of the address.
 ///
 /// # Errors
@@ -253,13 +253,15 @@ pub(crate) fn written(text: &str) -> Result<String, RejectReason> {
             .map(|(local, domain)| format!("\"{local}\"@{domain}"))
     };
     let read = |text: &str| {
-        let entry = entry::read(text.as_bytes(), Wildcards::Star)?.into_owned();
+        let entry = entry::read(text.as_bytes())?.into_owned();
         String::from_utf8(entry).map_err(|_| RejectReason::NotUtf8)
     };
     let text = text.trim();
     match read(text) {
         Ok(entry) if entry.starts_with('#') => read(&quoted(&entry).unwrap_or(entry)),
-        Err(RejectReason::Sign) => read(&quoted(text).ok_or(RejectReason::Sign)?),
+        Err(reason @ (RejectReason::Sign | RejectReason::Wildcard)) if !text.contains('*') => {
+            read(&quoted(text).ok_or(reason)?)
+        }
         read => read,
     }
 }

@@ -13,16 +13,17 @@
 //! rspamd gives a leading dot no meaning of its own. It is read as in other formats: as the
 //! subdomains only.
 
-use super::out::{Out, before_comment};
-use crate::list::row::entry::{Wildcards, looks_like_entry};
+use super::out::Out;
+use super::plain::before_comment;
+use crate::list::row::Skip;
+use crate::list::row::entry::looks_like_entry;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Skip};
 use crate::list::text::words::Words;
 
 /// Reads a line of a map of rspamd.
 pub(crate) fn rspamd(line: &[u8], out: &mut Out<'_>) {
     if let Some(key) = key(line, out) {
-        out.raw_entry(RawEntry::new(key), Wildcards::StarAndQuestionMark);
+        out.entry(key);
     }
 }
 

@@ -7,11 +7,12 @@
 use super::LineFormat;
 use super::held::Held;
 use super::include::includes;
-use super::out::{Out, before_comment};
-use crate::list::row::entry::{Wildcards, looks_like_entry};
+use super::out::Out;
+use super::plain::before_comment;
+use crate::list::row::Skip;
+use crate::list::row::entry::looks_like_entry;
 use crate::list::row::refusal::Refusal;
 use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Skip};
 use crate::list::text::words::Words;
 
 /// The state between lines: what was listed, and may still be cancelled.
@@ -54,7 +55,7 @@ impl LineFormat for SpamAssassin {
             out,
             |glob| [glob, glob],
             |glob, out| {
-                out.raw_entry(RawEntry::new(glob), Wildcards::StarAndQuestionMark);
+                out.entry(glob);
             },
         );
     }

@@ -84,7 +84,12 @@ impl BuildSettings {
                 rate.ok_or_else(|| "must be a rate such as 1e-4".into())
             }),
             expires: section.optional("expires", parsed),
-            protect: texts("protect"),
+            protect: section.each("protect", Vec::new(), |text| {
+                match text.contains(|c: char| c.is_whitespace() || c == '@') {
+                    true => Err("must be a domain, such as our.example".into()),
+                    false => Ok(text.to_owned()),
+                }
+            }),
             allow: texts("allow"),
             allow_world: is("allow_world"),
             allow_empty: is("allow_empty"),

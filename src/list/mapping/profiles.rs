@@ -16,36 +16,26 @@ use crate::list::table::text::Text;
 pub(super) struct Profile {
     /// The product, and what it exports.
     pub(super) name: String,
-    /// What it is recognized by.
-    shape: (Shape, Vec<String>),
+    /// The headings of a table, or else the keys of the first object of JSON: sorted.
+    names: Vec<Text>,
+    is_json: bool,
     /// How it is read.
     pub(super) declared: Declared,
 }
 
-/// What an export is recognized by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// The headings of a table, in their order.
-    Headings,
-    /// The keys of the first object of JSON, in any order.
-    Keys,
-}
-
 static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| read(include_str!("profiles.toml")).0);
 
-/// Returns the profile with this shape.
-pub(super) fn find(shape: Shape, names: &[String]) -> Option<&'static Profile> {
+/// Returns the profile with these headings or keys.
+pub(super) fn find(is_json: bool, names: &[String]) -> Option<&'static Profile> {
+    let names = sorted(names);
+    let mut profiles = PROFILES.iter();
+    profiles.find(|profile| profile.is_json == is_json && profile.names == names)
+}
+
+fn sorted(names: &[String]) -> Vec<Text> {
     let mut names: Vec<Text> = names.iter().map(|name| Text::new(name)).collect();
-    if shape == Shape::Keys {
-        names.sort();
-    }
-    PROFILES.iter().find(|profile| {
-        let mut wanted: Vec<Text> = profile.shape.1.iter().map(|name| Text::new(name)).collect();
-        if shape == Shape::Keys {
-            wanted.sort();
-        }
-        profile.shape.0 == shape && wanted == names
-    })
+    names.sort();
+    names
 }
 
 /// Reads the profiles, and the problems of their text.
@@ -65,10 +55,8 @@ fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
             section.finish();
             Profile {
                 name: name.unwrap_or_default(),
-                shape: match headings.is_empty() {
-                    true => (Shape::Keys, keys),
-                    false => (Shape::Headings, headings),
-                },
+                is_json: headings.is_empty(),
+                names: sorted(&[headings, keys].concat()),
                 declared,
             }
         });
@@ -96,7 +84,7 @@ mod tests {
                 profile.name
             );
             assert!(profile.declared.check().is_ok(), "{}", profile.name);
-            assert!(!profile.shape.1.is_empty(), "{}", profile.name);
+            assert!(!profile.names.is_empty(), "{}", profile.name);
         }
     }
 }

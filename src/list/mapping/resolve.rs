@@ -4,18 +4,17 @@
 use std::sync::Arc;
 
 use super::declared::Declared;
-use super::profiles::{self, Shape};
+use super::profiles;
 use super::reading::{Reading, Why};
 use crate::base::settings::nearest;
 use crate::list::detect::{Detected, detect};
 use crate::list::format::Format;
-use crate::list::row::entry::{self, Wildcards};
+use crate::list::row::entry;
 use crate::list::row::refusal::Refusal;
 use crate::list::table::dates::Dates;
-use crate::list::table::path::{Step, steps};
+use crate::list::table::path::{Paths, Step, steps};
 use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
-use crate::list::table::tree::Node;
 use crate::list::table::{Columns, Source, Table};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
 use crate::list::text::input::is_text;
@@ -82,11 +81,11 @@ type Resolved = (Table, Option<&'static str>);
 
 /// Returns a declaration with that of the profile of a table, if it names no entry itself.
 fn with_profile(
-    shape: Shape,
+    is_json: bool,
     names: &[String],
     declared: &Declared,
 ) -> (Declared, Option<&'static str>) {
-    match profiles::find(shape, names).filter(|_| declared.entry.is_empty()) {
+    match profiles::find(is_json, names).filter(|_| declared.entry.is_empty()) {
         Some(profile) => (declared.clone().or(&profile.declared), Some(&profile.name)),
         None => (declared.clone(), None),
     }
@@ -108,7 +107,7 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     let headings: Vec<String> = (0..width)
         .map(|column| decoded(&cells.get(record, column)).into_owned())
         .collect();
-    let (declared, profile) = &with_profile(Shape::Headings, &headings, declared);
+    let (declared, profile) = &with_profile(false, &headings, declared);
     let undeclared = || {
         let what = format!(
             "a table with the columns {}: say which column",
@@ -119,7 +118,7 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     let is_alone = width == 1 && !declared.is_of_table();
     if is_alone && declared.format.is_none() {
         // One column and nothing else: a first line that is no entry may be a heading.
-        entry::read(&cells.get(record, 0), Wildcards::Star).map_err(|_| undeclared())?;
+        entry::read(&cells.get(record, 0)).map_err(|_| undeclared())?;
     }
     if !is_alone && (declared.entry.is_empty() || width > 1 && !declared.has_rule()) {
         return Err(undeclared());
@@ -326,7 +325,7 @@ fn rules<P: PartialEq>(
 /// Finds the paths of JSON.
 fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Refusal> {
     let keys = keys(head)?;
-    let (declared, profile) = &with_profile(Shape::Keys, &keys, declared);
+    let (declared, profile) = &with_profile(true, &keys, declared);
     let path = |written: &str| steps(written).map_err(mapping);
     if declared.entry.is_empty() {
         if declared.is_of_table() || format == Format::JsonLines || !is_array_of_strings(head) {
@@ -336,10 +335,11 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
             };
             return Err(Refusal::Table(what.into()));
         }
-        let source = Source::Paths {
-            tree: Node::new(&[vec![Step::Each]], &[]).map_err(mapping)?,
+        let source = Source::Paths(Paths {
+            entries: vec![vec![Step::Each]],
+            values: Vec::new(),
             is_undeclared: true,
-        };
+        });
         let rules = Rules::default();
         return Ok((Table { source, rules }, None));
     }
@@ -353,10 +353,7 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
             "JSON with values beside the keys that are entries: say which key".into(),
         ));
     }
-    let source = Source::Paths {
-        tree: Node::new(&entries, &values).map_err(mapping)?,
-        is_undeclared: false,
-    };
+    let source = Source::Paths(Paths::new(entries, &values).map_err(mapping)?);
     Ok((Table { source, rules }, *profile))
 }
 

@@ -19,21 +19,12 @@ use super::pattern;
 use super::reject_reason::RejectReason;
 use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
 
-/// The wildcards of a format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wildcards {
-    /// Only the star; `?` is an ordinary character of a local part.
-    Star,
-    /// Star, question mark, and sets: `[ab]`, `{a,b}`.
-    StarAndQuestionMark,
-}
-
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
 /// pattern stands for.
 ///
 /// # Errors
 /// Why it is not an entry.
-pub(crate) fn read(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, RejectReason> {
+pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
     let Ok(shown) = std::str::from_utf8(text) else {
         return Err(RejectReason::NotUtf8);
     };
@@ -66,7 +57,7 @@ pub(crate) fn read(text: &[u8], wildcards: Wildcards) -> Result<Cow<'_, [u8]>, R
     }
     let (local, domain) = halves(entry)?;
     if let Some(local) = local {
-        local_part(local, wildcards)?;
+        local_part(local)?;
     }
     domain_of(local, domain)?;
     let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
@@ -200,7 +191,7 @@ fn halves(entry: &[u8]) -> Result<(Option<&[u8]>, &[u8]), RejectReason> {
 }
 
 /// Checks what stands before the `@`.
-fn local_part(local: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
+fn local_part(local: &[u8]) -> Result<(), RejectReason> {
     let local = match local {
         b"" | b"*" => return Ok(()),
         [b'"', ..] => {
@@ -215,19 +206,15 @@ fn local_part(local: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
     {
         return Err(of_character(other));
     }
-    let is_wildcard = |b: &u8| match b {
-        b'*' => true,
-        b'?' | b'{' => wildcards == Wildcards::StarAndQuestionMark,
-        _ => false,
-    };
-    // `%` is the wildcard of SQL, `?` that of the shell. Inside, either may be a part.
-    if local.iter().any(is_wildcard) || matches!(local, [b'%', ..] | [.., b'%' | b'?']) {
+    // `?` and `{` are wildcards of SpamAssassin and rspamd, `%` is that of SQL. Inside, it may be a part.
+    let is_wildcard = |b: &u8| matches!(b, b'*' | b'?' | b'{');
+    if local.iter().any(is_wildcard) || matches!(local, [b'%', ..] | [.., b'%']) {
         return Err(RejectReason::Wildcard);
     }
     if local.starts_with(b"^") || local.ends_with(b"$") {
         return Err(RejectReason::Pattern);
     }
-    if matches!(local, [b'!' | b'+' | b'-' | b'\'' | b'`' | b'{', ..]) {
+    if matches!(local, [b'!' | b'+' | b'-' | b'\'' | b'`', ..]) {
         return Err(RejectReason::Sign);
     }
     if local.ends_with(b"...") || local.ends_with("\u{2026}".as_bytes()) {
@@ -274,6 +261,7 @@ fn of_character(other: u8) -> RejectReason {
         b'*' => RejectReason::Wildcard,
         b'\\' | b'(' | b')' | b'^' | b'$' | b'[' | b']' => RejectReason::Pattern,
         b',' | b';' => RejectReason::Several,
+        b'|' => RejectReason::Bar,
         _ => RejectReason::NotAnEntry,
     }
 }

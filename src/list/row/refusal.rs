@@ -69,7 +69,9 @@ pub enum Refusal {
     )]
     Quote,
     /// Text that is not JSON.
-    #[error("not JSON from here on; was the export complete?")]
+    #[error(
+        "not JSON from here on; was the export complete? If each line is a document of its own, use the format jsonl"
+    )]
     NotJson,
     /// The end of the file within a row or document.
     #[error("the file breaks off here; download or export it again")]
@@ -80,9 +82,6 @@ pub enum Refusal {
         MAX_DOCUMENT_BYTES >> 20
     )]
     DocumentTooLong,
-    /// Several documents in a file that was to be one.
-    #[error("more than one JSON document; if each is on a line of its own, use the format jsonl")]
-    SeveralDocuments,
     /// A key that an object has twice.
     #[error("an object with the key {0} twice, so that it is unclear which one counts")]
     DoubledKey(Box<str>),

@@ -11,7 +11,7 @@ pub enum RejectReason {
     Pattern,
     /// A wildcard where no entry can have one.
     #[error(
-        "a wildcard is allowed only as *@domain, *.domain or local@*; if the * is part of the address, put the local part in double quotes"
+        "a wildcard is allowed only as *@domain, *.domain or local@*; if it is part of the address, put the local part in double quotes"
     )]
     Wildcard,
     /// A hash in place of an address, with the name of the hash.
@@ -38,6 +38,9 @@ pub enum RejectReason {
     /// Several entries where one is expected.
     #[error("several entries; put each on its own line, or use --format addresses")]
     Several,
+    /// A bar, which divides columns.
+    #[error("a | in it; if it divides columns, use --format csv --separator \"|\"")]
+    Bar,
     /// Words before or after the entry.
     #[error("words beside the entry; put # before a comment")]
     Words,

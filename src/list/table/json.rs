@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::path::{Paths, Step};
 use super::rows::{Source, Table, list, report};
-use super::rules::{self, NotListed, RowDates, Rules};
+use super::rules::{NotListed, RowDates, Rules, Value as RowValue};
 use super::text::Text;
-use super::tree::{MAX_KEYS, Node};
 use crate::list::formats::out::Out;
 use crate::list::formats::{Keys, LineFormat};
 use crate::list::row::refusal::Refusal;
@@ -53,14 +53,8 @@ impl Document {
         let text = std::mem::take(&mut self.text);
         let done = match (self.is_too_long, check(&text)) {
             (true, _) => Err((Refusal::DocumentTooLong, 1)),
-            (false, Err((fault, at))) => {
-                let refusal = match fault {
-                    Fault::Syntax => Refusal::NotJson,
-                    Fault::BrokenOff => Refusal::BrokenOff,
-                    Fault::Several => Refusal::SeveralDocuments,
-                };
-                Err((refusal, 1 + newlines(text.get(..at).unwrap_or_default())))
-            }
+            (false, Err((Fault::Syntax, line))) => Err((Refusal::NotJson, line)),
+            (false, Err((Fault::BrokenOff, line))) => Err((Refusal::BrokenOff, line)),
             (false, Ok(())) => Walk::read(&self.table, &text, 1, sink),
         };
         if let Err((refusal, line)) = done {
@@ -103,6 +97,7 @@ impl LineFormat for JsonLines {
             self.is_refused = true;
         }
     }
+
     fn finish(&mut self, out: &mut Out<'_>) {
         if matches!(check(out.text()), Err((Fault::BrokenOff, _))) {
             out.refuse(Refusal::BrokenOff);
@@ -110,18 +105,34 @@ impl LineFormat for JsonLines {
     }
 }
 
+/// Most entries, and most values, of a line that is read without [`Walk`].
+const MAX_USUAL: usize = 8;
+
 impl Keys for JsonLines {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
-        let rules = &self.table.rules;
-        let tree = match &self.table.source {
-            Source::Paths { tree, .. } if tree.is_row && rules.has_rule => tree,
+        let (rules, paths) = match &self.table.source {
+            Source::Paths(paths) if self.table.rules.has_rule => (&self.table.rules, paths),
             _ => return b"",
         };
-        let mut found: Found<'l> = [b""; MAX_KEYS];
+        let (mut entries, mut values) = ([&b""[..]; MAX_USUAL], [&b""[..]; MAX_USUAL]);
+        if paths.entries.len().max(paths.values.len()) > MAX_USUAL {
+            return b"";
+        }
+        let mut is_single = true;
         let is_flat = flat(line, |key, value| {
-            let known = tree.keys.iter().position(|(name, _)| name.is(key));
-            let known = known.and_then(|number| found.get_mut(number));
-            known.is_none_or(|known| std::mem::replace(known, value).is_empty())
+            let mut found = |is_key: bool, place: &mut &'l [u8]| {
+                is_single &= !is_key || std::mem::replace(place, value).is_empty();
+            };
+            for (path, place) in paths.entries.iter().zip(&mut entries) {
+                found(
+                    matches!(&path[..], [Step::Key(name)] if name.is(key)),
+                    place,
+                );
+            }
+            for (path, place) in paths.values.iter().zip(&mut values) {
+                found(matches!(&path[..], [name] if name.is(key)), place);
+            }
+            is_single
         });
         // What stands in a string, which has no escapes, or else the word.
         let plain = |text: &'l [u8]| match text {
@@ -129,20 +140,17 @@ impl Keys for JsonLines {
             word => word,
         };
         let value = |number: usize| {
-            let at = tree.values.get(number);
-            let text = at.filter(|(_, below)| below.is_empty());
-            let text = text.and_then(|(key, _)| found.get(*key)).copied();
+            let text = values.get(number).copied();
             Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
         };
-        if !is_flat || !rules.count(value) {
+        let is_short = paths.entries.iter().all(|path| path.len() == 1)
+            && paths.values.iter().all(|path| path.len() == 1);
+        if !is_flat || !is_short || !rules.count(value) {
             return b"";
         }
-        let values = tree.keys.iter().zip(&found);
-        let mut filled = values.filter(|((_, child), value)| child.leads() && !value.is_empty());
+        let mut filled = entries.iter().filter(|text| !text.is_empty());
         match (filled.next(), filled.next()) {
-            (Some(((_, child), text @ [b'"', ..])), None) if child.is_entry => {
-                plain(text).trim_ascii()
-            }
+            (Some(text @ [b'"', ..]), None) => plain(text).trim_ascii(),
             _ => b"",
         }
     }
@@ -150,8 +158,8 @@ impl Keys for JsonLines {
 
 /// Goes through a document.
 struct Walk<'w, 't> {
-    table: &'w Table,
-    is_undeclared: bool,
+    rules: &'w Rules,
+    paths: &'w Paths,
     text: &'t [u8],
     /// A place in the text, and its line.
     place: (usize, u64),
@@ -171,8 +179,8 @@ enum Around {
     Unlisted,
 }
 
-/// The values of the keys of an object that count; empty if there is none.
-type Found<'t> = [&'t [u8]; MAX_KEYS];
+/// The rest of a path to an entry.
+type Rest<'w> = &'w [Step];
 
 impl<'w, 't> Walk<'w, 't> {
     /// Passes on the rows of a document that begins in this line.
@@ -185,47 +193,51 @@ impl<'w, 't> Walk<'w, 't> {
         line: u64,
         sink: &'w mut dyn FnMut(u64, Row<'_>),
     ) -> Result<(), (Refusal, u64)> {
-        let Source::Paths {
-            tree,
-            is_undeclared,
-        } = &table.source
-        else {
+        let Source::Paths(paths) = &table.source else {
             return Ok(());
         };
         if text.trim_ascii().is_empty() {
             return Ok(());
         }
         let mut walk = Self {
-            table,
-            is_undeclared: *is_undeclared,
+            rules: &table.rules,
+            paths,
             text,
             place: (0, line),
             reported: 0,
             sink,
         };
+        let all: Vec<Rest<'_>> = paths.entries.iter().map(Vec::as_slice).collect();
+        let has_each = all.iter().any(|path| path.first() == Some(&Step::Each));
         let read = match Value::of(text) {
             // A leading `[]` may be left out.
-            Value::Members(members) if !members.is_object && tree.each.is_none() => {
-                walk.elements(tree, text, members, Around::Nothing)
+            Value::Members(members) if !members.is_object && !has_each => {
+                walk.elements(&all, text, members, Around::Nothing)
             }
-            _ => walk.element(tree, text, Around::Nothing),
+            _ => walk.element(&all, text, Around::Nothing),
         };
         read.map_err(|refusal| (refusal, walk.place.1))
     }
 
     /// Reads a document, or what `[]` leads to: something is expected in it.
-    fn element(&mut self, node: &Node, text: &'t [u8], around: Around) -> Result<(), Refusal> {
+    fn element(
+        &mut self,
+        paths: &[Rest<'w>],
+        text: &'t [u8],
+        around: Around,
+    ) -> Result<(), Refusal> {
         let before = self.reported;
-        self.value(node, text, around)?;
+        self.value(paths, text, around)?;
         if self.reported == before && matches!(around, Around::Nothing) {
             self.reject(RejectReason::NoEntry, text);
         }
         Ok(())
     }
 
+    /// Reads the elements of an array, or the values of an object.
     fn elements(
         &mut self,
-        node: &Node,
+        paths: &[Rest<'w>],
         text: &'t [u8],
         mut members: Members<'t>,
         around: Around,
@@ -234,36 +246,44 @@ impl<'w, 't> Walk<'w, 't> {
             self.reported += 1;
             self.out(text).skip(Skip::Blank);
         }
-        members.try_for_each(|(_, value)| self.element(node, value, around))
+        members.try_for_each(|(_, value)| self.element(paths, value, around))
     }
 
-    /// Reads a value on a path.
-    fn value(&mut self, node: &Node, text: &'t [u8], around: Around) -> Result<(), Refusal> {
-        match (Value::of(text), &node.each) {
-            (Value::Members(members), Some(each)) if node.has_names && members.is_object => {
-                self.names(each, members)
-            }
-            (Value::Members(members), Some(each)) if !node.has_names => {
-                self.elements(each, text, members, around)
-            }
-            (Value::Members(members), None) if members.is_object && !node.keys.is_empty() => {
-                self.object(node, text)
-            }
-            (Value::Text(written), _) if node.is_entry => {
+    /// Reads a value that these paths lead to, or through.
+    fn value(&mut self, paths: &[Rest<'w>], text: &'t [u8], around: Around) -> Result<(), Refusal> {
+        let is_entry = paths.iter().any(|path| path.is_empty());
+        let is_each = |path: &Rest<'w>| path.first() == Some(&Step::Each);
+        match Value::of(text) {
+            Value::Text(written) if is_entry => {
                 self.entry(written, text, around);
                 Ok(())
             }
-            (value, _) => {
+            Value::Members(members)
+                if paths.iter().any(|path| match members.is_object {
+                    true => !path.is_empty(),
+                    false => is_each(path),
+                }) =>
+            {
+                let each = paths.iter().filter(|path| is_each(path));
+                let each: Vec<Rest<'w>> = each.filter_map(|path| path.get(1..)).collect();
+                if members.is_object {
+                    self.object(paths, text, members.clone(), around)?;
+                }
+                match each.is_empty() {
+                    true => Ok(()),
+                    false => self.elements(&each, text, members, around),
+                }
+            }
+            value => {
                 // A value where a path leads on, or an entry of another kind.
                 self.place(text);
-                if self.is_undeclared {
-                    return Err(Refusal::Table(
-                        "an array of more than strings: say which key".into(),
-                    ));
+                if self.paths.is_undeclared {
+                    let why = "an array of more than strings: say which key";
+                    return Err(Refusal::Table(why.into()));
                 }
                 let is_null = matches!(value, Value::Other(b"null"));
                 if !is_null && !matches!(around, Around::Unlisted) {
-                    let reason = match node.is_entry {
+                    let reason = match is_entry {
                         true => RejectReason::NotAnEntry,
                         false => RejectReason::NoEntry,
                     };
@@ -290,75 +310,82 @@ impl<'w, 't> Walk<'w, 't> {
         }
     }
 
-    /// Reads an object that has entries, or leads to some.
-    fn object(&mut self, node: &Node, text: &'t [u8]) -> Result<(), Refusal> {
-        let mut found: Found<'t> = [b""; MAX_KEYS];
-        self.find(node, text, &mut found)?;
-        let mut around = Around::Nothing;
-        if node.is_row {
-            around = self.judge(node, &found, text)?;
+    /// Reads the members of an object by their keys.
+    fn object(
+        &mut self,
+        paths: &[Rest<'w>],
+        text: &'t [u8],
+        members: Members<'t>,
+        around: Around,
+    ) -> Result<(), Refusal> {
+        if paths.iter().any(|path| path.first() == Some(&Step::Names)) {
+            self.names(members.clone())?;
+        }
+        // The object with the last key of a path is a row.
+        let is_last = |path: &Rest<'w>| match path {
+            [Step::Key(_), rest @ ..] => rest.iter().all(|step| *step == Step::Each),
+            _ => false,
+        };
+        let is_row = paths.iter().any(is_last);
+        let around = match is_row {
+            true => self.judge(text, text)?,
+            false => around,
+        };
+        if is_row && !self.rules.has_rule && members.clone().count() > 1 {
+            self.place(text);
+            return Err(Refusal::Table(
+                "JSON objects with more keys than one: say which key".into(),
+            ));
         }
         let before = self.reported;
-        for ((_, child), value) in node.keys.iter().zip(found) {
-            if child.leads() && !value.is_empty() {
-                self.value(child, value, around)?;
+        let mut seen = vec![false; paths.len()];
+        for (key, value) in members {
+            let key = unescaped(key.unwrap_or_default());
+            let mut next = Vec::new();
+            for (path, seen) in paths.iter().zip(&mut seen) {
+                let [Step::Key(name), rest @ ..] = *path else {
+                    continue;
+                };
+                if name.is(&key) {
+                    if std::mem::replace(seen, true) {
+                        self.place(value);
+                        return Err(doubled(&key));
+                    }
+                    next.push(rest);
+                }
+            }
+            if !next.is_empty() {
+                self.value(&next, value, around)?;
             }
         }
         match around {
-            Around::Listed(_) if self.reported == before => {
+            Around::Listed(_) if is_row && self.reported == before => {
                 self.reject(RejectReason::NoEntry, text);
             }
-            Around::Unlisted => self.reported += 1,
-            Around::Nothing | Around::Listed(_) => {}
+            Around::Unlisted if is_row => self.reported += 1,
+            _ => {}
         }
         Ok(())
     }
 
     /// Reads an object whose keys are entries.
-    fn names(&mut self, node: &Node, members: Members<'t>) -> Result<(), Refusal> {
+    fn names(&mut self, members: Members<'t>) -> Result<(), Refusal> {
         for (key, value) in members {
             let key = key.unwrap_or_default();
-            let mut found: Found<'t> = [b""; MAX_KEYS];
-            self.find(node, value, &mut found)?;
-            let around = self.judge(node, &found, key)?;
+            let around = self.judge(value, key)?;
             self.reported += 1;
             self.entry(key, key, around);
         }
         Ok(())
     }
 
-    /// Finds the values of the keys of an object that count.
-    fn find(&mut self, node: &Node, text: &'t [u8], found: &mut Found<'t>) -> Result<(), Refusal> {
-        let Value::Members(members) = Value::of(text) else {
-            return Ok(());
-        };
-        let mut count = 0;
-        for (key, value) in members.filter_map(|(key, value)| Some((unescaped(key?), value))) {
-            count += 1;
-            let known = node.keys.iter().position(|(name, _)| name.is(&key));
-            if let Some(known) = known.and_then(|number| found.get_mut(number))
-                && !std::mem::replace(known, value).is_empty()
-            {
-                self.place(value);
-                return Err(doubled(&key));
-            }
-        }
-        if node.is_row && count > 1 && !self.table.rules.has_rule {
-            self.place(text);
-            return Err(Refusal::Table(
-                "JSON objects with more keys than one: say which key".into(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Judges a row by its values. Reports one that does not count; `text` is shown for it.
-    fn judge(&mut self, node: &Node, found: &Found<'t>, text: &'t [u8]) -> Result<Around, Refusal> {
-        let rules = &self.table.rules;
-        match rules.judge(|number| value_of(rules, node, found, number)) {
+    /// Judges a row by its values. Reports one that does not count; `shown` is its text.
+    fn judge(&mut self, row: &'t [u8], shown: &'t [u8]) -> Result<Around, Refusal> {
+        let (rules, paths) = (self.rules, self.paths);
+        match rules.judge(|number| value_of(rules, paths, row, number)) {
             Ok(dates) => Ok(Around::Listed(dates)),
             Err(why) => {
-                report(why, text, &mut self.out(text))?;
+                report(why, shown, &mut self.out(shown))?;
                 Ok(Around::Unlisted)
             }
         }
@@ -389,14 +416,9 @@ impl<'w, 't> Walk<'w, 't> {
 }
 
 /// Returns a value of a row as text.
-fn value_of<'t>(rules: &Rules, node: &Node, found: &Found<'t>, number: usize) -> rules::Value<'t> {
-    let Some((key, below)) = node.values.get(number) else {
-        return Ok(Cow::Borrowed(b""));
-    };
-    let first = found.get(*key).copied().unwrap_or_default();
-    let written = below
-        .iter()
-        .try_fold(first, |object, key| member(object, key));
+fn value_of<'t>(rules: &Rules, paths: &Paths, row: &'t [u8], number: usize) -> RowValue<'t> {
+    let keys = paths.values.get(number).map_or(&[][..], Vec::as_slice);
+    let written = keys.iter().try_fold(row, |object, key| member(object, key));
     match Value::of(written.map_err(NotListed::Refused)?) {
         Value::Text(text) => Ok(unescaped(text)),
         // It is no date.

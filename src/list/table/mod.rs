@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `text`, `dates` | how values are compared, how dates are read |
 //! | `rules` | which rows count |
-//! | `path`, `tree` | key paths of JSON |
+//! | `path` | key paths of JSON |
 //! | `rows` | a [`Table`], and what a row of it lists |
 //! | `csv`, `json` | the readers |
 
@@ -15,7 +15,6 @@ pub(crate) mod path;
 mod rows;
 pub(crate) mod rules;
 pub(crate) mod text;
-pub(crate) mod tree;
 
 pub use rows::Table;
 pub(crate) use rows::{Columns, Source};

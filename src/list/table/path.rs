@@ -7,11 +7,58 @@
 //! | `a{}` | to the keys of an object; only at the end |
 //! | `"a.b".c` | quotes as in TOML |
 
+use super::text::Text;
+
+/// The most paths of a declaration of each kind, and the most steps of one.
+const MAX: usize = 32;
+
+/// The paths of a declaration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Paths {
+    /// To the entries, from the document.
+    pub(crate) entries: Vec<Vec<Step>>,
+    /// To the values of a row, from the object that holds its entry.
+    pub(crate) values: Vec<Vec<Text>>,
+    /// Whether nobody declared them: it is an array of strings, and anything else refuses the file.
+    pub(crate) is_undeclared: bool,
+}
+
+impl Paths {
+    /// Returns the paths to entries, and to values of their rows.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn new(entries: Vec<Vec<Step>>, values: &[Vec<Step>]) -> Result<Self, &'static str> {
+        if entries.len().max(values.len()) > MAX {
+            return Err("more than 32 paths");
+        }
+        let keys = |path: &Vec<Step>| -> Option<Vec<Text>> {
+            let keys = path.iter().map(|step| match step {
+                Step::Key(key) => Some(key.clone()),
+                Step::Each | Step::Names => None,
+            });
+            keys.collect()
+        };
+        let values: Option<Vec<_>> = values.iter().map(keys).collect();
+        let values = values
+            .ok_or("[] and {} lead to more than one value of a row; they can only be in entry")?;
+        let has_no_row = |path: &Vec<Step>| path.iter().all(|step| *step == Step::Each);
+        if !values.is_empty() && entries.iter().any(has_no_row) {
+            return Err("no object holds the entry, so it has no other values");
+        }
+        Ok(Self {
+            entries,
+            values,
+            is_undeclared: false,
+        })
+    }
+}
+
 /// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Into an object, by its key.
-    Key(Box<str>),
+    Key(Text),
     /// Through an array, or the values of an object.
     Each,
     /// To the keys of an object.
@@ -40,8 +87,11 @@ pub(crate) fn steps(written: &str) -> Result<Vec<Step>, String> {
                     "a key is missing; one with . [ ] { } in it needs quotes",
                 ));
             }
-            steps.push(Step::Key(key.into()));
+            steps.push(Step::Key(Text::new(&key)));
             rest = after;
+        }
+        if steps.len() > MAX {
+            return Err(wrong("more than 32 steps"));
         }
         let is_end = rest.is_empty();
         if steps.last() == Some(&Step::Names) && !is_end {
@@ -82,13 +132,13 @@ fn key(path: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, steps};
+    use super::{Paths, Step, steps};
 
     #[test]
     fn paths_and_what_is_none() {
         let shown = |path| {
             let shown = steps(path)?.into_iter().map(|step| match step {
-                Step::Key(key) => format!("<{key}>"),
+                Step::Key(key) => format!("<{}>", key.0),
                 Step::Each => "*".to_owned(),
                 Step::Names => "=".to_owned(),
             });
@@ -108,7 +158,7 @@ mod tests {
             ("\"a.b\".c", "<a.b><c>"),
             ("'a\"b'[].\"\\u00fc \\\"\"", "<a\"b>*<\u{fc} \">"),
             ("\"\"", "<>"),
-            ("Remove on", "<Remove on>"),
+            ("Remove on", "<remove on>"),
             ("$type.@id", "<$type><@id>"),
         ] {
             assert_eq!(shown(path).as_deref(), Ok(expected), "{path}");
@@ -118,6 +168,19 @@ mod tests {
             "a]", "a[0]", "[", "a[", "\"a\"b",
         ] {
             assert!(shown(path).is_err(), "{path}");
+        }
+    }
+    #[test]
+    fn the_values_of_a_row_are_single_and_in_its_object() {
+        for (entry, value, is_good) in [
+            ("email", "meta.score", true),
+            ("{}", "action", true),
+            ("[]", "action", false),
+            ("a.b[]", "x[].y", false),
+            ("a[].b", "c{}", false),
+        ] {
+            let paths = Paths::new(vec![steps(entry).unwrap()], &[steps(value).unwrap()]);
+            assert_eq!(paths.is_ok(), is_good, "{entry:?} {value:?}");
         }
     }
 }

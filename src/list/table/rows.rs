@@ -1,10 +1,10 @@
 //! How the rows of a table are read, and what a row lists.
 
+use super::path::Paths;
 use super::rules::{NotListed, RowDates, Rules};
-use super::tree::Node;
 use crate::list::formats::out::Out;
 use crate::list::row::RawEntry;
-use crate::list::row::entry::{self, Wildcards};
+use crate::list::row::entry;
 use crate::list::row::refusal::Refusal;
 use crate::list::text::words::Pieces;
 
@@ -21,12 +21,7 @@ pub(crate) enum Source {
     /// In columns.
     Columns(Columns),
     /// At paths of JSON.
-    Paths {
-        tree: Node,
-        /// Whether nobody declared them: it is an array of strings, and anything else refuses the
-        /// file.
-        is_undeclared: bool,
-    },
+    Paths(Paths),
 }
 
 /// The columns of a table with separators, counted from 0.
@@ -75,7 +70,7 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
         }
         _ => cell,
     };
-    let reason = match entry::read(one, Wildcards::Star) {
+    let reason = match entry::read(one) {
         Ok(text) => return out.checked(RawEntry { text: &text, ..raw }),
         Err(reason) => reason,
     };
@@ -87,7 +82,7 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
     }
     let mut entries = Vec::new();
     for piece in Pieces(cell) {
-        match entry::read(piece, Wildcards::Star) {
+        match entry::read(piece) {
             Ok(text) => entries.push(text),
             Err(reason) => return out.reject(reason, piece),
         }

@@ -6,7 +6,7 @@ use crate::list::text::charset::windows_1252;
 
 /// A value or heading that cells are compared with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Text(Box<str>);
+pub(crate) struct Text(pub(super) Box<str>);
 
 impl Text {
     pub(crate) fn new(written: &str) -> Self {

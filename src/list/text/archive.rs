@@ -402,10 +402,8 @@ mod tests {
         let mut header = tar::Header::new_ustar();
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
-        builder
-            .append_link(&mut header, "link", "/etc/passwd")
-            .unwrap();
-        let tar_link = builder.into_inner().unwrap();
+        let linked = builder.append_link(&mut header, "link", "/etc/passwd");
+        let tar_link = linked.and_then(|()| builder.into_inner()).unwrap();
         let mut encrypted = zip(CompressionMethod::Stored);
         // Bit 0 of the flags in the directory at the end: encrypted.
         let mut parts = encrypted.windows(4);
