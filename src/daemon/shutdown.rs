@@ -79,7 +79,7 @@ pub(super) async fn finish(
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                 tracing::warn!(
                     connections = connections.len(),
-                    "drain_s has passed, closing the remaining connections"
+                    "the time for messages in progress is over, closing the remaining connections"
                 );
                 return connections.close().await;
             }

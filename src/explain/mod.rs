@@ -6,6 +6,7 @@
 //! daemon never sees the headers of a message that is refused at RCPT, but the person who asks
 //! wants to know about them too.
 
+mod decision;
 mod explanation;
 mod message;
 mod recorder;
@@ -18,12 +19,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use decision::RecordedDecision;
+use decision::text_of;
 pub use explanation::{Explanation, Lookup, Named, Recipient};
 pub use message::{EachMessage, Field, Headers, each_message};
-pub use recorder::RecordedDecision;
-use recorder::{Recorder, text_of};
+use recorder::Recorder;
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
-pub use text::Report;
+pub use text::{ExplainedMail, in_words};
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
@@ -217,7 +219,7 @@ impl Explainer {
                 understood,
             };
             let policy = &self.live.snapshot().policy;
-            let exempt = policy.reach(written, &mut Default::default()) == 0;
+            let exempt = policy.lists_for(written, &mut Default::default()) == 0;
             let made = decided.unwrap_or_default();
             explanation.recipients.push(Recipient {
                 recipient: escaped(recipient).to_string(),
@@ -231,14 +233,12 @@ impl Explainer {
                 deferred: made.is_deferred(),
             });
             if reply == Reply::Accept {
-                return made.put_into(explanation);
+                explanation.decision = made;
+                return;
             }
-            if reply.is_refusal() {
-                if explanation.verdict.is_empty() {
-                    made.put_into(explanation);
-                }
-            } else {
-                goes_on = true;
+            goes_on |= !reply.is_refusal();
+            if reply.is_refusal() && explanation.decision.verdict.is_empty() {
+                explanation.decision = made;
             }
         }
         if !goes_on {
@@ -252,7 +252,7 @@ impl Explainer {
             explanation.changes = edits.iter().map(describe).collect();
         }
         debug_assert_ne!(reply, Reply::Continue, "the end of the message is answered");
-        made.unwrap_or_default().put_into(explanation);
+        explanation.decision = made.unwrap_or_default();
     }
 
     /// Returns all senders with their recorded look-ups.
