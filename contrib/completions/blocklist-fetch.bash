@@ -23,7 +23,7 @@ _blocklist__fetch() {
 
     case "${cmd}" in
         blocklist__fetch)
-            opts="-o -q -h -V --from --list --key --output --host --max-shrink --max-growth --quiet --help --version"
+            opts="-o -q -h -V --from --list --key --output --host --max-shrink --max-growth --status --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -58,6 +58,10 @@ _blocklist__fetch() {
                     return 0
                     ;;
                 --max-growth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --status)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

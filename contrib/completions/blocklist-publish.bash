@@ -23,7 +23,7 @@ _blocklist__publish() {
 
     case "${cmd}" in
         blocklist__publish)
-            opts="-q -h -V --to --list --key --password-file --ring --only --all --check-store --promote --generation --valid --keep --next-key --previous-key --quiet --help --version"
+            opts="-q -h -V --to --list --key --password-file --ring --only --promote-after --all --check-store --promote --generation --valid --keep --next-key --previous-key --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -50,6 +50,10 @@ _blocklist__publish() {
                     return 0
                     ;;
                 --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --promote-after)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

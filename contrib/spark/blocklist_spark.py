@@ -2,20 +2,21 @@
 """Compiles a list that is too large for one machine, on Apache Spark.
 
     spark-submit --files blocklist-compile,seed.blf blocklist_spark.py \\
-        --input s3://lists/senders/ --format plain --parts s3://lists/parts/ --output big.blf
+        --input s3a://lists/senders/ --format plain --parts s3a://lists/parts/ --output big.blf
 
-The driver divides the input into pieces: ranges of bytes of text files, whole compressed files, row
-groups of Parquet files. Each task runs `blocklist-compile build --part` on its piece and stores the
-part; the driver merges all parts with `blocklist-compile merge --expect`. No row passes through the
-JVM, the driver or a shuffle: Spark only schedules the pieces, retries them if a machine is lost, and
-shows the progress. See docs/large.md.
+Spark lists and reads the input, whatever its scheme, so the cluster's connectors and credentials
+count. Only files that every machine can open by their path are read without Spark. Each task runs
+`blocklist-compile build --part` on one piece: a range of a text file, a whole file, or some row
+groups of a Parquet file. The part is stored as rows of a Parquet file in --parts. The driver
+fetches all parts and merges them with `blocklist-compile merge --expect`. See docs/large.md.
 
-Needs Python 3.9 or later, pyspark 3.4 or later, and pyarrow, which reads and writes local folders,
-S3, Google Cloud Storage, Azure and HDFS.
+Needs Python 3.9 or later with pyarrow, and Spark 3.4 or later. The program should be the static
+one, because the machines of a cluster may have another C library.
 """
 
 import argparse
-import datetime
+import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -27,8 +28,13 @@ import threading
 import time
 import urllib.parse
 
-import pyarrow.fs
-from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+from py4j.protocol import Py4JError
+from pyspark import SparkFiles, TaskContext
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Observation, SparkSession, functions
 
 COMPILER = "blocklist-compile"
 BLOCK_BYTES = 1 << 20
@@ -36,40 +42,54 @@ BLOCK_BYTES = 1 << 20
 UMASK = 0o027
 # The compiler decompresses these files. They cannot be split into pieces.
 PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".7z")
+# Spark passes such a file as one value.
+MAX_PACKED_BYTES = 1 << 30
+# Tables of which the files alone do not say which rows count.
+TABLES = {"_delta_log": "Delta", "metadata/*.metadata.json": "Iceberg", ".hoodie": "Hudi"}
+FETCHES = 8
+PART = pyarrow.schema([("data", pyarrow.binary()), ("report", pyarrow.string())])
+
+
+class Refused(Exception):
+    """One line for the user."""
 
 
 def arguments():
     parser = argparse.ArgumentParser(description="Compile a list on Apache Spark.")
     add = parser.add_argument
-    add("--input", action="append", required=True, metavar="PATH",
-        help="a file or folder of lists, or its URI; may be repeated")
-    add("--output", required=True, metavar="FILE", help="the filter file to write, on the driver")
-    add("--parts", required=True, metavar="FOLDER",
-        help="folder or URI for the parts; the driver and all workers must reach it")
+    add("--input", action="append", default=[], metavar="PATH",
+        help="a file or folder of lists, or its URI, as Spark reads it; may be repeated")
+    add("--output", required=True, metavar="FILE", help="the filter file to write, on the driver, or its URI")
+    add("--parts", metavar="FOLDER", help="folder or URI for the parts; the driver and all workers must reach it")
+    add("--resume", metavar="FOLDER", help="merge the parts that an earlier job has kept in this folder")
     add("--column", metavar="NAME", help="the inputs are Parquet files: read this column")
     add("--format", metavar="FORMAT", help="format of the lists, as for blocklist-compile build")
     add("--source", metavar="NAME", help="name of the list in the filter [default: the first --input]")
     add("--name", metavar="NAME", help="name of the list in logs and replies")
     add("--seed-file", default="seed.blf", metavar="NAME",
         help="the filter given by --files whose seed is used [default: seed.blf]")
-    add("--date", metavar="DATE", help="build date [default: SOURCE_DATE_EPOCH, or today]")
+    add("--date", metavar="DATE", help="build date [default: that of --source-date-epoch]")
+    add("--source-date-epoch", type=int, default=int(os.environ.get("SOURCE_DATE_EPOCH", time.time())),
+        metavar="SECONDS", help="time of the build, since 1970 [default: SOURCE_DATE_EPOCH, or now]")
     add("--piece", type=size, default=size("256M"), metavar="SIZE",
         help="bytes of text in a piece [default: 256M]")
     add("--memory", default="512M", metavar="SIZE", help="memory of the compiler in a task [default: 512M]")
-    add("--max-rejects", type=int, metavar="N", help="write nothing if more lines than this are rejected")
+    add("--max-rejects", default="1%", metavar="N|N%",
+        help="write nothing if more lines than this are rejected, of all pieces together [default: 1%%]")
     add("--report", metavar="FILE", help="write the report of the merge to this file, as JSON")
     add("--statistics", metavar="FILE", help="write time and size of each piece to this file, as JSON")
     add("--option", action="append", default=[], metavar="OPTION",
         help="a further option of blocklist-compile build, such as --option=--plus; may be repeated")
     add("--keep-parts", action="store_true", help="do not remove the parts at the end")
     args = parser.parse_args()
+    if not args.resume and not (args.input and args.parts):
+        parser.error("--input and --parts are needed, or --resume")
     # URIs are visible on Spark's pages and in the process list.
-    if any(re.search("://[^/@]*:[^/@]*@", place) for place in [*args.input, args.parts]):
-        parser.error("a URI must not contain a password: use environment variables or configuration files of the provider")
-    args.source = args.source or args.input[0]
+    places = [*args.input, args.parts or "", args.resume or "", args.output]
+    if any(re.search("://[^/@]*:[^/@]*@", place) for place in places):
+        parser.error("a URI must not contain a password: use the configuration of the cluster")
+    args.source = args.source or (args.input or [""])[0]
     args.format = args.format or ("plain" if args.column else None)
-    epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
-    args.date = args.date or datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).date().isoformat()
     return args
 
 
@@ -79,325 +99,449 @@ def size(text):
     return int(text[:-1]) << unit if unit else int(text)
 
 
-def file_system(path):
-    """Returns the file system of a path or URI, and the path in it."""
-    if "://" not in path:
-        path = os.path.abspath(path)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    # pyarrow does not know these variables of the AWS command line.
-    if path.startswith("s3://") and endpoint and "endpoint_override=" not in path:
-        scheme, _, host = endpoint.rstrip("/").rpartition("://")
-        mark = "&" if "?" in path else "?"
-        path += f"{mark}scheme={scheme or 'https'}&endpoint_override={urllib.parse.quote(host)}"
-    return pyarrow.fs.FileSystem.from_uri(path)
+def most_rejects(text, lines):
+    return lines * int(text[:-1]) // 100 if text.endswith("%") else int(text)
 
 
-def below(folder, name):
-    """Returns the path or URI of a file in a folder. In a URI, the parts before and after the path stay."""
-    if "://" not in folder:
-        return f"{folder.rstrip('/')}/{name}"
-    folder, mark, query = folder.partition("?")
-    return f"{folder.rstrip('/')}/{urllib.parse.quote(name)}{mark}{query}"
+def shipped(name):
+    """Returns the path of a file that --files copied to this machine. YARN puts it into the working directory."""
+    path = next(filter(os.path.exists, [SparkFiles.get(name), os.path.abspath(name)]), None)
+    if not path:
+        raise Refused(f"{name}: not among the files given by --files")
+    if name == COMPILER and not os.access(path, os.X_OK):
+        os.chmod(path, 0o755)
+    return path
+
+
+def run(command, **options):
+    """Runs a command. Returns its standard output."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
+    except OSError as error:
+        raise Refused(f"{os.uname().nodename} cannot run {COMPILER} ({error}): give the static program") from error
+    if done.returncode != 0:
+        said = done.stderr[:4096].decode(errors="replace").strip() or f"exit code {done.returncode}"
+        raise Refused(said + (": give the static program" if "GLIBC_" in said else ""))
+    return done.stdout
+
+
+# ---------------------------------------------------------------- Hadoop's file systems, on the driver
+
+
+class Place:
+    """A path or URI, and its file system."""
+
+    def __init__(self, spark, text):
+        self.spark = spark
+        path = self.path_of(text)
+        self.system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        self.path = self.system.makeQualified(path)
+        self.text = self.path.toString()
+
+    def path_of(self, text):
+        return self.spark.sparkContext._jvm.org.apache.hadoop.fs.Path(text)
+
+    def file(self, name):
+        return Place(self.spark, f"{self.text.rstrip('/')}/{name}")
+
+    def exists(self):
+        return self.system.exists(self.path)
+
+    def matches(self, pattern):
+        return bool(self.system.globStatus(self.path_of(f"{self.text.rstrip('/')}/{pattern}")))
+
+    def create_folder(self):
+        """Local files get the umask of the JVM, so the folder has to protect them."""
+        self.system.mkdirs(self.path)
+        self.system.setPermission(self.path, self.mode_of(0o777))
+
+    def mode_of(self, mode):
+        permission = self.spark.sparkContext._jvm.org.apache.hadoop.fs.permission.FsPermission
+        return permission(f"{mode & ~UMASK:o}")
+
+    def write(self, data):
+        with contextlib.closing(self.system.create(self.path)) as file:
+            file.write(bytearray(data))
+
+    def fetch(self, local):
+        self.system.copyToLocalFile(False, self.path, self.path_of(f"file:{local}"), True)
+
+    def replace_by(self, local):
+        """Stores a local file here. Only some file systems can replace a file in one step."""
+        half = self.path_of(f"{self.text}.writing")
+        self.system.copyFromLocalFile(False, True, self.path_of(f"file:{local}"), half)
+        self.system.setPermission(half, self.mode_of(0o666))
+        self.system.delete(self.path, False)
+        if not self.system.rename(half, self.path):
+            raise Refused(f"{self.text}: cannot be replaced; the new one is {self.text}.writing")
+
+    def remove(self):
+        self.system.delete(self.path, True)
 
 
 # ---------------------------------------------------------------- the pieces, on the driver
 
 
-def files_of(path):
-    """Yields the files of an input, with their sizes. In a folder, skips hidden files and files in hidden folders."""
-    system, inside = file_system(path)
-    info = system.get_file_info(inside)
-    if info.type == pyarrow.fs.FileType.NotFound:
-        sys.exit(f"{path}: not found")
-    if info.type == pyarrow.fs.FileType.File:
-        yield path if "://" in path else inside, info.size
+def files_of(spark, path):
+    """Returns the files of an input, with their sizes. Spark skips hidden files, and those in hidden folders."""
+    for mark, kind in TABLES.items():
+        if Place(spark, path).matches(mark):
+            raise Refused(f"{path}: a table of {kind}, and some of its files have rows that no longer count: write its "
+                          "present rows to Parquet files first, with that column, and give these with --column")
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+    return [(row.path, row.length) for row in files.select("path", "length").collect()]
+
+
+def pieces_of(spark, args):
+    """Returns a table in which each partition is one piece, with the way to read it."""
+    conf = {"maxPartitionBytes": args.piece, "openCostInBytes": args.piece, "minPartitionNum": 1}
+    for key, value in conf.items():
+        # A file costs a whole partition to open, so Spark never puts two into one.
+        spark.conf.set(f"spark.sql.files.{key}", value)
+    files = sorted(set(file for path in args.input for file in files_of(spark, path)))
+    if args.column:
+        yield rows_of, column_of(spark, args)
         return
-    for info in system.get_file_info(pyarrow.fs.FileSelector(inside, recursive=True)):
-        name = info.path[len(inside.rstrip("/")) + 1:]
-        is_hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-        if info.type == pyarrow.fs.FileType.File and not is_hidden:
-            yield below(path if "://" in path else inside, name), info.size
+    here, lines, whole = [], [], []
+    for path, length in files:
+        is_packed = path.lower().endswith(PACKED)
+        if length > args.piece and not is_packed and not args.format:
+            raise Refused(f"{path}: larger than --piece; give --format, because it can be detected only in the first piece")
+        if path.startswith("file:") and is_packed:
+            here.append((path[len("file:"):], None, None))
+        elif path.startswith("file:"):
+            here += [(path[len("file:"):], start, min(start + args.piece, length))
+                     for start in range(0, length, args.piece)]
+        elif is_packed and not path.lower().endswith(".gz") or path.lower().endswith(".tar.gz"):
+            whole.append(path)
+            if length > MAX_PACKED_BYTES:
+                raise Refused(f"{path}: larger than 1 GiB, and Spark cannot unpack it line by line: give the text, or gzip")
+        elif length > 0:
+            lines.append(path)
+    if here:
+        rows = spark.sparkContext.parallelize(here, len(here))
+        yield file_of, spark.createDataFrame(rows, "path string, start long, end long")
+    if lines:
+        # Bytes, not text: a line need not be UTF-8. Only the first row of a piece names it.
+        table = spark.read.option("lineSep", "\n").text([as_glob(path) for path in lines])
+        name = "if(monotonically_increasing_id() & 8589934591 = 0, " \
+               "concat(input_file_name(), ' ', input_file_block_start()), null)"
+        yield lines_of, table.select(functions.col("value").cast("binary"), functions.expr(name).alias("name"))
+    if whole:
+        table = spark.read.format("binaryFile").load([as_glob(path) for path in whole])
+        yield content_of, table.select("path", "content")
 
 
-def pieces_of(args):
-    """Returns all pieces: a number, a file, and the start and end in the file (None for the whole file)."""
-    pieces = []
-    for path, length in sorted(set(file for path in args.input for file in files_of(path))):
-        if args.column:
-            pieces += row_groups(path, args.piece)
-        elif is_packed(path) or length <= args.piece:
-            pieces.append((path, None, None))
-        elif not args.format:
-            sys.exit(f"{path}: larger than --piece; give --format, because it can be detected only in the first piece")
-        else:
-            pieces += [(path, start, min(start + args.piece, length))
-                       for start in range(0, length, args.piece)]
-    return [(number, *piece) for number, piece in enumerate(pieces)]
+def as_glob(path):
+    """Returns a pattern that matches only this path."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def is_packed(path):
-    return (path.partition("?")[0] if "://" in path else path).lower().endswith(PACKED)
-
-
-def row_groups(path, piece_bytes):
-    """Divides a Parquet file into ranges of row groups with at least `piece_bytes` bytes, except the last."""
-    import pyarrow.parquet
-
-    system, inside = file_system(path)
-    with system.open_input_file(inside) as file:
-        metadata = pyarrow.parquet.ParquetFile(file).metadata
-        start, taken = 0, 0
-        for group in range(metadata.num_row_groups):
-            taken += metadata.row_group(group).total_byte_size
-            if taken >= piece_bytes or group + 1 == metadata.num_row_groups:
-                yield (path, start, group + 1)
-                start, taken = group + 1, 0
+def column_of(spark, args):
+    table = spark.read.parquet(*args.input)
+    try:
+        rows = table.select(functions.col(args.column).alias("row"))
+    except AnalysisException:
+        raise Refused(f"no column {args.column}; there are {', '.join(table.columns)}") from None
+    kind = rows.schema["row"].dataType.simpleString()
+    if not re.match("string|varchar|char", kind):
+        raise Refused(f"the column {args.column} has the type {kind}, and not text")
+    return rows.withColumn("name", functions.input_file_name())
 
 
 # ---------------------------------------------------------------- one piece, on a worker
+# Each of these functions returns the name of a piece, and the path of a local file with its text. The compiler can
+# read a file twice, so it needs less time than for a pipe, and half the memory.
 
 
-def lines_of(path, start, end):
-    """Yields blocks of the lines that begin at or after `start` and before `end`."""
-    system, inside = file_system(path)
-    with system.open_input_file(inside) as file:
-        at, block = start, b"\n"
+def file_of(batches, folder):
+    path, start, end = [column[0].as_py() for batch in batches for column in batch.columns]
+    if start is None or (start == 0 and end >= os.path.getsize(path)):
+        return path, path
+    name = f"{path} {start}"
+    # Keep its name: messages show it, and it helps to recognize some formats.
+    local = os.path.join(folder, f"{os.path.basename(path)}.{start}-{end}")
+    with open(path, "rb") as source, open(local, "wb") as target:
         # A line that continues here belongs to the previous piece.
         if start > 0:
-            file.seek(start - 1)
-            at += rest_of_line(file)[0] - 1
-        while at < end:
-            block = file.read(min(BLOCK_BYTES, end - at))
+            source.seek(start - 1)
+            source.readline()
+        while (left := end - source.tell()) > 0:
+            block = source.read(min(BLOCK_BYTES, left))
             if not block:
-                return
-            at += len(block)
-            yield block
-        if at == end and not block.endswith(b"\n"):
-            yield from rest_of_line(file)[1]
+                break
+            target.write(block)
+            if source.tell() >= end and not block.endswith(b"\n"):
+                target.write(source.readline())
+    return name, local
 
 
-def rest_of_line(file):
-    """Reads the rest of a line. Returns its length with the line end, and its blocks."""
-    length, blocks = 0, []
-    while True:
-        before = file.tell()
-        block = file.read(1 << 16)
-        end = block.find(b"\n") + 1
-        if end > 0:
-            file.seek(before + end)
-            return length + end, [*blocks, block[:end]]
-        length += len(block)
-        blocks.append(block)
-        if not block:
-            return length, blocks
+def lines_of(batches, folder):
+    name, local = None, os.path.join(folder, "piece")
+    with open(local, "wb") as target:
+        for batch in batches:
+            name = name or (batch.num_rows and batch.column(1)[0].as_py())
+            write_rows(target, batch.column(0))
+    if not name:
+        return None, None
+    path, _, start = name.rpartition(" ")
+    base = urllib.parse.unquote(path.rpartition("/")[2])
+    # Spark has unpacked it.
+    base = base[:-3] if base.lower().endswith(".gz") else base
+    named = os.path.join(folder, base if start == "0" else f"{base}.{start}")
+    os.rename(local, named)
+    return urllib.parse.unquote(path) + ("" if start == "0" else f" {start}"), named
 
 
-def column_of(path, column, start, end):
-    """Yields blocks of lines, one line for each row of a Parquet column."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet
-
-    system, inside = file_system(path)
-    with system.open_input_file(inside) as file:
-        table = pyarrow.parquet.ParquetFile(file)
-        for batch in table.iter_batches(row_groups=range(start, end), columns=[column]):
+def rows_of(batches, folder):
+    name, local = None, os.path.join(folder, "rows")
+    with open(local, "wb") as target:
+        for batch in batches:
+            name = name or (batch.num_rows and batch.column(1)[0].as_py())
             rows = batch.column(0)
-            if pa.types.is_dictionary(rows.type):
-                rows = rows.dictionary_decode()
-            rows = rows.cast(pa.string())
             # A row is one line: replace line breaks, so that the text after one does not become an entry.
-            if pc.any(pc.match_substring_regex(rows, "[\r\n]")).as_py():
-                rows = pc.replace_substring_regex(rows, "[\r\n]", " ")
-            lines = pc.binary_join_element_wise(
-                rows, "", "\n", null_handling="replace", null_replacement="")
-            length = pc.sum(pc.binary_length(lines)).as_py() or 0
-            yield memoryview(lines.buffers()[2] or b"")[:length]
+            rows = pyarrow.compute.replace_substring_regex(rows, "[\r\n]", " ")
+            write_rows(target, rows.cast(pyarrow.binary()))
+    return (name, local) if name else (None, None)
 
 
-def compile_piece(piece, job):
-    """Builds the part of a piece, stores it, and returns a description of it."""
-    os.umask(UMASK)
-    number, path, start, end = piece
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    own = time.process_time()
-    compiler, seed = compiler_here(), SparkFiles.get(job["seed_file"])
-    place = "" if start is None else f" {start}-{end}"
-    with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
-        part = os.path.join(folder, "part")
-        text = text_of(piece, job["column"], folder)
-        report = json.loads(run([
-            compiler, "build", f"--part={number:06} {path[-160:]}{place}", "--json", "--seed-from", seed,
-            "--source", job["source"], "--date", job["date"], "--threads", "1", "--memory", job["memory"],
-            *(["--format", job["format"]] if job["format"] else []),
-            *job["options"], "-o", part, text,
-        ]))
-        # Each attempt has its own name; only one of them is reported to the driver.
-        name = f"{number:06}.{TaskContext.get().taskAttemptId()}.part"
-        store(part, job["parts"], name)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {
-        "file": name,
-        "piece": report["part"]["piece"],
-        "digest": report["part"]["digest"],
-        "bytes": report["part"]["bytes"],
-        "lines": sum(read["lines"] for read in report["inputs"]),
-        "rejected": report["rejected"],
-        "first_rejects": [line for reject in report["rejects"] for line in reject["first"]][:3],
-        "compiler_cpu_s": spent,
-        "python_cpu_s": time.process_time() - own,
-        "seconds": time.monotonic() - began,
-        "host": os.uname().nodename,
-    }
+def content_of(batches, folder):
+    path, content = [column[0] for batch in batches for column in batch.columns]
+    local = os.path.join(folder, os.path.basename(path.as_py()))
+    with open(local, "wb") as target:
+        target.write(content.as_buffer())
+    return path.as_py(), local
 
 
-def compiler_here():
-    """Returns the path of the compiler that --files copied to this machine."""
-    compiler = SparkFiles.get(COMPILER)
-    if not os.access(compiler, os.X_OK):
-        os.chmod(compiler, 0o755)
-    return compiler
+def write_rows(target, rows):
+    """Writes each value as a line."""
+    lines = pyarrow.compute.binary_join_element_wise(
+        rows, b"", b"\n", null_handling="replace", null_replacement=b"")
+    length = pyarrow.compute.sum(pyarrow.compute.binary_length(lines)).as_py() or 0
+    target.write(memoryview(lines.buffers()[2] or b"")[:length])
 
 
-def text_of(piece, column, folder):
-    """Returns a local file with the text of a piece. The compiler can read a file twice, so it needs less time than
-    for a pipe, and half the memory."""
-    _, path, start, end = piece
-    system, inside = file_system(path)
-    if start is None and isinstance(system, pyarrow.fs.LocalFileSystem):
-        return inside
-    # Keep its name: messages show it, and it helps to recognize archives and some formats.
-    place = "" if start is None else f".{start}-{end}"
-    local = os.path.join(folder, os.path.basename(inside) + place)
-    if start is None:
-        fetch(path, local)
-        return local
-    with open(local, "wb") as file:
-        for block in column_of(path, column, start, end) if column else lines_of(path, start, end):
-            file.write(block)
-    return local
+def parts_of(text_of, job):
+    """Returns the function that builds the part of a partition, and yields it in blocks, the report last."""
 
+    def part_of(batches):
+        os.umask(UMASK)
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        own = time.process_time()
+        batches = (batch for batch in batches if batch.num_rows)
+        with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
+            first = next(batches, None)
+            if first is None:
+                return
+            name, text = text_of((batch for group in ([first], batches) for batch in group), folder)
+            piece = f"{TaskContext.get().partitionId():06} {name[-160:]}"
+            part = os.path.join(folder, "part.built")
+            report = json.loads(run([
+                shipped(COMPILER), "build", f"--part={piece}", "--json", "--seed-from", shipped(job["seed_file"]),
+                "--source", job["source"], "--threads", "1", "--memory", job["memory"], *job["options"],
+                "-o", part, text,
+            ], env={**os.environ, **job["env"]}))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            with open(part, "rb") as file:
+                while block := file.read(BLOCK_BYTES):
+                    yield pyarrow.RecordBatch.from_arrays([[block], pyarrow.nulls(1, pyarrow.string())], schema=PART)
+        done = {
+            "piece": report["part"]["piece"],
+            "digest": report["part"]["digest"],
+            "bytes": report["part"]["bytes"],
+            "lines": sum(read["lines"] for read in report["inputs"]),
+            "rejected": report["rejected"],
+            "first_rejects": [line for reject in report["rejects"] for line in reject["first"]][:3],
+            "compiler_cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            "python_cpu_s": time.process_time() - own,
+            "seconds": time.monotonic() - began,
+            "host": os.uname().nodename,
+        }
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.nulls(1, pyarrow.binary()), [json.dumps(done)]], schema=PART)
 
-def run(command, folder=None):
-    """Runs a command. Returns its standard output."""
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[:4096].decode(errors="replace").strip() or f"exit code {done.returncode}")
-    return done.stdout
-
-
-def fetch(path, local):
-    system, inside = file_system(path)
-    with system.open_input_stream(inside, compression=None) as source, open(local, "wb") as target:
-        while block := source.read(BLOCK_BYTES):
-            target.write(block)
-
-
-def store(local, folder, name):
-    """Stores a file in the common folder; it never appears there incomplete."""
-    system, inside = file_system(folder)
-    hidden = f"{inside}/.{name}" if isinstance(system, pyarrow.fs.LocalFileSystem) else f"{inside}/{name}"
-    with open(local, "rb") as source, system.open_output_stream(hidden, compression=None) as target:
-        while block := source.read(BLOCK_BYTES):
-            target.write(block)
-    if hidden != f"{inside}/{name}":
-        os.chmod(hidden, 0o640)
-        system.move(hidden, f"{inside}/{name}")
+    return part_of
 
 
 # ---------------------------------------------------------------- the driver
 
 
-def watch(context, total, ended):
+def watch(context, ended):
     """Prints a progress line every ten seconds."""
     while not ended.wait(10):
-        stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
-        done = sum(stage.numCompletedTasks for stage in stages if stage)
-        print(f"parts: {done} of {total}", file=sys.stderr, flush=True)
+        for stage in map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds()):
+            if stage:
+                print(f"pieces: {stage.numCompletedTasks} of {stage.numTasks}", file=sys.stderr, flush=True)
 
 
-def make_parts(context, args, folder):
-    """Runs a task for each piece. Returns the description of each completed part."""
-    pieces = pieces_of(args)
-    if not pieces:
-        sys.exit("no file to read")
+def make_parts(spark, args, place):
+    """Runs a task for each piece. A file in the folder then says what there must be."""
+    describe = spark.sparkContext.setJobDescription
+    describe(f"{args.source}: list the files")
+    date = ["--date", args.date] if args.date else []
     job = {
-        "seed_file": args.seed_file, "source": args.source, "date": args.date, "memory": args.memory,
-        "format": args.format, "options": args.option, "column": args.column, "parts": folder,
+        "seed_file": args.seed_file, "source": args.source, "memory": args.memory,
+        # They are counted over all pieces.
+        "options": ["--max-rejects=100%", *date, *(["--format", args.format] if args.format else []), *args.option],
+        "env": {"SOURCE_DATE_EPOCH": str(args.source_date_epoch)},
     }
-    context.setJobGroup("parts", f"blocklist {args.source}: {len(pieces)} parts")
+    parts = None
+    for text_of, table in pieces_of(spark, args):
+        part = table.mapInArrow(parts_of(text_of, job), "data binary, report string")
+        parts = part if parts is None else parts.union(part)
+    if parts is None:
+        raise Refused("no file to read")
+    describe(f"{args.source}: compile the pieces")
+    place.create_folder()
     ended = threading.Event()
-    watcher = threading.Thread(target=watch, args=(context, len(pieces), ended), daemon=True)
-    watcher.start()
+    threading.Thread(target=watch, args=(spark.sparkContext, ended), daemon=True).start()
+    seen = Observation()
     try:
-        return context.parallelize(pieces, len(pieces)).map(lambda piece: compile_piece(piece, job)).collect()
+        parts = parts.observe(seen, functions.count("report").alias("parts"),
+                              functions.coalesce(functions.sum(functions.length("data")), functions.lit(0)).alias("bytes"))
+        # Keys cannot be compressed. Small row groups need little memory.
+        parts.write.option("compression", "none").option("parquet.block.size", 16 << 20).parquet(place.file("parts").text)
     finally:
         ended.set()
+    job.update(seen.get, name=args.name, date=date)
+    place.file("job.json").write(json.dumps(job).encode())
 
 
-def merge(args, folder, done):
+def fetch_part(file, local, number):
+    """Writes the part in a Parquet file to a local file. Returns its name and its report."""
+    copy, part, report = os.path.join(local, f"{number}.parquet"), os.path.join(local, f"{number}.part"), None
+    file.fetch(copy)
+    with pyarrow.parquet.ParquetFile(copy) as rows, open(part, "wb") as target:
+        for batch in rows.iter_batches(batch_size=16):
+            for data, said in zip(*batch.columns):
+                if data.is_valid:
+                    target.write(data.as_buffer())
+                report = json.loads(said.as_py()) if said.is_valid else report
+    os.remove(copy)
+    return report and {**report, "file": os.path.basename(part)}
+
+
+def fetch_parts(place, job, local):
+    """Fetches all parts, some at a time. Returns their reports."""
+    files = [status.getPath().getName() for status in place.system.listStatus(place.file("parts").path)]
+    files = sorted(file for file in files if file.endswith(".parquet"))
+    with concurrent.futures.ThreadPoolExecutor(FETCHES) as pool:
+        tasks = [pool.submit(fetch_part, place.file(f"parts/{file}"), local, number) for number, file in enumerate(files)]
+        done = [task.result() for task in tasks if task.result()]
+    if len({part["piece"] for part in done}) != job["parts"] or sum(part["bytes"] for part in done) < job["bytes"]:
+        raise Refused(f"{place.text}: has {len(done)} parts, but the job made {job['parts']}")
+    return done
+
+
+def merge(args, job, done, local, output):
     """Merges the parts that the tasks reported."""
-    files = [part["file"] for part in done]
-    with tempfile.TemporaryDirectory(prefix="blocklist-", dir=os.path.dirname(os.path.abspath(args.output))) as local:
-        system, inside = file_system(folder)
-        here = inside
-        if not isinstance(system, pyarrow.fs.LocalFileSystem):
-            here = local
-            for file in files:
-                fetch(below(folder, file), os.path.join(local, file))
-        expected = os.path.join(local, "pieces.txt")
-        with open(expected, "w", encoding="utf-8") as names:
-            names.writelines(f"{part['digest']} {part['piece']}\n" for part in done)
-        command = [
-            compiler_here(), "merge", "--date", args.date, "--source", args.source, "--expect", expected,
-            "-o", os.path.abspath(args.output),
-            *(["--name", args.name] if args.name else []),
-            *(["--report", os.path.abspath(args.report)] if args.report else []),
-            *files,
-        ]
-        # Run in the folder of the parts: with short names, one command line can have thousands of parts.
-        return subprocess.run(command, cwd=here, check=False).returncode
+    expected = os.path.join(local, "pieces.txt")
+    with open(expected, "w", encoding="utf-8") as names:
+        names.writelines(f"{part['digest']} {part['piece']}\n" for part in done)
+    name = args.name or job["name"]
+    command = [
+        shipped(COMPILER), "merge", *job["date"], "--source", job["source"], "--expect", expected, "-o", output,
+        *(["--name", name] if name else []), *(["--report", os.path.abspath(args.report)] if args.report else []),
+        *(part["file"] for part in done),
+    ]
+    # Run in the folder of the parts: with short names, one command line can have thousands of parts.
+    return subprocess.run(command, cwd=local, env={**os.environ, **job["env"]}, check=False).returncode
+
+
+@contextlib.contextmanager
+def output_of(spark, args):
+    """Yields a folder for the parts and the path of the output, after a check that it can be written."""
+    is_remote = "://" in args.output
+    output = os.path.abspath(args.output)
+    for path in [output] * (not is_remote) + [os.path.abspath(path) for path in (args.report, args.statistics) if path]:
+        if os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK):
+            raise Refused(f"{path}: cannot be written")
+    place = Place(spark, args.output) if is_remote else None
+    with tempfile.TemporaryDirectory(prefix="blocklist-", dir=None if is_remote else os.path.dirname(output)) as local:
+        if is_remote:
+            # The next generation follows that of the present filter.
+            output = os.path.join(local, os.path.basename(place.text))
+            place.file(f"../{place.path.getName()}.writing").write(b"")
+            if place.exists():
+                place.fetch(output)
+        yield local, output, place
+
+
+def finish(args, place, local, output, began):
+    """Merges the complete parts in a folder, and prints what it cost."""
+    parts_s, began = time.monotonic() - began, time.monotonic()
+    if not place.file("job.json").exists():
+        raise Refused(f"{place.text}: not the complete parts of a job")
+    place.file("job.json").fetch(os.path.join(local, "job.json"))
+    with open(os.path.join(local, "job.json"), encoding="utf-8") as file:
+        job = json.load(file)
+    done = fetch_parts(place, job, local)
+    rejected = sum(part["rejected"] for part in done)
+    for line in [line for part in done for line in part["first_rejects"]][:8]:
+        print(f"rejected  {line}", file=sys.stderr)
+    if rejected > most_rejects(args.max_rejects, sum(part["lines"] for part in done)):
+        print(f"refused   {rejected} rejected lines; {args.output} is unchanged", file=sys.stderr)
+        return 1
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    status = merge(args, job, done, local, output)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    merge_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    totals = {key: sum(part[key] for part in done)
+              for key in ("lines", "bytes", "compiler_cpu_s", "python_cpu_s")}
+    lines = max(totals["lines"], 1)
+    cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s
+    print(f"pieces    {len(done)} on {len({part['host'] for part in done})} hosts, {parts_s:.1f} s; "
+          f"merge {time.monotonic() - began:.1f} s\n"
+          f"cost      {cpu_s / lines * 1e9:.0f} CPU ns a line, "
+          f"{totals['bytes'] / lines:.1f} bytes of parts a line", file=sys.stderr)
+    if args.statistics:
+        with open(args.statistics, "w", encoding="utf-8") as file:
+            json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, **totals, "pieces": done}, file, indent=1)
+    return status
+
+
+def compile_list(spark, args):
+    shipped(COMPILER)
+    with output_of(spark, args) as (local, output, remote):
+        began = time.monotonic()
+        place = Place(spark, args.resume or f"{args.parts.rstrip('/')}/{spark.sparkContext.applicationId}")
+        is_needed = bool(args.resume)
+        try:
+            if not args.resume:
+                shipped(args.seed_file)
+                make_parts(spark, args, place)
+            is_needed = True
+            spark.sparkContext.setJobDescription("merge the parts")
+            status = finish(args, place, local, output, began)
+            if status == 0 and remote:
+                remote.replace_by(output)
+            is_needed = status != 0
+            return status
+        finally:
+            if is_needed:
+                print(f"kept      {place.text}: to merge these parts, give --resume", file=sys.stderr)
+            elif not args.keep_parts:
+                place.remove()
+
+
+def one_line(error):
+    """Returns what a task or Spark says is wrong, without the traces of Python and Java around it."""
+    said = str(error)
+    told = re.findall(r"\bRefused: (.+)", said) or re.findall(r"^Caused by: (.+)", said, re.MULTILINE)[-1:]
+    return told[0] if told else said.partition("\n")[0]
 
 
 def main():
     os.umask(UMASK)
     args = arguments()
-    context = SparkContext(conf=SparkConf().setAppName(f"blocklist {args.source}"))
-    folder = below(args.parts, context.applicationId)
-    system, inside = file_system(folder)
-    system.create_dir(inside, recursive=True)
-    folder = folder if "://" in folder else os.path.abspath(folder)
+    spark = SparkSession.builder.appName(f"blocklist {args.source}") \
+        .config("spark.hadoop.fs.permissions.umask-mode", f"{UMASK:03o}").getOrCreate()
     try:
-        began = time.monotonic()
-        done = make_parts(context, args, folder)
-        parts_s = time.monotonic() - began
-        rejected = sum(part["rejected"] for part in done)
-        for line in [line for part in done for line in part["first_rejects"]][:8]:
-            print(f"rejected  {line}", file=sys.stderr)
-        if args.max_rejects is not None and rejected > args.max_rejects:
-            print(f"refused   {rejected} rejected lines; {args.output} is unchanged", file=sys.stderr)
-            return 1
-        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        status = merge(args, folder, done)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        merge_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        totals = {key: sum(part[key] for part in done)
-                  for key in ("lines", "bytes", "compiler_cpu_s", "python_cpu_s")}
-        lines = max(totals["lines"], 1)
-        cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s
-        print(f"pieces    {len(done)} on {len({part['host'] for part in done})} hosts, {parts_s:.1f} s; "
-              f"merge {time.monotonic() - began:.1f} s\n"
-              f"cost      {cpu_s / lines * 1e9:.0f} CPU ns a line, "
-              f"{totals['bytes'] / lines:.1f} bytes of parts a line", file=sys.stderr)
-        if args.statistics:
-            with open(args.statistics, "w", encoding="utf-8") as file:
-                json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, **totals, "pieces": done}, file, indent=1)
-        return status
+        return compile_list(spark, args)
+    except (Refused, OSError, PySparkException, Py4JError) as error:
+        print(f"blocklist_spark: {one_line(error)}", file=sys.stderr)
+        return 2
     finally:
-        if not args.keep_parts:
-            system.delete_dir(inside)
-        context.stop()
+        spark.stop()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,13 @@ use blocklist_milter::cli::take_file_limits_as_errors;
 use clap::Parser;
 
 use crate::keys::{self, Signer};
+use crate::manifest;
+use crate::status::Run;
 use crate::store::{Access, Login};
 use crate::{Error, Fetch, Outcome, Promote, Publish};
+
+const FETCH: &str = "blocklist-fetch";
+const PUBLISH: &str = "blocklist-publish";
 
 /// The environment variable with user and password for a web server.
 const LOGIN: &str = "STORE_LOGIN";
@@ -37,8 +42,11 @@ Examples:
 pub struct FetchCli {
     /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The login for a web
     /// server, USER:PASSWORD, is read from the environment variable STORE_LOGIN.
-    #[arg(long, value_name = "STORE")]
-    from: String,
+    ///
+    /// Several stores are mirrors: the next one is used if one fails. If a mirror cannot be trusted, the exit code is 1 even if
+    /// the next one has brought the filter.
+    #[arg(long, value_name = "STORE", required = true, num_args = 1..)]
+    from: Vec<String>,
     /// Name of the list.
     #[arg(long)]
     list: String,
@@ -57,6 +65,10 @@ pub struct FetchCli {
     /// Refuse a filter that has grown by more than this share, in percent, such as 100.
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<u32>,
+    /// Write the generation, the age and the last error to this file: a line for people, and metrics for the textfile collector
+    /// of node_exporter.
+    #[arg(long, value_name = "FILE")]
+    status: Option<PathBuf>,
     /// Print errors only.
     #[arg(short, long)]
     quiet: bool,
@@ -81,16 +93,21 @@ pub struct PublishCli {
     /// File with the password of the key in its first line.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// A ring and its hosts, such as first=mx1,test-*; may be repeated. A name without a dot matches a host in any domain.
+    /// A ring and its hosts, such as first=mx1,test-* or first=5%; may be repeated. A name without a dot matches a host in any
+    /// domain. N% stands for this share of all hosts; a larger share contains the smaller ones.
     #[arg(long, value_name = "NAME=HOST,...", value_parser = ring)]
     ring: Vec<(String, Vec<String>)>,
     /// Give the filter only to this ring, until --promote gives it to the others.
     #[arg(long, value_name = "RING")]
     only: Option<String>,
+    /// Give the filter only to the first --ring. After this time, such as 2h, give it to the next ring, and after the same time in
+    /// the last one to all hosts. A later filter waits until the one before has left the first ring.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "ring", conflicts_with_all = ["only", "all", "promote"])]
+    promote_after: Option<u64>,
     /// Give the filter to all hosts, and forget the rings of the last publication that --ring does not name.
     #[arg(long, conflicts_with_all = ["only", "promote"])]
     all: bool,
-    /// If the filter is already in the store, read it back, and upload it again if it is damaged there.
+    /// Read all files in the store, and replace damaged ones.
     #[arg(long, conflicts_with = "promote")]
     check_store: bool,
     /// Publish no file; give the filter of this ring to all hosts, or to the ring of --only. The rings and their hosts do
@@ -133,6 +150,9 @@ fn ring(text: &str) -> Result<(String, Vec<String>), String> {
             .strip_prefix('*')
             .or_else(|| host.strip_suffix('*'))
             .unwrap_or(host);
+        if host.ends_with('%') && manifest::percent(host).is_none() {
+            return Err(format!("{host:?}: must be 1% to 100%"));
+        }
         if host.is_empty() || inner.contains('*') || host.contains(char::is_whitespace) {
             return Err(format!(
                 "{host:?}: a host is a name without blanks, with at most one * at its beginning or end"
@@ -142,31 +162,81 @@ fn ring(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((name.to_owned(), hosts))
 }
 
+/// Parses a time such as 90m, 2h or 1d. Returns seconds.
+fn time(text: &str) -> Result<u64, String> {
+    let unit = match text.chars().next_back() {
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => 0,
+    };
+    let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+    let seconds = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "must be a time such as 90m, 2h or 1d".to_owned())
+}
+
 impl FetchCli {
     /// Runs the command.
     #[must_use]
-    pub fn run(self) -> ExitCode {
+    pub fn run(mut self) -> ExitCode {
         take_file_limits_as_errors();
-        let quiet = self.quiet;
-        let output = self.output.display().to_string();
-        ended(
-            "blocklist-fetch",
-            quiet,
-            self.fetch().map(|outcome| format!("{output}: {outcome}")),
-        )
+        let host = self.host.take().unwrap_or_else(|| {
+            let system = rustix::system::uname();
+            system.nodename().to_string_lossy().into_owned()
+        });
+        let (mut code, mut last) = (0, None);
+        for from in &self.from {
+            let done = self.fetch(from, &host);
+            match &done {
+                Ok(outcome) if !self.quiet => {
+                    let _ = writeln!(io::stdout(), "{}: {outcome}", self.output.display());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    complain(FETCH, error);
+                    last = Some(error.to_string());
+                }
+            }
+            // An alarm stays one, even if a mirror helps.
+            code = match (code, &done) {
+                (1, _) => 1,
+                (_, Ok(_)) => 0,
+                (_, Err(error)) => error.code(),
+            };
+            if !matches!(
+                done,
+                Err(Error::Store { .. } | Error::Refused(_) | Error::Frozen(_))
+            ) {
+                break;
+            }
+        }
+        let run = Run {
+            host: &host,
+            list: &self.list,
+            filter: &self.output,
+            now: now_s(),
+            code,
+            error: last.as_deref(),
+        };
+        if let Some(Err(error)) = self.status.as_deref().map(|path| run.write(path)) {
+            complain(FETCH, &error);
+            code = if code == 0 { error.code() } else { code };
+        }
+        code.into()
     }
 
-    fn fetch(self) -> Result<Outcome, Error> {
-        let host = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
+    fn fetch(&self, from: &str, host: &str) -> Result<Outcome, Error> {
         crate::fetch(&Fetch {
             key: keys::public_key(&self.key)?,
-            from: self.from,
-            list: self.list,
-            output: self.output,
-            host: self.host.unwrap_or(host),
+            from: from.to_owned(),
+            list: self.list.clone(),
+            output: self.output.clone(),
+            host: host.to_owned(),
             max_shrink: self.max_shrink,
             max_growth: self.max_growth,
             now: now_s(),
@@ -183,16 +253,22 @@ impl PublishCli {
         // Filters contain the seed, so other users must not read them.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
         let quiet = self.quiet;
-        let published = self.publish();
-        // Shown even with --quiet, because a timer may run this, and somebody must see the warnings.
-        for warning in published.iter().flat_map(|done| &done.warnings) {
-            complain("blocklist-publish", warning);
+        match self.publish() {
+            Ok(published) => {
+                // Shown even with --quiet, because a timer may run this, and somebody must see the warnings.
+                for warning in &published.warnings {
+                    complain(PUBLISH, warning);
+                }
+                if !quiet {
+                    let _ = writeln!(io::stdout(), "{published}");
+                }
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                complain(PUBLISH, &error);
+                error.code().into()
+            }
         }
-        ended(
-            "blocklist-publish",
-            quiet,
-            published.map(|published| published.to_string()),
-        )
     }
 
     fn publish(self) -> Result<crate::Published, Error> {
@@ -220,6 +296,7 @@ impl PublishCli {
             filter: self.filter.expect("required without --promote"),
             rings: self.ring,
             only: self.only,
+            promote_after_s: self.promote_after,
             all: self.all,
             check_store: self.check_store,
             valid_s,
@@ -252,25 +329,6 @@ fn complain(program: &str, what: &dyn Display) {
     let _ = writeln!(io::stderr(), "{program}: {what}");
 }
 
-/// Prints the result in one line.
-fn ended(program: &str, quiet: bool, done: Result<String, Error>) -> ExitCode {
-    match done {
-        Ok(said) => {
-            if !quiet {
-                let _ = writeln!(io::stdout(), "{said}");
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            complain(program, &error);
-            match error {
-                Error::Refused(_) | Error::Frozen(_) => ExitCode::FAILURE,
-                _ => ExitCode::from(2),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,8 +347,24 @@ mod tests {
             "first=a*b",
             "first=*a*",
             "first=a, b",
+            "first=0%",
+            "first=x%",
         ] {
             assert!(ring(wrong).is_err(), "{wrong}");
+        }
+        assert!(ring("first=5%,mx1").is_ok());
+        assert_eq!(time("90m"), Ok(5_400));
+        for wrong in [
+            "",
+            "2",
+            "0h",
+            "h",
+            "-1h",
+            "2w",
+            "99999999999999999999d",
+            "2é",
+        ] {
+            assert!(time(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -39,6 +39,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// The exit code: 1 is an alarm, 2 is a fault.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Refused(_) | Self::Frozen(_) => 1,
+            _ => 2,
+        }
+    }
+
     /// For `map_err`: the file, and the action as it follows "cannot".
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| {

@@ -1,20 +1,19 @@
 //! Updates the filter of a host from the store.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Deltas, Progress};
 use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
-use rustix::fs::OFlags;
 
 use crate::Error;
 use crate::keys::{self, has_signed};
 use crate::manifest::{self, Delta, Full, Manifest, file_name};
-use crate::state::{Kept, State, beside};
+use crate::state::{Kept, State, beside, of_digest, remove_others};
 use crate::store::{Access, Got, Store};
 
 /// What to fetch.
@@ -418,11 +417,8 @@ fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Re
     let mut paths = Vec::new();
     for (number, delta) in chain.iter().enumerate() {
         let path = scratch.0.join(format!("{number}.delta"));
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create_new(true);
-        let mut file = options.open(&path).map_err(Error::io(&path, "create"))?;
         let name = file_name(&wanted.list, &delta.sha256, "delta");
-        store.download(&name, (delta.bytes, &delta.sha256), &mut file)?;
+        store.download_to(&name, (delta.bytes, &delta.sha256), &path)?;
         paths.push(path);
     }
     let mut deltas = Deltas::new(&wanted.output, &paths);
@@ -433,53 +429,20 @@ fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Re
 
 /// The part of a filter that was downloaded so far: a killed or failed run leaves it for the next.
 fn partial(wanted: &Fetch, full: &Full) -> PathBuf {
-    let begin = full.sha256.get(..PARTIAL_DIGITS).unwrap_or_default();
-    beside(&wanted.output, &format!(".{begin}{PARTIAL}"))
+    of_digest(&wanted.output, &full.sha256, PARTIAL)
 }
 
-/// Digits of the SHA-256 in the name of such a file, and its ending.
-const PARTIAL_DIGITS: usize = 16;
+/// Ending of the name of such a file.
 const PARTIAL: &str = ".partial";
-
-/// Removes the parts of other filters, which nobody will complete.
-fn remove_other_parts(output: &Path, kept: &Path) {
-    let begin = beside(output, ".");
-    let begin = begin.file_name().unwrap_or_default().as_encoded_bytes();
-    let is_part = |name: &std::ffi::OsStr| {
-        let rest = name.as_encoded_bytes().strip_prefix(begin);
-        let digits = rest.and_then(|rest| rest.strip_suffix(PARTIAL.as_bytes()));
-        digits.is_some_and(|digits| {
-            digits.len() == PARTIAL_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
-        })
-    };
-    let folder = kept
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let files = fs::read_dir(folder.unwrap_or_else(|| Path::new(".")));
-    for file in files.into_iter().flatten().flatten() {
-        if is_part(&file.file_name()) && Some(&*file.file_name()) != kept.file_name() {
-            let _ = fs::remove_file(file.path());
-        }
-    }
-}
 
 /// Downloads the whole filter, or the rest of it. Returns the bytes that were read.
 fn whole(store: &Store, wanted: &Fetch, full: &Full) -> Result<u64, Error> {
     let mut replacement = Replacement::claim(&wanted.output)?;
     let name = file_name(&wanted.list, &full.sha256, "blf");
     let part = partial(wanted, full);
-    remove_other_parts(&wanted.output, &part);
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o600);
-    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    let mut file = options.open(&part).map_err(Error::io(&part, "create"))?;
-    let downloaded = store.download(&name, (full.bytes, &full.sha256), &mut file);
-    let bytes = downloaded.inspect_err(|error| {
-        // Whatever it is, it is not the beginning of this filter.
-        if !matches!(error, Error::Store { .. }) {
-            let _ = fs::remove_file(&part);
-        }
-    })?;
+    // Nobody will complete the parts of other filters.
+    remove_others(&wanted.output, PARTIAL, std::slice::from_ref(&part));
+    let bytes = store.download_to(&name, (full.bytes, &full.sha256), &part)?;
     replacement.take(&part)?;
     let header = Filter::verify(replacement.path())?;
     if header.identity().to_string() != full.identity || header.spec.name != wanted.list {

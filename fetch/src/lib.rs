@@ -22,6 +22,7 @@
 //! | [`publish`](mod@publish) | publishing a filter to the store |
 //! | [`promote`](mod@promote) | giving the filter of one ring to other hosts |
 //! | [`fetch`](mod@fetch) | updating the filter of a host from the store |
+//! | [`status`] | the status file of a host, for people and for node_exporter |
 //! | [`cli`] | both command lines |
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ pub mod manifest;
 pub mod promote;
 pub mod publish;
 pub mod state;
+pub mod status;
 pub mod store;
 
 pub use error::Error;

@@ -95,10 +95,14 @@ pub struct Ring {
     /// Its name.
     pub name: String,
     /// Names of hosts, in upper or lower case; `*` at the beginning or the end stands for anything. A name without a dot is also
-    /// that of a host in any domain: some systems give their full name as host name, and others do not.
+    /// that of a host in any domain: some systems give their full name as host name, and others do not. `N%` stands for this
+    /// share of all hosts, chosen by a hash of the name: they are the same for each list, and among those of a larger share.
     pub hosts: Vec<String>,
     /// Their filter.
     pub filter: Full,
+    /// Since when they have it, in seconds since 1970.
+    #[serde(default)]
+    pub since: u64,
 }
 
 /// A delta from one filter to another.
@@ -207,10 +211,30 @@ impl Ring {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let label = host.split('.').next().unwrap_or_default();
         self.hosts.iter().any(|pattern| {
+            if let Some(percent) = percent(pattern) {
+                return hundredth(&host) < percent;
+            }
             let pattern = pattern.trim_end_matches('.').to_ascii_lowercase();
             matches(&pattern, &host) || !pattern.contains('.') && matches(&pattern, label)
         })
     }
+}
+
+/// The number in `N%`.
+#[must_use]
+pub fn percent(pattern: &str) -> Option<u8> {
+    let number = pattern.strip_suffix('%')?.parse().ok()?;
+    (1..=100).contains(&number).then_some(number)
+}
+
+/// A number below 100 for a host, always the same.
+fn hundredth(host: &str) -> u8 {
+    let Digest(bytes) = Digest::of(host.as_bytes());
+    let number = bytes
+        .iter()
+        .take(8)
+        .fold(0, |number, byte| number << 8 | u128::from(*byte));
+    u8::try_from((number * 100) >> 64).unwrap_or(u8::MAX)
 }
 
 fn matches(pattern: &str, host: &str) -> bool {
@@ -363,6 +387,7 @@ mod tests {
             name: name.to_owned(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
             filter: full(),
+            since: 0,
         };
         manifest.rings = vec![
             ring("first", &["mx1", "test-*"]),
@@ -383,6 +408,30 @@ mod tests {
             ("mx1-us.example", None),
         ] {
             assert_eq!(manifest.of_host(host).1, expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_all_hosts_is_a_ring() {
+        let ring = |hosts: &str| Ring {
+            name: "first".to_owned(),
+            hosts: vec![hosts.to_owned()],
+            filter: full(),
+            since: 0,
+        };
+        let hosts: Vec<String> = (0..10_000).map(|n| format!("mx{n}.your.example")).collect();
+        let (five, twenty) = (ring("5%"), ring("20%"));
+        let of_five: Vec<_> = hosts.iter().filter(|host| five.names(host)).collect();
+        assert!((450..550).contains(&of_five.len()), "{}", of_five.len());
+        assert!(of_five.iter().all(|host| twenty.names(host)));
+        assert!(
+            of_five
+                .iter()
+                .all(|host| five.names(&format!("{}.", host.to_uppercase())))
+        );
+        assert!(hosts.iter().all(|host| ring("100%").names(host)));
+        for none in ["0%", "101%", "%", "-1%", "5 %"] {
+            assert_eq!(percent(none), None, "{none}");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::keys::{self, Signer};
 use crate::manifest::{self, Full, Manifest};
-use crate::publish::{self, Published};
+use crate::publish::{self, Published, give, give_ring};
 use crate::store::{Access, Store};
 
 /// What to promote.
@@ -59,16 +59,14 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     match &wanted.only {
         Some(only) => {
             filter_of(&before, "--only", only)?;
-            for ring in &mut next.rings {
-                if ring.name == *only {
-                    give(&mut ring.filter, &proved)?;
-                }
+            for ring in next.rings.iter_mut().filter(|ring| ring.name == *only) {
+                give_ring(ring, &proved, wanted.now)?;
             }
         }
         None => {
             give(&mut next.filter, &proved)?;
             for ring in &mut next.rings {
-                give(&mut ring.filter, &proved)?;
+                give_ring(ring, &proved, wanted.now)?;
             }
         }
     }
@@ -89,6 +87,7 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     publish::put(&store, signer, &next, Some((&before, &file)))?;
     Ok(Published {
         manifest: next,
+        waits: None,
         warnings: publish::clock_warning(Some(&before), wanted.now),
     })
 }
@@ -126,8 +125,32 @@ fn filter_of<'a>(manifest: &'a Manifest, option: &str, name: &str) -> Result<&'a
     })
 }
 
-fn give(place: &mut Full, proved: &Full) -> Result<(), Error> {
-    publish::check_order(place.generation, proved.generation)?;
-    place.clone_from(proved);
-    Ok(())
+/// Gives the filter of each ring that has had it for `after_s` to the next ring, and that of the last one to all hosts; but
+/// not before the next ring has passed on its own, so that each filter comes to all hosts. Returns whether the first
+/// ring has passed on its filter.
+///
+/// # Errors
+/// The next hosts have a newer filter.
+pub(crate) fn move_on(manifest: &mut Manifest, after_s: u64, now: u64) -> Result<bool, Error> {
+    let Manifest {
+        filter: of_all,
+        rings,
+        ..
+    } = manifest;
+    let mut is_free = true;
+    for number in (0..rings.len()).rev() {
+        let (tried, later) = rings.split_at_mut(number + 1);
+        let Some(ring) = tried.last() else { break };
+        let next = later.first().map_or(&*of_all, |next| &next.filter);
+        let is_new = ring.filter.identity != next.identity;
+        if is_new && is_free && now.saturating_sub(ring.since) >= after_s {
+            match later.first_mut() {
+                Some(next) => give_ring(next, &ring.filter, now)?,
+                None => give(of_all, &ring.filter)?,
+            }
+        } else {
+            is_free = !is_new;
+        }
+    }
+    Ok(is_free)
 }

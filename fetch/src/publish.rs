@@ -3,9 +3,9 @@
 //! The files and the signature come first; their names contain their hashes, so they replace nothing. The manifest comes
 //! last. If a publisher is killed at any point, all files of the present manifest exist.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::compile::{self, Progress};
@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::Error;
 use crate::keys::{self, Signer, has_signed};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
+use crate::promote;
 use crate::state::{self, Lock, beside};
 use crate::store::{self, Access, Got, Small, Store, replaced};
 
@@ -34,9 +35,11 @@ pub struct Publish {
     pub rings: Vec<(String, Vec<String>)>,
     /// The ring that gets the filter; `None`: all hosts.
     pub only: Option<String>,
+    /// The first ring gets the filter, and for so many seconds nobody else. See [`promote::move_on`].
+    pub promote_after_s: Option<u64>,
     /// Whether the last publication may have rings that are not in `rings`: their hosts then get this filter.
     pub all: bool,
-    /// Whether a filter that is already in the store is read back, and uploaded again if it is damaged there.
+    /// Whether all files in the store are read, and damaged ones are replaced.
     pub check_store: bool,
     /// For how many seconds the manifest is valid.
     pub valid_s: u64,
@@ -60,6 +63,8 @@ pub struct Published {
     /// Warnings: filters for which no delta to the new one was made, so that hosts fetch the whole file, and a clock that
     /// has gone back.
     pub warnings: Vec<String>,
+    /// A new generation that nobody gets yet, because the first ring still tries the one before.
+    pub waits: Option<u64>,
 }
 
 impl fmt::Display for Published {
@@ -80,7 +85,10 @@ impl fmt::Display for Published {
         for ring in rings {
             write!(f, ", ring {} {}", ring.name, ring.filter.generation)?;
         }
-        write!(f, "; {} deltas", deltas.len())
+        write!(f, "; {} deltas", deltas.len())?;
+        self.waits.map_or(Ok(()), |generation| {
+            write!(f, "; generation {generation} waits for the ring before it")
+        })
     }
 }
 
@@ -108,7 +116,10 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
             .as_deref()
             .map(keys::public_key)
             .transpose()?,
-        filter: new.clone(),
+        filter: before
+            .as_ref()
+            .map_or(&new, |before| &before.filter)
+            .clone(),
         rings: Vec::new(),
         deltas: before
             .as_ref()
@@ -116,26 +127,31 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     };
     check_rings(wanted, before.as_ref())?;
     assign(&mut manifest, wanted, before.as_ref(), &new)?;
-    let name = file_name(&wanted.list, &new.sha256, "blf");
-    // Other files in the store are not covered by a signature, and may be incomplete.
-    let was_published = before
+    let is_given = manifest.filters().any(|full| full.identity == new.identity);
+    let mut warnings = clock_warning(before.as_ref(), wanted.now);
+    if wanted.check_store
+        && let Some(before) = &before
+    {
+        warnings.extend(check_store(&store, wanted, before, &mut manifest)?);
+    }
+    let olds: &[_] = &before
         .iter()
         .flat_map(Manifest::filters)
-        .any(|old| old.sha256 == new.sha256);
-    let mut warnings = clock_warning(before.as_ref(), wanted.now);
-    let is_there = was_published && store.has(&name, new.bytes)?;
-    let is_damaged = is_there && wanted.check_store && !is_sound(&store, wanted, &new)?;
-    if is_damaged {
-        warnings.push(format!(
-            "{name}: was damaged in the store, and is uploaded again"
-        ));
+        .collect::<Vec<_>>();
+    if is_given {
+        let name = file_name(&wanted.list, &new.sha256, "blf");
+        // Other files in the store are not covered by a signature, and may be incomplete.
+        let was_published = olds.iter().any(|old| old.sha256 == new.sha256);
+        if !was_published || !store.has(&name, new.bytes)? {
+            store.upload(&name, &wanted.filter, &new.sha256)?;
+        }
     }
-    if !is_there || is_damaged {
-        store.upload(&name, &wanted.filter, &new.sha256)?;
-    }
-    for old in before.iter().flat_map(Manifest::filters) {
+    for old in olds
+        .iter()
+        .filter(|old| is_given && old.identity != new.identity)
+    {
         let is_there = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
-        if old.identity != new.identity && !manifest.deltas.iter().any(is_there) {
+        if !manifest.deltas.iter().any(is_there) {
             match delta(&store, wanted, old, &new) {
                 Ok(delta) => manifest.deltas.push(delta),
                 Err(error) => warnings.push(format!("no delta {error}")),
@@ -151,7 +167,20 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
         &manifest,
         before.as_ref().zip(file_before.as_ref()),
     )?;
-    Ok(Published { manifest, warnings })
+    let kept: Vec<PathBuf> = manifest
+        .filters()
+        .map(|full| copy_of(wanted, full))
+        .collect();
+    if is_given {
+        // If this is not possible, the next run downloads the filter.
+        let _ = fs::hard_link(&wanted.filter, copy_of(wanted, &new));
+    }
+    state::remove_others(&wanted.filter, COPY, &kept);
+    Ok(Published {
+        waits: (!is_given).then_some(new.generation),
+        manifest,
+        warnings,
+    })
 }
 
 /// Signs a manifest, replaces the last one in the store with it, and removes files that neither of them names.
@@ -295,44 +324,68 @@ fn assign(
     new: &Full,
 ) -> Result<(), Error> {
     let settings = |why: String| Err(Error::Settings(why));
-    if let Some(only) = &wanted.only {
-        if !wanted.rings.iter().any(|(name, _)| name == only) {
-            return settings(format!("--only {only}: no such ring; name it with --ring"));
-        }
-        let Some(before) = before else {
-            return settings(format!(
-                "--only {only}: publish to all hosts first, without --only"
-            ));
-        };
-        manifest.filter = before.filter.clone();
-    }
-    let had = |name: &str| {
-        let ring = before.and_then(|before| before.rings.iter().find(|ring| ring.name == name));
-        ring.map(|ring| &ring.filter)
-            .or_else(|| before.map(|before| &before.filter))
+    let option = match (&wanted.only, wanted.promote_after_s) {
+        (Some(only), _) => Some(format!("--only {only}")),
+        (None, Some(_)) => Some("--promote-after".to_owned()),
+        (None, None) => None,
     };
+    if let Some(option) = &option
+        && before.is_none()
+    {
+        return settings(format!("{option}: publish to all hosts first, without it"));
+    }
     for (name, hosts) in &wanted.rings {
-        let gets_it = wanted.only.as_ref().is_none_or(|only| only == name);
-        let filter = if gets_it { Some(new) } else { had(name) };
+        let had = before.and_then(|before| before.rings.iter().find(|ring| ring.name == *name));
         manifest.rings.push(Ring {
             name: name.clone(),
             hosts: hosts.clone(),
-            filter: filter.unwrap_or(new).clone(),
+            filter: had.map_or(&manifest.filter, |had| &had.filter).clone(),
+            since: had.map_or(wanted.now, |had| had.since),
         });
     }
-    // Hosts refuse older generations, so that nobody can make them use an old list again.
-    let replaced = match &wanted.only {
-        Some(only) => had(only).into_iter().collect::<Vec<_>>(),
-        None => before.into_iter().flat_map(Manifest::filters).collect(),
-    };
-    match replaced.iter().map(|full| full.generation).max() {
-        Some(last) => check_order(last, new.generation),
-        None => Ok(()),
+    if let Some(only) = &wanted.only {
+        let Some(ring) = manifest.rings.iter_mut().find(|ring| ring.name == *only) else {
+            return settings(format!("--only {only}: no such ring; name it with --ring"));
+        };
+        return give_ring(ring, new, wanted.now);
     }
+    if let Some(after_s) = wanted.promote_after_s {
+        let is_free = promote::move_on(manifest, after_s, wanted.now)?;
+        return match manifest.rings.first_mut() {
+            Some(first) if is_free => give_ring(first, new, wanted.now),
+            Some(_) => Ok(()),
+            None => settings("--promote-after: name a ring with --ring".to_owned()),
+        };
+    }
+    let last = before.into_iter().flat_map(Manifest::filters);
+    let last = last.map(|full| full.generation).max();
+    check_order(last.unwrap_or(0), new.generation)?;
+    manifest.filter = new.clone();
+    let mut rings = manifest.rings.iter_mut();
+    rings.try_for_each(|ring| give_ring(ring, new, wanted.now))
 }
 
-/// Refuses a generation that is older than the last one of the hosts that get it.
-pub(crate) fn check_order(last: u64, new: u64) -> Result<(), Error> {
+/// Gives a filter to hosts that have another one.
+///
+/// # Errors
+/// It is older.
+pub(crate) fn give(place: &mut Full, filter: &Full) -> Result<(), Error> {
+    check_order(place.generation, filter.generation)?;
+    place.clone_from(filter);
+    Ok(())
+}
+
+/// Does the same for a ring.
+pub(crate) fn give_ring(ring: &mut Ring, filter: &Full, now: u64) -> Result<(), Error> {
+    if ring.filter.identity != filter.identity {
+        ring.since = now;
+    }
+    give(&mut ring.filter, filter)
+}
+
+/// Refuses a generation that is older than the last one of the hosts that get it. The hosts refuse it, too, so that nobody
+/// can make them use an old list again.
+fn check_order(last: u64, new: u64) -> Result<(), Error> {
     if last <= new {
         return Ok(());
     }
@@ -344,10 +397,10 @@ pub(crate) fn check_order(last: u64, new: u64) -> Result<(), Error> {
 
 /// Makes a delta from a published filter to the new one, and uploads it.
 fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delta, Error> {
-    let base = read_back(store, wanted, old)?;
+    let base = copy(store, wanted, old)?;
     let output = Removed(beside(&wanted.filter, ".delta"));
     let _ = fs::remove_file(&output.0);
-    let pair = [base.0.as_path(), &wanted.filter];
+    let pair = [base.as_path(), &wanted.filter];
     let made = compile::make_delta(&output.0, pair, &Progress::new())?;
     if let Some(why) = made.refused {
         return Err(Error::Refused(format!(
@@ -369,29 +422,73 @@ fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delt
     })
 }
 
-/// Downloads a published filter to a file beside the new one.
-fn read_back(store: &Store, wanted: &Publish, full: &Full) -> Result<Removed, Error> {
-    let base = Removed(beside(&wanted.filter, ".base"));
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&base.0)
-        .map_err(Error::io(&base.0, "create"))?;
-    let name = file_name(&wanted.list, &full.sha256, "blf");
-    store.download(&name, (full.bytes, &full.sha256), &mut file)?;
-    Ok(base)
+/// Ending of the name of a copy of a published filter beside the new one: usually a link to the file that was published.
+const COPY: &str = ".published";
+
+fn copy_of(wanted: &Publish, full: &Full) -> PathBuf {
+    state::of_digest(&wanted.filter, &full.sha256, COPY)
 }
 
-/// Whether the store has this filter undamaged.
-fn is_sound(store: &Store, wanted: &Publish, full: &Full) -> Result<bool, Error> {
-    match read_back(store, wanted, full) {
-        Ok(_) => Ok(true),
-        Err(Error::Refused(_)) => Ok(false),
-        Err(error) => Err(error),
+/// Returns a copy of a published filter, from the store if there is none here.
+fn copy(store: &Store, wanted: &Publish, full: &Full) -> Result<PathBuf, Error> {
+    let path = copy_of(wanted, full);
+    if path.exists() && sha256(&path)? != full.sha256 {
+        // It may be a link to a filter that is in use, so nothing is written to it.
+        fs::remove_file(&path).map_err(Error::io(&path, "remove"))?;
     }
+    let name = file_name(&wanted.list, &full.sha256, "blf");
+    store.download_to(&name, (full.bytes, &full.sha256), &path)?;
+    Ok(path)
+}
+
+/// Reads all files of the last manifest. Uploads damaged filters again, if they are here, and removes damaged deltas from the
+/// new manifest, so that they are made again if their filters are published. Returns what was damaged.
+fn check_store(
+    store: &Store,
+    wanted: &Publish,
+    before: &Manifest,
+    manifest: &mut Manifest,
+) -> Result<Vec<String>, Error> {
+    let read = Removed(beside(&wanted.filter, ".checked"));
+    let is_sound = |name: &str, bytes: u64, sha256: &str| {
+        let _ = fs::remove_file(&read.0);
+        if !store.has(name, bytes)? {
+            return Ok(false);
+        }
+        match store.download_to(name, (bytes, sha256), &read.0) {
+            Ok(_) => Ok(true),
+            Err(Error::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    let mut damaged = Vec::new();
+    let mut seen = BTreeSet::new();
+    for full in before.filters().filter(|full| seen.insert(&full.sha256)) {
+        let name = file_name(&wanted.list, &full.sha256, "blf");
+        if is_sound(&name, full.bytes, &full.sha256)? {
+            continue;
+        }
+        let mut copies = [wanted.filter.clone(), copy_of(wanted, full)].into_iter();
+        let is_again = copies.any(|copy| store.upload(&name, &copy, &full.sha256).is_ok());
+        damaged.push(match is_again {
+            true => format!("{name}: was damaged in the store, and is uploaded again"),
+            false => format!(
+                "{name}: damaged in the store, and not here: publish a new build to its hosts"
+            ),
+        });
+    }
+    let mut kept = Vec::new();
+    for delta in std::mem::take(&mut manifest.deltas) {
+        let name = file_name(&wanted.list, &delta.sha256, "delta");
+        match is_sound(&name, delta.bytes, &delta.sha256)? {
+            true => kept.push(delta),
+            false => damaged.push(format!(
+                "{name}: was damaged in the store, and is no longer used"
+            )),
+        }
+    }
+    manifest.deltas = kept;
+    Ok(damaged)
 }
 
 fn sha256(path: &Path) -> Result<String, Error> {

@@ -4,7 +4,7 @@
 //! that it sees; but it still refuses an older generation than that of the present filter. So a state file that cannot be
 //! read is an error: only an administrator can reset the state, by removing the file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,39 @@ pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
     name.push(file.file_name().unwrap_or_default());
     name.push(ending);
     file.with_file_name(name)
+}
+
+/// Digits of a SHA-256 in the name of a hidden file.
+const DIGITS: usize = 16;
+
+/// The path of a hidden file next to this one, for the file with this SHA-256.
+pub(crate) fn of_digest(file: &Path, sha256: &str, ending: &str) -> PathBuf {
+    let begin = sha256.get(..DIGITS).unwrap_or_default();
+    beside(file, &format!(".{begin}{ending}"))
+}
+
+/// Removes all such files with this ending, except those to keep.
+pub(crate) fn remove_others(file: &Path, ending: &str, kept: &[PathBuf]) {
+    let begin = beside(file, ".");
+    let begin = begin.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_one = |name: &std::ffi::OsStr| {
+        let rest = name.as_encoded_bytes().strip_prefix(begin);
+        let digits = rest.and_then(|rest| rest.strip_suffix(ending.as_bytes()));
+        digits.is_some_and(|digits| {
+            digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
+        })
+    };
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let files = fs::read_dir(folder.unwrap_or_else(|| Path::new(".")));
+    for found in files.into_iter().flatten().flatten() {
+        let name = found.file_name();
+        let is_kept = kept.iter().any(|kept| kept.file_name() == Some(&*name));
+        if is_one(&name) && !is_kept {
+            let _ = fs::remove_file(found.path());
+        }
+    }
 }
 
 /// A lock that excludes a second run for the same file, until it is dropped.

@@ -49,7 +49,6 @@ pub(crate) fn look(
         sources: (0..).take(inputs.len()).collect(),
         keeps_dates: true,
         refuses_ends: !plan.records,
-        rejects: None,
     };
     let mut arena = job.arena(total_bytes(inputs), 1)?;
     // A list that is larger than the memory goes through a file there.

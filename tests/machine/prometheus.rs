@@ -131,13 +131,21 @@ fn the_alerts_are_valid() {
 
 /// Alerts, with series in which each fires after 26 hours, and series in which it does not. A series
 /// has a value for each minute.
-const ALERTS: [(&str, &[&str], &[&str]); 19] = [
+const ALERTS: [(&str, &[&str], &[&str]); 20] = [
     (
         "ListJobFailed",
         &["node_systemd_unit_state{state=\"failed\",name=\"blocklist-fetch@spam.service\"} 1x1600"],
         &[
             "node_systemd_unit_state{state=\"failed\",name=\"blocklist-fetch@spam.service\"} 0x1600",
             "node_systemd_unit_state{state=\"failed\",name=\"other.service\"} 1x1600",
+        ],
+    ),
+    (
+        "FetchFailed",
+        &["fetch_exit_code{list=\"a\"} 1x1600"],
+        &[
+            "fetch_exit_code{list=\"a\"} 0x1600",
+            "fetch_success_timestamp_seconds{list=\"a\"} 0+60x1600",
         ],
     ),
     (

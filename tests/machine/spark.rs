@@ -1,14 +1,15 @@
 //! `contrib/spark/blocklist_spark.py` on Spark itself gives the bytes of one build.
 //!
-//! pyspark and pyarrow are in the virtual environment `target/pyspark`, where `tests/run` installs
-//! them; `moto_server`, which simulates S3, is in `target/stores`. The long form has a master with
-//! two workers, one of which is killed.
+//! pyspark, pandas and pyarrow are in the virtual environment `target/pyspark`, where `tests/run`
+//! installs them. The connector of S3 is not there: viewfs stands for schemes that only Spark can
+//! open. The long form has a master with two workers, one of which is killed.
 
 use crate::support as machine;
 use crate::support::compile as support;
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -43,10 +44,24 @@ fn spark() -> Option<PathBuf> {
         Some("Java is not installed".to_owned())
     } else if !place.join("bin/spark-submit").exists() {
         Some(format!("pyspark is not installed in {}", place.display()))
+    } else if !Command::new(place.join("bin/python"))
+        .args(["-c", "import pandas"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        Some(format!("pandas is not installed in {}", place.display()))
     } else {
         None
     };
     usable("pyspark", missing).then_some(place)
+}
+
+/// Folders under viewfs://far/.
+const VIEWFS: [(&str, &str); 3] = [("lists", "lists"), ("parts", "parts"), ("out", "out")];
+
+fn job() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/spark/blocklist_spark.py")
 }
 
 struct Site {
@@ -61,7 +76,9 @@ impl Site {
             ("rows.txt", &addresses(0..3_000)),
             ("more.txt", &addresses(lines / 2..lines / 2 + 2_000)),
         ]);
-        fs::create_dir(dir.path().join("lists")).unwrap();
+        for name in ["lists", "parts", "out"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
         fs::write(
             dir.path().join("lists/big.txt"),
             format!("# Licence: CC0-1.0\n{}no line end", addresses(0..lines)),
@@ -115,9 +132,16 @@ impl Site {
             .args(["--conf", "spark.driver.memory=512m"])
             .args(["--conf", "spark.executor.memory=512m"])
             .args(["--conf", "spark.executor.cores=1"])
+            .args(VIEWFS.map(|(name, below)| {
+                let folder = self.path(below);
+                format!(
+                    "--conf=spark.hadoop.fs.viewfs.mounttable.far.link./{name}=file://{}",
+                    folder.display()
+                )
+            }))
             .args(["--files", &format!("{COMPILER},seed.blf")])
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/spark/blocklist_spark.py"))
-            .args(["--date", DATE, "--name", "x", "--parts", "parts"])
+            .arg(job())
+            .args(["--date", DATE, "--name", "x"])
             .args(words.split_whitespace());
         submit
     }
@@ -127,43 +151,42 @@ impl Site {
 fn spark_gives_the_bytes_of_one_build() {
     let Some(spark) = spark() else { return };
     let site = Site::new(spark, 9_000);
-    let text = "--input lists --format plain --source big.txt --piece 40K";
-    let done = site.run(&mut site.submit(
+    let text = "--input lists --format plain --source big.txt --piece 40K --parts parts";
+    // Rejected lines of all pieces together; nothing is written, and the parts are kept.
+    let refused = site.submit(
         "local[2]",
-        &format!("{text} --output all.blf --report report.json --statistics pieces.json"),
+        &format!("{text} --output all.blf --max-rejects 0"),
+    );
+    let refused = { refused }.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(!site.path("all.blf").exists());
+    let said = String::from_utf8_lossy(&refused.stdout);
+    // spark-submit prints both streams of the program to one.
+    has_all(&said, &["/big.txt.", "no line end"]);
+    let kept = said
+        .lines()
+        .find_map(|line| line.strip_prefix("kept      "));
+    let (kept, _) = kept.expect(&said).split_once(": ").expect(&said);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(Path::new(kept.trim_start_matches("file:"))), 0o750);
+    site.run(&mut site.submit(
+        "local[2]",
+        &format!("--resume {kept} --output all.blf --report report.json --statistics pieces.json"),
     ));
     site.compile(&format!(
         "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
     ));
     assert!(site.read("all.blf") == site.read("one.blf"));
-    // spark-submit prints both streams of the program to one.
-    let printed = String::from_utf8_lossy(&done.stdout);
-    let rejected = "/big.txt.";
-    has_all(&printed, &[rejected, "no line end"]);
     let pieces: serde_json::Value = serde_json::from_slice(&site.read("pieces.json")).unwrap();
     assert!(pieces["pieces"].as_array().unwrap().len() > 5, "{pieces}");
     let report: serde_json::Value = serde_json::from_slice(&site.read("report.json")).unwrap();
     assert_eq!(report["rejected"], 1);
-    assert_eq!(
-        fs::read_dir(site.path("parts")).unwrap().count(),
-        0,
-        "parts are removed"
-    );
-
-    // Rejected lines of all pieces together; the filter stays.
-    let refused = site
-        .submit(
-            "local[2]",
-            &format!("{text} --output all.blf --max-rejects 0"),
-        )
-        .output()
-        .unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(site.read("all.blf") == site.read("one.blf"));
+    let left = fs::read_dir(site.path("parts")).unwrap().count();
+    assert_eq!(left, 0, "parts are removed");
 
     site.run(&mut site.submit(
         "local[2]",
-        "--input rows.parquet --column sender --source rows.txt --piece 10K --output table.blf",
+        "--input rows.parquet --column sender --source rows.txt --piece 10K --parts parts --output table.blf",
     ));
     site.compile(&format!(
         "build -q --seed-from seed.blf --date {DATE} --name x -o rows.blf rows.txt"
@@ -171,90 +194,127 @@ fn spark_gives_the_bytes_of_one_build() {
     assert!(site.read("table.blf") == site.read("rows.blf"));
 }
 
-const TO_S3: &str = "\
-import pathlib, sys
-from pyarrow import fs
-system, _ = fs.FileSystem.from_uri(sys.argv[1])
-system.create_dir('lists')
-for name in sys.argv[2:]:
-    with system.open_output_stream('lists/in/' + name, compression=None) as file:
-        file.write(pathlib.Path('lists/' + name).read_bytes())
-";
-const LEFT_IN_S3: &str = "\
-import sys
-from pyarrow import fs
-system, _ = fs.FileSystem.from_uri(sys.argv[1])
-files = system.get_file_info(fs.FileSelector('lists', recursive=True))
-print(*sorted(file.path for file in files if file.type == fs.FileType.File), sep=',')
-";
-
-impl Site {
-    /// Runs a program that fills or checks a bucket of S3, simulated by moto.
-    fn in_s3(&self, endpoint: &str, program: &str, names: &[&str]) -> String {
-        let mut python = Command::new(self.spark.join("bin/python"));
-        python.args(["-c", program]);
-        python.arg(format!(
-            "s3://lists?scheme=http&endpoint_override={endpoint}&allow_bucket_creation=true"
+/// Spark reads the lists and stores the parts and the filter: every byte stays, also of a line that
+/// is not UTF-8, and of a file with a name that must be escaped.
+#[test]
+fn what_only_spark_can_open() {
+    let Some(spark) = spark() else { return };
+    let site = Site::new(spark, 3_000);
+    let odd = "a %20?#b.txt";
+    fs::rename(site.path("lists/big.txt"), site.path("lists").join(odd)).unwrap();
+    fs::write(
+        site.path("lists/bytes.txt"),
+        b"z\xe9@bad.example\r\ny@bad.example\r\n",
+    )
+    .unwrap();
+    site.run(Command::new("xz").args(["-k", "more.txt"]));
+    fs::rename(site.path("more.txt.xz"), site.path("lists/other.txt.xz")).unwrap();
+    // Another program is still writing it.
+    fs::create_dir(site.path("lists/_temporary")).unwrap();
+    fs::write(site.path("lists/_temporary/half.txt"), addresses(0..9)).unwrap();
+    let far =
+        "--input viewfs://far/lists --parts viewfs://far/parts --output viewfs://far/out/all.blf";
+    let words =
+        format!("{far} --format plain --source big.txt --piece 20K --statistics pieces.json");
+    for generation in [1, 2] {
+        site.run(&mut site.submit("local[2]", &words));
+        let pieces: serde_json::Value = serde_json::from_slice(&site.read("pieces.json")).unwrap();
+        assert!(pieces["pieces"].as_array().unwrap().len() > 5, "{pieces}");
+        if generation == 1 {
+            fs::remove_dir_all(site.path("lists/_temporary")).unwrap();
+        }
+        site.compile(&format!(
+            "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
         ));
-        python
-            .args(names)
-            .env("AWS_ACCESS_KEY_ID", "a")
-            .env("AWS_SECRET_ACCESS_KEY", "b")
-            .env("AWS_REGION", "us-east-1");
-        String::from_utf8(self.run(&mut python).stdout).unwrap()
+        assert!(
+            site.read("out/all.blf") == site.read("one.blf"),
+            "{generation}"
+        );
+        let left = |name| fs::read_dir(site.path(name)).unwrap().count();
+        let mode = fs::metadata(site.path("out/all.blf"))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o640);
+        // Hadoop's checksums of local files are hidden files.
+        assert_eq!(left("parts"), 0, "parts are removed");
+        assert!(!site.path("out/all.blf.writing").exists());
     }
 }
 
-/// Lists and parts are in a bucket: the result has the bytes of one build, and only the lists
-/// remain there.
-#[test]
-fn lists_and_parts_may_lie_in_s3() {
-    let Some(spark) = spark() else { return };
-    let moto = environment("stores").join("bin/moto_server");
-    let missing = (!moto.exists()).then(|| format!("{} is not there", moto.display()));
-    if !usable("moto_server", missing) {
-        return;
-    }
-    let site = Site::new(spark, 3_000);
-    // Names that must be escaped in a URI; and a file that another program is still writing.
-    let odd = "a %20?#b.txt";
-    fs::rename(site.path("lists/big.txt"), site.path("lists").join(odd)).unwrap();
-    fs::create_dir(site.path("lists/_temporary")).unwrap();
-    fs::write(site.path("lists/_temporary/half.txt"), addresses(0..9)).unwrap();
-    let endpoint = format!("127.0.0.1:{}", free_port());
-    let log = File::create(site.path("moto.log")).unwrap();
-    let _moto = Server(
-        Command::new(moto)
-            .args(["-H", "127.0.0.1", "-p", endpoint.split_once(':').unwrap().1])
-            .current_dir(site.dir.path())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap(),
-    );
-    until("moto listens", || TcpStream::connect(&endpoint).ok());
-    let names = [odd, "more.txt.gz", "_temporary/half.txt"];
-    site.in_s3(&endpoint, TO_S3, &names);
+/// Runs the job once for each line of a file, in one JVM.
+const EACH: &str = "\
+import runpy, sys
+for line in open('cases.txt'):
+    sys.argv = ['blocklist_spark', *line.split()]
+    try:
+        runpy.run_path(JOB, run_name='__main__')
+    except SystemExit as end:
+        print('exit', end.code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+";
 
-    let words = "--input s3://lists/in --format plain --source big.txt --piece 20K --parts s3://lists/parts \
-                 --statistics pieces.json";
-    let mut submit = site.submit("local[2]", &format!("{words} --output all.blf"));
-    submit
-        .env("AWS_ACCESS_KEY_ID", "a")
-        .env("AWS_SECRET_ACCESS_KEY", "b")
-        .env("AWS_REGION", "us-east-1")
-        .env("AWS_ENDPOINT_URL", format!("http://{endpoint}"));
-    site.run(&mut submit);
-    let pieces: serde_json::Value = serde_json::from_slice(&site.read("pieces.json")).unwrap();
-    assert!(pieces["pieces"].as_array().unwrap().len() > 3, "{pieces}");
-    fs::remove_dir_all(site.path("lists/_temporary")).unwrap();
-    site.compile(&format!(
-        "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
-    ));
-    assert!(site.read("all.blf") == site.read("one.blf"));
-    let left = site.in_s3(&endpoint, LEFT_IN_S3, &[]);
-    let expected = format!("lists/in/_temporary/half.txt,lists/in/{odd},lists/in/more.txt.gz\n");
-    assert_eq!(left, expected, "parts are removed");
+#[test]
+fn what_cannot_work_is_one_line_before_the_work() {
+    let Some(spark) = spark() else { return };
+    let site = Site::new(spark, 10);
+    fs::create_dir_all(site.path("delta/_delta_log")).unwrap();
+    fs::create_dir_all(site.path("iceberg/metadata")).unwrap();
+    fs::write(site.path("iceberg/metadata/v1.metadata.json"), "{}").unwrap();
+    let cases = [
+        ("--input gone --output x.blf", "Path does not exist"),
+        ("--input delta --output x.blf", "a table of Delta"),
+        (
+            "--input iceberg --column a --output x.blf",
+            "a table of Iceberg",
+        ),
+        (
+            "--input rows.parquet --column sendr --output x.blf",
+            "no column sendr; there are id, sender",
+        ),
+        (
+            "--input rows.parquet --column id --output x.blf",
+            "the column id has the type bigint",
+        ),
+        (
+            "--input lists --seed-file other.blf --output x.blf",
+            "other.blf: not among the files",
+        ),
+        (
+            "--input lists --output gone/x.blf",
+            "gone/x.blf: cannot be written",
+        ),
+        (
+            "--input lists --piece 10 --output x.blf",
+            "larger than --piece; give --format",
+        ),
+        (
+            "--resume lists --output x.blf",
+            "not the complete parts of a job",
+        ),
+    ];
+    let lines = cases.map(|(words, _)| format!("{words} --parts parts\n"));
+    fs::write(site.path("cases.txt"), lines.concat()).unwrap();
+    let each = EACH.replace("JOB", &format!("{:?}", job()));
+    fs::write(site.path("each.py"), each).unwrap();
+    let mut submit = site.submit("local[1]", "");
+    let words: Vec<_> = submit.get_args().map(ToOwned::to_owned).collect();
+    let options = words.iter().take_while(|word| **word != *job().as_os_str());
+    submit = site.in_spark("spark-submit");
+    submit.args(options).arg("each.py").arg("-");
+    let done = site.run(&mut submit);
+    let said = String::from_utf8_lossy(&done.stdout);
+    let said: Vec<_> = said
+        .lines()
+        .filter(|line| line.starts_with("blocklist_spark: ") || line.starts_with("exit "))
+        .collect();
+    assert_eq!(said.len(), 2 * cases.len(), "{said:#?}");
+    for (pair, (_, why)) in said.chunks(2).zip(cases) {
+        has(pair[0], why);
+        assert_eq!(pair[1], "exit 2", "{why}");
+    }
+    assert!(!site.path("x.blf").exists());
+    assert_eq!(fs::read_dir(site.path("parts")).unwrap().count(), 0);
 }
 
 /// Locations are visible on Spark's pages.
@@ -264,7 +324,7 @@ fn a_password_in_a_uri_is_refused() {
     let site = Site::new(spark, 10);
     let mut submit = site.submit(
         "local[1]",
-        "--input s3://key:hidden@lists/in --output all.blf",
+        "--input s3a://key:hidden@lists/in --parts parts --output all.blf",
     );
     let refused = submit.output().unwrap();
     let said = [refused.stdout, refused.stderr].concat();
@@ -303,6 +363,19 @@ impl Site {
     }
 }
 
+/// Counts the parts below a folder, which Spark renames when a task has ended.
+fn committed(folder: &Path) -> usize {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |path: PathBuf| match path.is_dir() {
+        true => committed(&path),
+        false => {
+            let is_part = path.extension().is_some_and(|ending| ending == "parquet");
+            usize::from(is_part && !path.to_string_lossy().contains("/_temporary/0/_temporary/"))
+        }
+    };
+    files.map(|file| count(file.path())).sum()
+}
+
 #[test]
 #[ignore = "a Spark cluster: some minutes"]
 fn a_killed_worker_changes_no_byte() {
@@ -326,7 +399,7 @@ fn a_killed_worker_changes_no_byte() {
     let (first, _second) = (worker("first"), worker("second"));
     let mut submit = site.submit(
         &master,
-        "--input lists --format plain --source big.txt --piece 250K --output all.blf --statistics pieces.json",
+        "--input lists --format plain --source big.txt --piece 250K --parts parts --output all.blf --statistics pieces.json",
     );
     let log = File::create(site.path("submit.log")).unwrap();
     let mut job = Server(
@@ -336,14 +409,7 @@ fn a_killed_worker_changes_no_byte() {
             .spawn()
             .unwrap(),
     );
-    let parts = || {
-        let folders = fs::read_dir(site.path("parts"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let parts = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
-        parts.count()
-    };
+    let parts = || committed(&site.path("parts"));
     // Three of thirty. Java needs time to start.
     let deadline = Instant::now() + Duration::from_secs(300);
     while parts() < 3 {

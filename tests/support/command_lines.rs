@@ -29,10 +29,11 @@ pub(crate) fn fault(words: &[String], whole: bool, ours: &[Command]) -> Option<S
 }
 
 /// Returns our commands in a piece of shell code: split at blanks and quotes, up to the end of each
-/// command.
+/// command. `$OPTIONS` stands for any options.
 pub(crate) fn commands(shell: &str, ours: &[Command]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    for line in shell.replace("\\\n", " ").lines() {
+    let shell = shell.replace("\\\n", " ").replace("$OPTIONS", "");
+    for line in shell.lines() {
         let mut words: Vec<String> = Vec::new();
         let mut all = Vec::new();
         let mut word = String::new();
@@ -134,7 +135,6 @@ fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
                         line.trim_start_matches(['#', ' '])
                             .replace("ExecStart=", "")
                             .replace("%f", "name")
-                            .replace("$OPTIONS", "")
                     })
                     .fold(String::new(), |text, line| text + &line + "\n"),
             };

@@ -11,9 +11,10 @@ pub use http::{Access, Login, Patience};
 
 use std::error::Error as _;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::future::Future;
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -25,6 +26,7 @@ use object_store::path::Path;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion,
 };
+use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Runtime;
@@ -190,6 +192,24 @@ impl Store {
             return Err(Error::Refused(format!("{}/{name}: {why}", self.shown)));
         }
         Ok(bytes - begun)
+    }
+
+    /// Downloads a file with exactly this size and SHA-256 to a path, which may have its beginning. If the download fails
+    /// but the beginning is good, it stays there for the next try. Returns the bytes that were read.
+    ///
+    /// # Errors
+    /// As [`download`](Self::download).
+    pub fn download_to(&self, name: &str, of: (u64, &str), path: &FilePath) -> Result<u64, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let mut file = options.open(path).map_err(Error::io(path, "create"))?;
+        self.download(name, of, &mut file).inspect_err(|error| {
+            // Whatever it is, it is not the beginning of this file.
+            if !matches!(error, Error::Store { .. }) {
+                let _ = fs::remove_file(path);
+            }
+        })
     }
 
     /// Reads what is missing of a file.

@@ -70,7 +70,12 @@ impl Store {
             Some(_) | None => {
                 folder = Some(PathBuf::from(place));
                 let store = LocalFileSystem::new_with_prefix(place);
-                Arc::new(store.map_err(|error| unusable(&error))?.with_fsync(true))
+                // Unlike a wrong address, this may be a mirror that is not mounted now.
+                let store = store.map_err(|error| Error::Store {
+                    name: place.to_owned(),
+                    why: error.to_string(),
+                })?;
+                Arc::new(store.with_fsync(true))
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

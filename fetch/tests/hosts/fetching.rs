@@ -9,7 +9,7 @@ use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
 use blocklist_milter::compile::{self, Progress};
 
 use crate::check::{Said, has, has_all, words};
-use crate::support::{NOW, Site, updated};
+use crate::support::{Answer, NOW, Site, updated};
 use crate::tools::installed;
 
 #[test]
@@ -65,15 +65,11 @@ fn over_http_too_and_only_what_is_new() {
     // A host that has lost the filter gets it again, although the manifest is the same.
     fs::remove_file(&wanted.output).unwrap();
     assert_eq!(updated(&fetch(&wanted).unwrap()), (2, 0));
-    for place in [
-        "http://192.0.2.1/x",
-        "ftp://localhost/x",
-        "file:///tmp",
-        "/nonexistent/store",
-    ] {
+    for place in ["http://192.0.2.1/x", "ftp://localhost/x", "file:///tmp"] {
+        let from = place.to_owned();
         let error = site.refused(
             &Fetch {
-                from: place.to_owned(),
+                from,
                 ..wanted.clone()
             },
             &[place],
@@ -234,6 +230,144 @@ fn damage_at_rest_is_found_and_repaired() {
     );
     assert!(fs::read(&in_store).unwrap() == good);
     assert_eq!(updated(&site.fetch().unwrap()), (1, 0));
+}
+
+/// Deltas and the filters of other rings, too; the publisher still has those.
+#[test]
+fn all_files_of_the_store_are_repaired() {
+    let site = Site::new();
+    let mut wanted = site.to_publish();
+    wanted.rings = vec![("first".to_owned(), vec!["mx2".to_owned()])];
+    site.build(0..1_000);
+    publish(&wanted, &site.signer).unwrap();
+    wanted.only = Some("first".to_owned());
+    site.build(0..1_001);
+    publish(&wanted, &site.signer).unwrap();
+    let files = || {
+        let files = fs::read_dir(site.path("store/spammers")).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        files.filter(|file| file.extension().is_some_and(|ending| ending != "minisig"))
+    };
+    let good: Vec<_> = files()
+        .map(|path| (fs::read(&path).unwrap(), path))
+        .collect();
+    assert_eq!(good.len(), 3);
+    for (bytes, path) in &good {
+        let mut bytes = bytes.clone();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    wanted.check_store = true;
+    assert_eq!(publish(&wanted, &site.signer).unwrap().warnings.len(), 3);
+    assert_eq!(publish(&wanted, &site.signer).unwrap().warnings, [""; 0]);
+    assert!(
+        good.iter()
+            .all(|(bytes, path)| fs::read(path).unwrap() == *bytes)
+    );
+}
+
+/// The publisher makes deltas from its own copies, and downloads a filter only if it has none, or a damaged one.
+#[test]
+fn the_publisher_keeps_what_it_has_published() {
+    let site = Site::new();
+    let (server, over_http) = site.over_http();
+    let copies = || -> Vec<_> {
+        let files = fs::read_dir(site.folder.path()).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        let is_copy = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".published");
+        files.filter(is_copy).collect()
+    };
+    site.release(0..1_000);
+    let mut wanted = site.to_publish();
+    wanted.access = over_http.access;
+    for (users, damage) in [(1_001, "none"), (1_002, "missing"), (1_003, "changed")] {
+        let copy = copies().pop().expect("a copy");
+        assert_eq!(copies().len(), 1);
+        site.build(0..users);
+        match damage {
+            "missing" => fs::remove_file(copy).unwrap(),
+            "changed" => {
+                fs::remove_file(&copy).unwrap();
+                fs::write(copy, "something else").unwrap();
+            }
+            _ => {
+                // Nothing can be downloaded.
+                fs::rename(site.path("store/spammers"), site.path("away")).unwrap();
+                fs::create_dir(site.path("store/spammers")).unwrap();
+                for file in fs::read_dir(site.path("away")).unwrap() {
+                    let file = file.unwrap().path();
+                    if file.extension().is_some_and(|ending| ending == "minisig") {
+                        let name = file.file_name().unwrap();
+                        fs::copy(&file, site.path("store/spammers").join(name)).unwrap();
+                    }
+                }
+            }
+        }
+        let done = publish(&wanted, &site.signer).unwrap();
+        assert_eq!(done.warnings, [""; 0], "{damage}");
+    }
+    drop(server);
+}
+
+/// A mirror helps if the first store fails. The status file has a line for people, and metrics.
+#[test]
+fn mirrors_and_the_status_file() {
+    let site = Site::new();
+    site.build(0..1_000);
+    publish(&site.to_publish_for_years(), &site.signer).unwrap();
+    let (server, _) = site.over_http();
+    let size = fs::read(site.path("spammers.blf")).unwrap().len();
+    server.lie_about("blf", Answer::Other(vec![0; size]));
+    let path = site.path("status.prom");
+    let run = |from: &str, code: i32, said: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"));
+        let rest =
+            "--list spammers --key publisher.pub --host mx1 --status status.prom -o host.blf";
+        let text = format!("--from {from} {rest}");
+        command.args(words(&text)).current_dir(site.folder.path());
+        Said::of(&mut command).ends(code, said);
+        fs::read_to_string(&path).unwrap()
+    };
+    let failed = run("missing", 2, &["missing"]);
+    has(&failed, "# mx1 spammers: no filter; never fetched; missing");
+    has(
+        &failed,
+        "\nblocklist_milter_fetch_exit_code{list=\"spammers\"} 2\n",
+    );
+    assert!(!failed.contains("success"), "{failed}");
+    let fetched = run("missing store", 0, &["missing", "generation 1"]);
+    has(
+        &fetched,
+        "# mx1 spammers: generation 1, 1000 entries, built 2026-09-21 ",
+    );
+    has(
+        &fetched,
+        "\nblocklist_milter_fetch_generation{list=\"spammers\"} 1\n",
+    );
+    has(&fetched, "exit_code{list=\"spammers\"} 0\n");
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o644
+    );
+    // What cannot be trusted is an alarm, although the mirror has brought the filter.
+    fs::remove_file(site.path("host.blf")).unwrap();
+    let alarm = run(
+        &format!("{} store", server.url),
+        1,
+        &["SHA-256", "generation 1"],
+    );
+    has(&alarm, "exit_code{list=\"spammers\"} 1\n");
+    assert!(site.is_up_to_date());
+    // When the last success was is kept.
+    let success = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.contains("_success_timestamp_seconds{"));
+        line.map(str::to_owned)
+    };
+    assert!(success(&alarm).is_some() && success(&alarm) == success(&fetched));
+    assert_eq!(success(&run("missing", 2, &[])), success(&fetched));
+    site.assert_clean();
 }
 
 /// A host that gets another name may be in another ring, although the manifest is the same.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use blocklist_fetch::manifest::Manifest;
 use blocklist_fetch::{Fetch, Outcome, Promote, fetch, promote, publish};
 
-use crate::check::has;
+use crate::check::has as has_text;
 use crate::support::{NOW, Site, new_key, updated};
 
 const HOSTS: usize = 1_000;
@@ -177,6 +177,59 @@ fn what_has_proved_good_in_a_ring_goes_to_the_next() {
     assert_eq!(updated(&fetch(&new_host).unwrap()), (2, 0));
 }
 
+/// With a soak time, each build goes from ring to ring by itself, and none is overtaken.
+#[test]
+fn each_ring_tries_a_build_for_some_time() {
+    let (site, mut wanted) = two_rings();
+    wanted.only = None;
+    wanted.promote_after_s = Some(7_200);
+    let at = |wanted: &blocklist_fetch::Publish, minutes: u64| {
+        let wanted = blocklist_fetch::Publish {
+            now: NOW + minutes * 60,
+            ..wanted.clone()
+        };
+        let done = publish(&wanted, &site.signer).unwrap();
+        let rings = done.manifest.rings.iter().map(|ring| &ring.filter);
+        let has = rings.chain([&done.manifest.filter]);
+        (has.map(|full| full.generation).collect::<Vec<_>>(), done)
+    };
+    // The third build waits for the second.
+    site.build(0..1_002);
+    let (has, done) = at(&wanted, 119);
+    assert_eq!((has, done.waits), (vec![2, 1, 1], Some(3)));
+    has_text(&done.to_string(), "; generation 3 waits");
+    let names: Vec<_> = done.manifest.files().map(|(name, _)| name).collect();
+    assert_eq!(
+        names.len(),
+        4,
+        "three filters and a delta: nothing was uploaded"
+    );
+    let (has, done) = at(&wanted, 120);
+    assert_eq!((has, done.waits), (vec![3, 2, 1], None));
+    assert_eq!(generations(&site), [3, 2, 1]);
+    // The second ring got the second build at 120 minutes.
+    assert_eq!(at(&wanted, 239).0, [3, 2, 1]);
+    assert_eq!(at(&wanted, 240).0, [3, 3, 2]);
+    assert_eq!(generations(&site), [3, 3, 2]);
+    // A ring with a problem passes nothing on, and gets the next build at once. Its time begins anew.
+    site.build(0..1_003);
+    let mut held = wanted.clone();
+    held.only = Some("first".to_owned());
+    held.promote_after_s = None;
+    assert_eq!(at(&held, 400).0, [4, 3, 2]);
+    assert_eq!(at(&wanted, 480).0, [4, 3, 3]);
+    // A clock that has gone back passes nothing on.
+    assert_eq!(at(&wanted, 0).0, [4, 3, 3]);
+    assert_eq!(at(&wanted, 520).0, [4, 4, 3]);
+    assert_eq!(at(&wanted, 640).0, [4, 4, 4]);
+    assert_eq!(generations(&site), [4, 4, 4]);
+
+    let empty = tempfile::tempdir().unwrap();
+    wanted.to = empty.path().display().to_string();
+    let error = publish(&wanted, &site.signer).unwrap_err().to_string();
+    has_text(&error, "--promote-after: publish to all hosts first");
+}
+
 #[test]
 fn what_cannot_be_promoted_changes_nothing() {
     let empty = Site::new();
@@ -211,7 +264,7 @@ fn what_cannot_be_promoted_changes_nothing() {
     for left in [1, 0] {
         wanted.rings.truncate(left);
         let error = publish(&wanted, &site.signer).unwrap_err().to_string();
-        has(
+        has_text(
             &error,
             [
                 "repeat its --ring first=...",
@@ -248,7 +301,7 @@ fn an_older_manifest_is_not_promoted_unseen() {
     let mut later = to_promote(&site, "first", None);
     later.now = NOW + 49 * 3600;
     let error = promote(&later, &site.signer).unwrap_err().to_string();
-    has(&error, "spammers.json: expired 1 hours ago");
+    has_text(&error, "spammers.json: expired 1 hours ago");
     assert!(fs::read(site.path("store/spammers.json")).unwrap() == old);
     later.generation = Some(2);
     promote(&later, &site.signer).unwrap();

@@ -85,6 +85,7 @@ impl Site {
             filter: self.path("spammers.blf"),
             rings: Vec::new(),
             only: None,
+            promote_after_s: None,
             all: false,
             check_store: false,
             valid_s: 48 * 3600,
