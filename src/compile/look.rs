@@ -1,19 +1,34 @@
 //! What a build would count, without a filter being written.
 
+use std::collections::BTreeMap;
 use std::env::temp_dir;
+use std::io::Read as _;
 use std::path::Path;
 
-use super::changes::{Changed, Updated};
+use super::changes::Changed;
 use super::error::Error;
 use super::job::Job;
 use super::partition::{InOrder, Store, Wide};
 use super::plan::Plan;
 use super::progress::Progress;
-use super::read::{Feed, Input, ReadOptions, total_bytes};
+use super::read::{Feed, Input, ReadOptions, begin, total_bytes};
 use super::report::Report;
-use super::write::{FileRecords, count_entries};
-use crate::address::Rules;
+use super::write::{FileRecords, STEPS, Walk};
+use crate::address::{Entry, Rules, escaped};
 use crate::filter::{Filter, Key, Load};
+use crate::list::{Reader, Row};
+
+/// Number of new entries that are shown.
+const SHOWN: usize = 10;
+
+/// Examples of what a build would change in a filter.
+#[derive(Debug, Default)]
+pub struct Against {
+    /// Some entries that the filter does not have, each with its file and line.
+    pub added: Vec<String>,
+    /// Number of entries that would no longer be listed, by the list that they came from.
+    pub removed: BTreeMap<String, u64>,
+}
 
 /// Reads lists as a build does, and counts their entries. With `against`, `changed` in the report says
 /// how many of them this filter does not have, and how many of its entries would no longer be listed;
@@ -26,7 +41,7 @@ pub(crate) fn look(
     inputs: &[Input],
     against: Option<&Path>,
     progress: &Progress,
-) -> Result<Report, Error> {
+) -> Result<(Report, Against), Error> {
     let job = Job::begin(plan, progress)?;
     let filter = against.map(|path| Filter::open(path, Load::Disk));
     let filter = filter.transpose()?;
@@ -59,17 +74,66 @@ pub(crate) fn look(
     let mut report = Report::of_lists(plan, inputs, read.opened, read.counts);
     report.refuse(plan);
     report.count(&job.sort(&read.keys)?);
+    let mut found = Against::default();
     if let Some(filter) = filter.filter(|_| report.refused.is_none()) {
-        // Each entry of the filter is removed; those that are added again were already there.
-        let all = || FileRecords::new(&filter, Key::default(), Vec::new());
+        let (mut changed, mut new) = (Changed::default(), Vec::new());
+        let records = FileRecords::new(&filter, Key::default(), Vec::new())?;
         let keys = InOrder::new(&read.keys, options.dates());
-        let mut stream = Updated::new(all()?, keys, all()?, 0);
-        count_entries(&mut stream, progress)?;
-        let changed = stream.changed();
-        report.changed = Some(Changed {
-            removed: changed.removed - changed.already_there,
-            ..changed
-        });
+        let mut walk = Walk::new([Box::new(records) as _, Box::new(keys) as _]);
+        walk.steps(0..STEPS, progress, |held| {
+            match held {
+                [(0, record)] => {
+                    changed.removed += 1;
+                    let source = filter.source(record.source);
+                    let file = source.map_or("", |source| &source.file);
+                    *found.removed.entry(file.to_owned()).or_default() += 1;
+                }
+                [(_, record)] => {
+                    changed.added += 1;
+                    if new.len() < SHOWN {
+                        new.push(record.key);
+                    }
+                }
+                _ => changed.already_there += 1,
+            }
+            Ok(())
+        })?;
+        report.changed = Some(changed);
+        found.added = places(inputs, new, &options, progress)?;
     }
-    Ok(report)
+    Ok((report, found))
+}
+
+/// Finds the entries of these keys in the lists.
+fn places(
+    inputs: &[Input],
+    mut keys: Vec<Key>,
+    options: &ReadOptions,
+    progress: &Progress,
+) -> Result<Vec<String>, Error> {
+    let mut places = Vec::new();
+    let mut entry = Entry::new();
+    for input in inputs {
+        if keys.is_empty() {
+            break;
+        }
+        let begun = begin(input, progress).map_err(Error::io(&input.path, "read"))?;
+        let Ok(reading) = begun.reading else {
+            continue;
+        };
+        let content = begun.head.chain(begun.rest);
+        let read = Reader::new(&reading).read_all(content, &mut |line, row| {
+            if let Row::Entry(raw) = row
+                && entry.read(raw.text, options.rules).is_ok()
+                && let key = Key::of(entry.as_bytes(), options.seed)
+                && let Some(at) = keys.iter().position(|new| *new == key)
+            {
+                keys.swap_remove(at);
+                let text = escaped(entry.as_bytes());
+                places.push(format!("{}:{line}: {text}", input.shown()));
+            }
+        });
+        read.map_err(Error::io(&input.path, "read"))?;
+    }
+    Ok(places)
 }

@@ -62,6 +62,7 @@ pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
 pub use edited_list::line_of;
 pub use error::Error;
 pub(crate) use limits::SMALL;
+pub use look::Against;
 pub(crate) use look::look;
 pub use merge::{Expected, is_part, merge};
 pub use plan::{

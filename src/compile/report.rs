@@ -26,6 +26,9 @@ pub struct Report {
     /// Why nothing was written, although there was no error: a limit such as `--strict`,
     /// `--max-rejects` or `--max-shrink`.
     pub refused: Option<String>,
+    /// Whether there was no such file before.
+    #[serde(skip)]
+    pub is_first: bool,
     /// The inputs in the order of their numbers.
     pub inputs: Vec<InputReport>,
     /// Entries read, duplicates included.
@@ -308,6 +311,7 @@ impl Report {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             output: plan.output.clone(),
+            is_first: plan.output.try_exists().is_ok_and(|exists| !exists),
             name: plan.name.clone(),
             is_feed: plan.fetched.is_some(),
             ..Self::default()

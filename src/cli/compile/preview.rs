@@ -84,6 +84,13 @@ impl fmt::Display for Shown<'_> {
             return Ok(());
         }
         writeln!(f, "{}", Counted(report))?;
+        for added in &self.seen.against.added {
+            writeln!(f, "added     {added}")?;
+        }
+        for (file, count) in &self.seen.against.removed {
+            let count = counted(*count, "entry", "entries");
+            writeln!(f, "removed   {}: {count}", escaped(file.as_bytes()))?;
+        }
         f.write_str(match (&report.refused, report.rows) {
             (Some(_), _) => "A build would be refused.",
             (None, 0) => "Nobody is listed.",

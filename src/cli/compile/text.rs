@@ -86,7 +86,11 @@ impl Display for Report {
         let output = self.output.display();
         read(self, &mut text);
         if let Some(refused) = &self.refused {
-            text.row("refused", format_args!("{refused}; {output} is unchanged"));
+            let outcome = match self.is_first {
+                true => "was not written",
+                false => "is unchanged",
+            };
+            text.row("refused", format_args!("{refused}; {output} {outcome}"));
             return text.fmt(f);
         }
         if let Some(part) = &self.part {

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use crate::base::replacement::Replacement;
 use crate::base::settings;
 use crate::compile::{
-    Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, begin_input, folder_of,
-    in_its_folder, look,
+    Against, Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, begin_input,
+    folder_of, in_its_folder, look,
 };
 use crate::list::{LIST_TOML, ListToml, Why};
 
@@ -47,6 +47,8 @@ pub struct Preview {
     pub files: Vec<FilePreview>,
     /// What a build would count.
     pub report: Report,
+    /// What comes and goes, compared with a filter.
+    pub against: Against,
     /// The `list.toml` that is about the files.
     pub list_toml: PathBuf,
 }
@@ -84,7 +86,7 @@ pub fn preview(
     } = in_its_folder(path, &plan.declared)?;
     let folder = if path.is_dir() { path } else { folder_of(path) };
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
-    let mut report = look(plan, &lists, against, progress)?;
+    let (mut report, against) = look(plan, &lists, against, progress)?;
     report.passed_over = passed_over;
     let look = Look {
         judge: Judge {
@@ -115,6 +117,7 @@ pub fn preview(
     Ok(Preview {
         files,
         report,
+        against,
         list_toml: look.path.to_owned(),
     })
 }
@@ -166,7 +169,8 @@ impl Look<'_> {
             let mut input = input.clone();
             input.declared = Arc::new(plan.declared.clone().or(&lower));
             proposal.samples = self.samples(&input)?;
-            proposal.report = Some(look(plan, slice::from_ref(&input), None, self.progress)?);
+            let (report, _) = look(plan, slice::from_ref(&input), None, self.progress)?;
+            proposal.report = Some(report);
         }
         Ok(())
     }

@@ -67,6 +67,11 @@ impl Logical for Program {
         match self.action(action) {
             Action::Refuse => list(key, out),
             Action::Allow => out.skip(Skip::Allow),
+            // No name of a restriction: the line is not what it seems, and may list somebody.
+            Action::Other if key.ends_with(b",") || looks_like_entry(action) => {
+                out.reject(RejectReason::Several, text);
+            }
+            Action::Other if action.starts_with(b"#") => out.reject(RejectReason::NoAction, text),
             Action::Other => out.other(action),
         }
     }

@@ -62,7 +62,9 @@ pub enum RejectReason {
     #[error("not a line of this format")]
     NotOfFormat,
     /// No action in a format where each line has one.
-    #[error("no action after it, such as REJECT")]
+    #[error(
+        "no action after it, such as REJECT; if the list is plain, say --format plain, or format = \"plain\" in list.toml"
+    )]
     NoAction,
     /// An indented entry, which continues the line before, or has none to continue.
     #[error("indented, so it continues the line before; remove the space if it is an entry")]
