@@ -24,7 +24,7 @@ use crate::endpoint::Endpoint;
 use crate::explain::{Explainer, Mail, Report};
 use crate::metrics::Counter;
 use crate::policy::Action;
-use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};
+use crate::screen::{Batch, Reader, Screen, log_accepted};
 use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
 
@@ -165,10 +165,6 @@ impl Reader for Readers {
     fn submit(&self, batch: &Arc<Batch>) -> bool {
         let job = Arc::clone(batch);
         Self::submit(self, batch.disk(), batch.can_wait(), job)
-    }
-
-    fn until(&self, deadline: Instant) -> Timer {
-        Box::pin(Self::until(deadline))
     }
 }
 

@@ -91,13 +91,11 @@ impl<O: Observer> Screen<O> {
         }
         let patience = Duration::from_millis(snapshot.config.limits.read_ms);
         let deadline = || Instant::now() + patience;
-        let deadline = *progress.deadline.get_or_insert_with(deadline);
+        progress.deadline.get_or_insert_with(deadline);
         // A flood of messages with thousands of senders must not use up a slow disk.
         let can_wait = budget.is_a_turn_from(&Budget::default());
-        progress.waits_for = Some(WaitsFor::Reads {
-            pending: Pending::submit(noted, can_wait, &**reader),
-            late: reader.until(deadline),
-        });
+        let pending = Pending::submit(noted, can_wait, &**reader);
+        progress.waits_for = Some(WaitsFor::Reads(pending));
         Looked::Later
     }
 
@@ -117,10 +115,12 @@ impl<O: Observer> Screen<O> {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Some(WaitsFor::Reads { pending, mut late }) => {
-                    let has_time = late.as_mut().poll(cx).is_pending();
-                    if has_time && pending.iter().any(|one| one.poll(cx).is_pending()) {
-                        progress.waits_for = Some(WaitsFor::Reads { pending, late });
+                Some(WaitsFor::Reads(pending)) => {
+                    let has_time = |deadline| Instant::now() < deadline;
+                    if progress.deadline.is_some_and(has_time)
+                        && pending.iter().any(|one| one.poll(cx).is_pending())
+                    {
+                        progress.waits_for = Some(WaitsFor::Reads(pending));
                         return Poll::Pending;
                     }
                     for one in pending {
