@@ -24,7 +24,7 @@
 //! | [`snapshot`], [`undo`] | the configuration and filters in effect, replaced in one step; the commands that accept a refused sender |
 //! | [`screen`], [`status`] | one message from MAIL to the verdict; the status page and the metrics |
 //! | [`explain`] | what would happen to a message, and why |
-//! | [`serve`], [`digest`] | running the daemon; summarizing its log |
+//! | [`serve`], [`logs`] | running the daemon; summarizing its log |
 //! | [`demo`], [`correspondents`], [`junk`] | a demonstration of the daemon with messages as a mail server sends them; the addresses that local users write to; the messages that they report |
 //! | [`setup_check`] | whether this machine's mail server and the milter are configured to work together |
 //! | [`cli`] | the command lines |
@@ -48,7 +48,6 @@ pub mod config;
 pub mod correspondents;
 pub mod daemon;
 pub mod demo;
-pub mod digest;
 pub mod door;
 pub mod endpoint;
 pub mod explain;
@@ -57,6 +56,7 @@ pub mod inspect;
 pub mod journal;
 pub mod junk;
 pub mod list;
+pub mod logs;
 pub mod lookup;
 pub mod metrics;
 pub mod milter;

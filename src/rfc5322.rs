@@ -11,7 +11,7 @@
 
 /// The role of a byte, which depends on the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Role {
     /// Outside quotes and comments, with its syntactic meaning: `@` divides, `<` opens.
     Outside,
     /// A quotation mark, parenthesis or backslash that acts as a delimiter.
@@ -83,26 +83,26 @@ impl Nesting {
 
     /// Processes the next byte and returns its role.
     #[inline]
-    pub(crate) const fn step(&mut self, byte: u8) -> Place {
+    pub(crate) const fn step(&mut self, byte: u8) -> Role {
         let is_comment = self.depth > 0;
         match byte {
             _ if self.escaped => {
                 self.escaped = false;
                 return if is_comment {
-                    Place::Comment
+                    Role::Comment
                 } else {
-                    Place::Escaped
+                    Role::Escaped
                 };
             }
             b'\\' if self.quoted || is_comment || self.escapes_outside => self.escaped = true,
             b'"' if !is_comment => self.quoted = !self.quoted,
-            _ if self.quoted => return Place::Quoted,
+            _ if self.quoted => return Role::Quoted,
             b'(' if self.has_comments => self.depth += 1,
             b')' if is_comment => self.depth -= 1,
-            _ if is_comment => return Place::Comment,
-            _ => return Place::Outside,
+            _ if is_comment => return Role::Comment,
+            _ => return Role::Outside,
         }
-        Place::Delimiter
+        Role::Delimiter
     }
 
     /// Returns whether the next byte follows a backslash.
@@ -186,11 +186,11 @@ mod tests {
 
     fn places(mut nesting: Nesting, text: &str) -> String {
         let place = |byte| match nesting.step(byte) {
-            Place::Outside => 'O',
-            Place::Delimiter => 'D',
-            Place::Escaped => 'E',
-            Place::Quoted => 'Q',
-            Place::Comment => 'C',
+            Role::Outside => 'O',
+            Role::Delimiter => 'D',
+            Role::Escaped => 'E',
+            Role::Quoted => 'Q',
+            Role::Comment => 'C',
         };
         text.bytes().map(place).collect()
     }

@@ -2,11 +2,10 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
@@ -15,13 +14,11 @@ use crate::base::access;
 use crate::base::clock::now_s;
 use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
-use crate::config::{Config, Level, LogFormat};
+use crate::config::{Config, DRAIN, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
-use crate::daemon::{
-    self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
-};
+use crate::daemon::{self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, Traffic};
 use crate::endpoint::Endpoint;
-use crate::explain::{Explainer, Mail, Report};
+use crate::explain::{ExplainedMail, Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Batch, Reader, Screen, log_accepted};
@@ -137,7 +134,7 @@ impl Service for Blocklists {
             ("/explain", query) => self.status.explanation(query, |address| {
                 let mail = Mail::from_address(address);
                 let explanation = Explainer::of(Arc::clone(&self.live)).explain(&mail);
-                let report = Report {
+                let report = ExplainedMail {
                     mail: &mail,
                     explanation: &explanation,
                     paint: Paint::default(),
@@ -182,21 +179,10 @@ impl Job for Batch {
 pub fn options(config: &Config) -> Options {
     Options {
         listen: config.listen.clone(),
-        access: SocketAccess {
-            mode: config.socket_mode,
-            group: (!config.socket_group.is_empty()).then(|| config.socket_group.clone()),
-        },
-        status: config.status.listen.clone().map(|listen| {
-            let group = &config.status.group;
-            let access = SocketAccess {
-                mode: 0o660,
-                group: (!group.is_empty()).then(|| group.clone()),
-            };
-            (listen, access)
-        }),
-        workers: NonZeroUsize::new(config.workers),
+        status: config.status.listen.clone(),
+        workers: None,
         connections_max: config.limits.connections,
-        drain: Duration::from_secs(config.limits.drain_s),
+        drain: DRAIN,
         limit_calls: config.sandbox,
     }
 }

@@ -1,33 +1,20 @@
 //! The kinds of entries in a list.
 
-/// What an entry names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Kind {
-    /// One mailbox: `a@b`.
-    #[default]
-    Mailbox = 0,
-    /// A local part at every domain: `a@`.
-    LocalPart = 1,
-    /// Every mailbox of one domain: `@b`.
-    Domain = 2,
-    /// Every mailbox of every domain under one, but not of that domain itself: `.b`.
-    Subtree = 3,
-}
+use crate::base::named::named;
 
-impl Kind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Mailbox, Self::LocalPart, Self::Domain, Self::Subtree];
-
-    /// Returns its name for people and in JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mailbox => "mailbox",
-            Self::LocalPart => "local-part",
-            Self::Domain => "domain",
-            Self::Subtree => "subtree",
-        }
+named! {
+    /// What an entry names. The order gives the numbers in filter files.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Kind {
+        /// One mailbox: `a@b`.
+        #[default]
+        Mailbox = "mailbox",
+        /// A local part at every domain: `a@`.
+        LocalPart = "local-part",
+        /// Every mailbox of one domain: `@b`.
+        Domain = "domain",
+        /// Every mailbox of every domain under one, but not of that domain itself: `.b`.
+        Subtree = "subtree",
     }
 }
 

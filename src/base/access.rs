@@ -256,15 +256,6 @@ impl fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Returns the id of a group, given by name or by number.
-pub fn group_number(group: &str) -> Option<u32> {
-    let by_name = || {
-        let groups = database("/etc/group");
-        rows(&groups).find_map(|(name, gid, _)| (name == group).then_some(gid))
-    };
-    group.parse().ok().or_else(by_name)
-}
-
 fn name_of(file: &str, number: u32) -> String {
     let text = database(file);
     let found = rows(&text).find(|(_, known, _)| *known == number);
@@ -362,8 +353,5 @@ mod tests {
         assert_eq!((root.uid, root.groups.first()), (0, Some(&0)));
         assert_eq!(Account::numbered(0), Some(root));
         assert_eq!(Account::named("no such user"), None);
-        assert_eq!(group_number("root"), Some(0));
-        assert_eq!(group_number("4711"), Some(4711));
-        assert_eq!(group_number("no such group"), None);
     }
 }

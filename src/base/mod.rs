@@ -8,6 +8,7 @@
 //! | [`day`] | a day, as lists and filters have it |
 //! | [`file_state`] | whether the file at a path is still the same |
 //! | `memory` | how much more memory this process can use |
+//! | `named` | closed sets whose members have names |
 //! | `numbers` | numbers formatted for people |
 //! | `parallel` | one task on several threads |
 //! | `permissions` | files that other users can write |
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod day;
 pub mod file_state;
 pub(crate) mod memory;
+pub(crate) mod named;
 pub(crate) mod numbers;
 pub mod paint;
 pub(crate) mod parallel;

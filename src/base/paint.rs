@@ -78,3 +78,23 @@ impl Paint {
         }
     }
 }
+
+/// Breaks a text between words into lines of at most so many columns, unless a word is longer. The first line
+/// begins with `start`, the others with `indent` blanks.
+pub(crate) fn wrapped(start: &str, indent: usize, text: &str, columns: usize) -> String {
+    let mut lines = start.to_owned();
+    let mut column = start.chars().count();
+    for (number, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if number > 0 && column + 1 + length > columns {
+            lines += &format!("\n{:indent$}", "");
+            column = indent;
+        } else if number > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines += word;
+        column += length;
+    }
+    lines
+}

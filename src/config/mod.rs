@@ -17,15 +17,15 @@ use std::path::{Path, PathBuf};
 
 use rows::{Rows, Table};
 pub use settings::{
-    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Place, SafetySettings, StatusSettings, WhitelistSettings,
-    WrittenEntries,
+    Config, DRAIN, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
+    MaxUnchanged, OnError, Position, READ_PATIENCE, SafetySettings, StatusSettings,
+    WhitelistSettings, WrittenEntries,
 };
 pub use values::age_text;
 
 use crate::base::numbers::counted;
+use crate::base::settings::{Checker, text_of};
 pub use crate::base::settings::{Error, Percent, Problem};
-use crate::base::settings::{Reader, text_of};
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
@@ -60,12 +60,12 @@ impl Config {
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
         let known = settings();
-        let reader = Reader::new(text, &known);
+        let checker = Checker::new(text, &known).with_removed(&rows::REMOVED);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-        let document = reader.document();
-        let top = reader.section("", document.get_ref(), 0..0);
+        let document = checker.document();
+        let top = checker.section("", document.get_ref(), 0..0);
         let mut config = Self::default();
         let mut rows = Rows::Read(top, folder);
         config.walk(&mut rows);
@@ -75,7 +75,7 @@ impl Config {
         if !contact.is_empty() {
             let _ = config.exempt.recipients.entries.add(contact);
         }
-        let problems = reader.into_problems();
+        let problems = checker.into_problems();
         let error = (!problems.is_empty()).then(|| Error::Faulty {
             path: path.to_owned(),
             problems,
@@ -138,32 +138,32 @@ impl Config {
 
     /// Returns the settings that differ from those of `running` and take effect only after a
     /// restart.
-    pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
-        let (status, old_status) = (&self.status, &running.status);
-        let (log, old_log) = (&self.log, &running.log);
-        let (limits, old_limits) = (&self.limits, &running.limits);
-        // The sandbox can write only to the folder of the first status file.
-        let is_moved = self.status_file.parent() != running.status_file.parent();
-        let all = [
-            ("listen", self.listen != running.listen),
-            ("socket_mode", self.socket_mode != running.socket_mode),
-            ("socket_group", self.socket_group != running.socket_group),
-            ("workers", self.workers != running.workers),
-            ("sandbox", self.sandbox != running.sandbox),
-            ("status_file", self.sandbox && is_moved),
-            ("state", self.sandbox && self.state != running.state),
-            ("log.level", log.level != old_log.level),
-            ("log.format", log.format != old_log.format),
-            ("status.listen", status.listen != old_status.listen),
-            ("status.group", status.group != old_status.group),
-            (
-                "limits.connections",
-                limits.connections != old_limits.connections,
-            ),
-            ("limits.drain_s", limits.drain_s != old_limits.drain_s),
+    pub fn needs_restart(&self, running: &Self) -> Vec<String> {
+        const NAMES: [(&str, &str); 8] = [
+            ("", "listen"),
+            ("", "sandbox"),
+            ("", "status_file"),
+            ("", "state"),
+            ("log", "level"),
+            ("log", "format"),
+            ("status", "listen"),
+            ("limits", "connections"),
         ];
-        let differing = all.into_iter().filter(|(_, differs)| *differs);
-        differing.map(|(name, _)| name).collect()
+        let (now, before) = (self.tables(), running.tables());
+        let value = |tables: &[Table], (section, name)| {
+            let table = tables.iter().find(|table| table.0 == section)?;
+            let row = table.1.iter().find(|row| row.0 == name)?;
+            row.1.clone()
+        };
+        let mut names = NAMES.to_vec();
+        // Only the sandbox keeps the daemon from using other folders.
+        names.retain(|(_, name)| self.sandbox || !["status_file", "state"].contains(name));
+        names.retain(|&name| value(&now, name) != value(&before, name));
+        let shown = names.into_iter().map(|name| match name {
+            ("", name) => name.to_owned(),
+            (section, name) => format!("{section}.{name}"),
+        });
+        shown.collect()
     }
 }
 

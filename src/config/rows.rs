@@ -16,17 +16,53 @@ use toml::de::DeValue;
 
 use super::settings::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Place, SafetySettings, StatusSettings, WhitelistSettings,
+    MaxUnchanged, OnError, Position, SafetySettings, StatusSettings, WhitelistSettings,
     WrittenEntries,
 };
-use super::values::{address, age, age_text, contact, entry, list_name, mode, path, reply};
+use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
 use crate::base::settings::{
-    Fault, Percent, Section, boolean, choice, number, percent, percent_of_a_whole, text,
+    Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
 use crate::sender::Identity;
+
+const SOCKET_GROUP: &str =
+    "a socket has the group of the daemon, or that of its folder after \"chmod g+s FOLDER\"";
+
+/// What earlier versions had, and what replaces it.
+pub(super) const REMOVED: [Removed; 9] = [
+    ("", "socket_mode", "sockets have mode 0660"),
+    ("", "socket_group", SOCKET_GROUP),
+    (
+        "",
+        "workers",
+        "there is a thread for each processor that the daemon may use (AllowedCPUs= and CPUQuota= of the unit)",
+    ),
+    (
+        "whitelist",
+        "correspondents_require_dkim",
+        "correspondents need DKIM if authserv_ids is set",
+    ),
+    (
+        "safety",
+        "max_growth",
+        "a list may grow to eleven times its size by one reload, and a restart loads any valid filter",
+    ),
+    (
+        "safety",
+        "last_good_mib",
+        "copies are kept if the folder of the setting state exists and has room",
+    ),
+    (
+        "limits",
+        "drain_s",
+        "messages in progress have 5 seconds to finish",
+    ),
+    ("limits", "read_ms", "an answer waits 2 seconds for reads"),
+    ("status", "group", SOCKET_GROUP),
+];
 
 /// What is done with the settings.
 pub(super) enum Rows<'s, 't> {
@@ -44,7 +80,7 @@ impl<'s> Rows<'s, '_> {
         &mut self,
         name: &'static str,
         value: &mut T,
-        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
         print: impl FnOnce(&T) -> Option<Value>,
     ) {
         match self {
@@ -73,7 +109,7 @@ impl<'s> Rows<'s, '_> {
     ) {
         let read = |value: &DeValue<'_>| {
             let number = number(value, range)?;
-            N::try_from(number).map_err(|_| Fault::from("too large for this machine"))
+            N::try_from(number).map_err(|_| Invalid::from("too large for this machine"))
         };
         self.one(name, value, read, |value| {
             Some(Value::Integer((*value).try_into().unwrap_or(i64::MAX)))
@@ -84,15 +120,11 @@ impl<'s> Rows<'s, '_> {
         &mut self,
         name: &'static str,
         value: &mut T,
-        read: impl FnOnce(&str) -> Result<T, Fault>,
+        read: impl FnOnce(&str) -> Result<T, Invalid>,
         print: impl FnOnce(&T) -> String,
     ) {
         let read = |value: &DeValue<'_>| read(text(value)?);
         self.one(name, value, read, |value| Some(print(value).into()));
-    }
-
-    fn plain_text(&mut self, name: &'static str, value: &mut String) {
-        self.text(name, value, |text| Ok(text.to_owned()), String::clone);
     }
 
     fn choice<T: Copy + PartialEq>(
@@ -131,7 +163,7 @@ impl<'s> Rows<'s, '_> {
         &mut self,
         name: &'static str,
         value: &mut Vec<T>,
-        read: impl Fn(&str) -> Result<T, Fault>,
+        read: impl Fn(&str) -> Result<T, Invalid>,
         print: impl Fn(&T) -> String,
     ) {
         match self {
@@ -199,8 +231,8 @@ fn shown_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Fault> {
-    let error = |error: EndpointError| Fault::from(error.to_string());
+fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid> {
+    let error = |error: EndpointError| Invalid::from(error.to_string());
     written.parse().map_err(error)
 }
 
@@ -223,11 +255,6 @@ impl Config {
             Ok(listen)
         };
         rows.each("listen", &mut self.listen, once, shown);
-        rows.text("socket_mode", &mut self.socket_mode, mode, |mode| {
-            format!("{mode:04o}")
-        });
-        rows.plain_text("socket_group", &mut self.socket_group);
-        rows.number("workers", &mut self.workers, 0..=256);
         rows.choice("on_error", &mut self.on_error, &OnError::NAMES);
         let mixed = &mut self.mixed_recipients;
         rows.choice("mixed_recipients", mixed, &MixedRecipients::NAMES);
@@ -261,7 +288,7 @@ fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
             section.required(name, |_| Ok(()));
         }
         let mut list = ListSettings::unknown("");
-        list.place = Place(line, column);
+        list.place = Position(line, column);
         let mut rows = Rows::Read(section, folder);
         list.walk(&mut rows);
         rows.finish();
@@ -275,6 +302,7 @@ fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
         if lists.len() == LISTS_MAX {
             let advice = "merge some with blocklist-compile merge";
             top.problem(start, format!("more than {LISTS_MAX} lists; {advice}"));
+            continue;
         }
         lists.push(list);
     }
@@ -289,8 +317,7 @@ impl ListSettings {
         let loads = [("memory", Load::Memory), ("disk", Load::Disk)];
         rows.choice("load", &mut self.load, &loads);
         rows.must_have("check", "the senders to look up");
-        let identities = Identity::ALL.map(|identity| (identity.name(), identity));
-        let identity = |written: &str| choice(written, &identities);
+        let identity = |written: &str| choice(written, &Identity::NAMES);
         rows.each("check", &mut terms.check, identity, shown);
         rows.choice("action", &mut terms.action, &Action::NAMES);
         let action = terms.action;
@@ -356,14 +383,6 @@ impl WhitelistSettings {
         let print = |value: &bool| Some((*value).into());
         rows.one("require_dkim", &mut self.require_dkim, require, print);
         rows.paths("correspondents", &mut self.correspondents);
-        if let Rows::Read(..) = rows {
-            self.correspondents_require_dkim = trusts_any;
-        }
-        let (name, value) = (
-            "correspondents_require_dkim",
-            &mut self.correspondents_require_dkim,
-        );
-        rows.one(name, value, require, print);
     }
 }
 
@@ -371,7 +390,7 @@ impl ExemptSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         rows.boolean("authenticated", &mut self.authenticated);
         rows.boolean("local", &mut self.local);
-        let network = |written: &str| written.parse().map_err(Fault::from);
+        let network = |written: &str| written.parse().map_err(Invalid::from);
         rows.each("networks", &mut self.networks, network, shown);
         rows.entries("recipients", &mut self.recipients);
     }
@@ -388,17 +407,13 @@ impl SafetySettings {
             percent_of_a_whole,
             print,
         );
-        rows.one("max_growth", &mut self.max_growth, percent, print);
         rows.each("must_miss", &mut self.must_miss, address, String::clone);
-        rows.number("last_good_mib", &mut self.last_good_mib, 0..=1 << 40);
     }
 }
 
 impl LimitSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         rows.number("connections", &mut self.connections, 1..=1_000_000);
-        rows.number("drain_s", &mut self.drain_s, 0..=86_400);
-        rows.number("read_ms", &mut self.read_ms, 1..=60_000);
     }
 }
 
@@ -406,13 +421,12 @@ impl StatusSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         let print = |listen: &Option<Endpoint>| listen.as_ref().map_or_else(String::new, shown);
         rows.text("listen", &mut self.listen, status_listen, print);
-        rows.plain_text("group", &mut self.group);
         rows.boolean("show_addresses", &mut self.show_addresses);
     }
 }
 
 /// Reads where to serve the pages: an empty text means nowhere.
-fn status_listen(written: &str) -> Result<Option<Endpoint>, Fault> {
+fn status_listen(written: &str) -> Result<Option<Endpoint>, Invalid> {
     if written.is_empty() {
         return Ok(None);
     }
@@ -429,8 +443,7 @@ fn status_listen(written: &str) -> Result<Option<Endpoint>, Fault> {
 impl LogSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
         rows.choice("level", &mut self.level, &Level::NAMES);
-        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-        rows.choice("format", &mut self.format, &formats);
+        rows.choice("format", &mut self.format, &LogFormat::NAMES);
         rows.boolean("accepted", &mut self.accepted);
     }
 }

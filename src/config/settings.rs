@@ -2,25 +2,30 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::base::named::named;
 use crate::base::settings::Percent;
 use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
 use crate::sender::Identity;
 
-/// What happens to a message if a filter cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnError {
-    /// The client gets a temporary failure.
-    Tempfail,
-    /// The message is accepted, and the log says so.
-    Accept,
-}
+/// How long messages in progress may take to finish after SIGTERM. Mail servers must wait longer for an answer.
+pub const DRAIN: Duration = Duration::from_secs(5);
 
-impl OnError {
-    pub(super) const NAMES: [(&'static str, Self); 2] =
-        [("tempfail", Self::Tempfail), ("accept", Self::Accept)];
+/// How long a step of a message waits for reads of filter files; after that, `on_error` applies.
+pub const READ_PATIENCE: Duration = Duration::from_secs(2);
+
+named! {
+    /// What happens to a message if a filter cannot be read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OnError {
+        /// The client gets a temporary failure.
+        Tempfail = "tempfail",
+        /// The message is accepted, and the log says so.
+        Accept = "accept",
+    }
 }
 
 /// A checked configuration. Two are equal if they have the same meaning; positions in the file do
@@ -29,12 +34,6 @@ impl OnError {
 pub struct Config {
     /// Where to listen.
     pub listen: Vec<Listen>,
-    /// Permission bits of socket files.
-    pub socket_mode: u32,
-    /// Group of socket files; empty for the group of the process.
-    pub socket_group: String,
-    /// Number of threads; 0 for one for each processor.
-    pub workers: usize,
     /// The contact in refusals, for senders who think that a refusal is wrong; if empty, refusals
     /// name the postmaster in words.
     pub contact: String,
@@ -69,9 +68,6 @@ impl Default for Config {
         let exempt = ["postmaster@", "abuse@"].map(str::to_owned);
         Self {
             listen: vec![Endpoint::Unix("/run/blocklist-milter/milter.sock".into()).into()],
-            socket_mode: 0o660,
-            socket_group: String::new(),
-            workers: 0,
             contact: String::new(),
             status_file: "/run/blocklist-milter-daemon/status".into(),
             state: "/var/lib/blocklist-milter-daemon".into(),
@@ -89,18 +85,13 @@ impl Default for Config {
             safety: SafetySettings {
                 max_reject_share: Percent::ALL,
                 max_shrink: Percent(50),
-                max_growth: Percent(1000),
                 must_miss: Vec::new(),
-                last_good_mib: 2048,
             },
             limits: LimitSettings {
                 connections: 10_000,
-                drain_s: 5,
-                read_ms: 2_000,
             },
             status: StatusSettings {
                 listen: Some(Endpoint::Unix("/run/blocklist-milter/status.sock".into())),
-                group: String::new(),
                 show_addresses: false,
             },
             log: LogSettings {
@@ -141,7 +132,7 @@ pub struct ListSettings {
     /// The compiled filter file.
     pub filter: PathBuf,
     /// Where it is named, for errors about the file.
-    pub place: Place,
+    pub place: Position,
     /// Whether its pages are kept in memory or on disk.
     pub load: Load,
     /// Seconds since the filter was built after which there is a warning.
@@ -161,9 +152,9 @@ pub struct ListSettings {
 
 /// Line and column of a setting. Two configurations do not differ because of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(pub usize, pub usize);
+pub struct Position(pub usize, pub usize);
 
-impl PartialEq for Place {
+impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -211,7 +202,7 @@ impl ListSettings {
         Self {
             terms: Arc::new(terms),
             filter: PathBuf::new(),
-            place: Place(1, 1),
+            place: Position(1, 1),
             load: Load::Memory,
             max_age_s: None,
             max_unchanged: MaxUnchanged::Auto,
@@ -236,8 +227,13 @@ pub struct WhitelistSettings {
     pub authserv_ids: Vec<String>,
     /// Files of addresses to which local users write.
     pub correspondents: Vec<PathBuf>,
-    /// Whether such an address in a header needs an aligned DKIM signature.
-    pub correspondents_require_dkim: bool,
+}
+
+impl WhitelistSettings {
+    /// Returns whether a correspondent in a header needs an aligned DKIM signature: wherever one can be seen.
+    pub fn correspondents_need_dkim(&self) -> bool {
+        !self.authserv_ids.is_empty()
+    }
 }
 
 /// `[exempt]`
@@ -261,12 +257,8 @@ pub struct SafetySettings {
     pub max_reject_share: Percent,
     /// By how much a list may shrink in a reload.
     pub max_shrink: Percent,
-    /// By how much a list may grow in a reload.
-    pub max_growth: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
-    /// The largest filter of which a separate copy is kept, in MiB; 0 means no copies.
-    pub last_good_mib: u64,
 }
 
 /// `[limits]`
@@ -274,10 +266,6 @@ pub struct SafetySettings {
 pub struct LimitSettings {
     /// Most simultaneous connections.
     pub connections: usize,
-    /// Seconds that open connections have to finish after SIGTERM.
-    pub drain_s: u64,
-    /// Milliseconds that a step of a message waits for reads of filter files.
-    pub read_ms: u64,
 }
 
 /// `[status]`
@@ -285,8 +273,6 @@ pub struct LimitSettings {
 pub struct StatusSettings {
     /// Where to serve the pages: a unix socket or a loopback address; `None` to serve none.
     pub listen: Option<Endpoint>,
-    /// Group of the unix socket; empty for the group of the process.
-    pub group: String,
     /// Whether the pages show addresses of refused senders.
     pub show_addresses: bool,
 }
@@ -302,36 +288,30 @@ pub struct LogSettings {
     pub accepted: bool,
 }
 
-/// Levels of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Service is lost.
-    Error,
-    /// Degraded service, or a wrong setup.
-    Warn,
-    /// Start, stop, reload, and one line for each message.
-    Info,
-    /// Reasons for decisions.
-    Debug,
-    /// The protocol.
-    Trace,
+named! {
+    /// Levels of the log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Level {
+        /// Service is lost.
+        Error = "error",
+        /// Degraded service, or a wrong setup.
+        Warn = "warn",
+        /// Start, stop, reload, and one line for each message.
+        Info = "info",
+        /// Reasons for decisions.
+        Debug = "debug",
+        /// The protocol.
+        Trace = "trace",
+    }
 }
 
-impl Level {
-    pub(super) const NAMES: [(&'static str, Self); 5] = [
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-}
-
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `key=value`
-    Text,
-    /// One JSON object per line.
-    Json,
+named! {
+    /// The format of log lines.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogFormat {
+        /// `key=value`
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
 }

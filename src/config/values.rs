@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::address::{Canonical, Kind, escaped};
-use crate::base::settings::Fault;
+use crate::base::settings::Invalid;
 use crate::policy::{Action, Entries, Template};
 
 /// Longest name of a list.
@@ -15,7 +15,7 @@ const UNITS: [(char, u64); 4] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('
 const AGE_MAX_S: u64 = 3_660 * 86_400;
 
 /// Reads an age such as `36h` as seconds; `none` means no limit.
-pub(super) fn age(written: &str) -> Result<Option<u64>, Fault> {
+pub(super) fn age(written: &str) -> Result<Option<u64>, Invalid> {
     if written == "none" {
         return Ok(None);
     }
@@ -43,7 +43,7 @@ pub fn age_text(seconds: u64) -> String {
     format!("{}{name}", seconds / unit)
 }
 
-pub(super) fn list_name(written: &str) -> Result<String, Fault> {
+pub(super) fn list_name(written: &str) -> Result<String, Invalid> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if written.is_empty() || written.len() > NAME_MAX_BYTES || !written.chars().all(fits) {
         return Err(format!(
@@ -54,7 +54,7 @@ pub(super) fn list_name(written: &str) -> Result<String, Fault> {
     Ok(written.to_owned())
 }
 
-pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Fault> {
+pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Invalid> {
     if written.is_empty() {
         return Err("empty path".into());
     }
@@ -64,22 +64,8 @@ pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Fault> {
     Ok(folder.join(written))
 }
 
-pub(super) fn mode(written: &str) -> Result<u32, Fault> {
-    let mode = u32::from_str_radix(written, 8)
-        .ok()
-        .filter(|mode| *mode <= 0o777);
-    let mode =
-        mode.ok_or_else(|| Fault::from("expected permission bits in octal, such as \"0660\""))?;
-    if mode & 0o002 != 0 {
-        return Err(
-            "every local user could act as the mail server; use 0660 and socket_group".into(),
-        );
-    }
-    Ok(mode)
-}
-
 /// Reads a mailbox that a reply can name: an address in ASCII, without angle brackets.
-pub(super) fn contact(written: &str) -> Result<String, Fault> {
+pub(super) fn contact(written: &str) -> Result<String, Invalid> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>(),;:\"\\".contains(&byte);
     let kind = Entries::default().add(written.as_bytes());
     if written.is_empty() || (written.bytes().all(plain) && kind == Ok(Kind::Mailbox)) {
@@ -89,8 +75,8 @@ pub(super) fn contact(written: &str) -> Result<String, Fault> {
     }
 }
 
-pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
-    let template = Template::parse(written).map_err(|error| Fault {
+pub(super) fn reply(written: &str, action: Action) -> Result<Template, Invalid> {
+    let template = Template::parse(written).map_err(|error| Invalid {
         message: error.message,
         offset: Some(error.offset),
     })?;
@@ -108,7 +94,7 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
 }
 
 /// Reads an address, and keeps it as written.
-pub(super) fn address(written: &str) -> Result<String, Fault> {
+pub(super) fn address(written: &str) -> Result<String, Invalid> {
     match Canonical::parse(written.as_bytes(), Entries::rules()) {
         Ok(_) => Ok(written.to_owned()),
         Err(error) => Err(format!("{written:?}: {error}").into()),
@@ -116,7 +102,7 @@ pub(super) fn address(written: &str) -> Result<String, Fault> {
 }
 
 /// Reads an entry of any kind, and keeps it as written.
-pub(super) fn entry(written: &str) -> Result<String, Fault> {
+pub(super) fn entry(written: &str) -> Result<String, Invalid> {
     match Entries::default().add(written.as_bytes()) {
         Ok(_) => Ok(written.to_owned()),
         Err(error) => Err(format!("\"{}\": {error}", escaped(written.as_bytes())).into()),

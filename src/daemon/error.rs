@@ -45,23 +45,6 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// The group for the sockets does not exist.
-    #[error("no group {group:?} in /etc/group: create it, or use its number")]
-    NoGroup {
-        /// As it was configured.
-        group: String,
-    },
-    /// The group exists, but the group of the socket cannot be changed.
-    #[error("cannot change the group of {} to {group:?}: the user of this process must be a member", path.display())]
-    Group {
-        /// The socket.
-        path: PathBuf,
-        /// As it was configured.
-        group: String,
-        /// Why.
-        #[source]
-        cause: io::Error,
-    },
     /// A thread, a runtime or a signal handler cannot be created.
     #[error("cannot start: {}{}", .0, remedy_of_limit(.0))]
     Start(io::Error),

@@ -20,7 +20,7 @@ use rustix::net::sockopt::socket_acceptconn;
 
 use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
-use super::unix_socket::{BACKLOG, MadeSocket, SocketAccess, give_access, open_unix};
+use super::unix_socket::{BACKLOG, MadeSocket, give_access, open_unix};
 use crate::endpoint::{Door, Endpoint, Listen};
 
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
@@ -106,7 +106,7 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Uses the sockets from systemd; if there are none, opens `endpoints`.
-    pub(super) fn open(listen: &[Listen], access: &SocketAccess) -> Result<Self, Error> {
+    pub(super) fn open(listen: &[Listen]) -> Result<Self, Error> {
         let mut inherited = Self::inherited()?;
         let mut stored = std::mem::take(&mut inherited.stored);
         if !stored.is_empty() {
@@ -133,8 +133,8 @@ impl Listeners {
             match endpoint {
                 Endpoint::Unix(path) => {
                     let (listener, made) = match kept {
-                        Some(Listener::Unix(listener)) => (listener, give_access(path, access)?),
-                        _ => open_unix(path, access)?,
+                        Some(Listener::Unix(listener)) => (listener, give_access(path)?),
+                        _ => open_unix(path)?,
                     };
                     listeners.made.push(made);
                     listeners.add(Listener::Unix(listener), *door, endpoint)?;
@@ -223,18 +223,14 @@ impl Listeners {
     }
 
     /// Opens the configured socket of the status pages, unless systemd has passed one.
-    pub(super) fn open_status(
-        &mut self,
-        endpoint: &Endpoint,
-        access: &SocketAccess,
-    ) -> Result<(), Error> {
+    pub(super) fn open_status(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
         if !self.status.is_empty() {
             return Ok(());
         }
         let mut opened = Self::default();
         match endpoint {
             Endpoint::Unix(path) => {
-                let (listener, made) = open_unix(path, access)?;
+                let (listener, made) = open_unix(path)?;
                 opened.made.push(made);
                 opened.add(Listener::Unix(listener), Door::Milter, endpoint)?;
             }
@@ -310,7 +306,7 @@ fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
 mod tests {
     use super::*;
     use crate::daemon::unix_socket::knock;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::SocketAddr;
     use std::path::Path;
 
@@ -331,25 +327,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
         let endpoints = [Endpoint::Unix(path.clone()).into()];
-        let listeners = Listeners::open(&endpoints, &SocketAccess::default()).expect("a socket");
+        let listeners = Listeners::open(&endpoints).expect("a socket");
         assert_eq!(mode(&path), 0o660);
         assert!(matches!(
-            Listeners::open(&endpoints, &SocketAccess::default()),
+            Listeners::open(&endpoints),
             Err(Error::InUse { .. })
         ));
         drop(listeners);
         assert!(!path.exists());
-        let access = SocketAccess {
-            mode: 0o600,
-            group: Some("0".to_owned()),
-        };
-        let opened = Listeners::open(&endpoints, &access);
         if rustix::process::geteuid().is_root() {
-            let _listeners = opened.expect("a socket");
-            assert_eq!(mode(&path), 0o600);
-        } else {
-            assert!(matches!(opened, Err(Error::Group { .. })));
-            assert!(!path.exists(), "a socket that nobody can use");
+            let folder = folder.path();
+            std::os::unix::fs::chown(folder, None, Some(54_321)).expect("root may");
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o2755)).expect("our own");
+            let _listeners = Listeners::open(&endpoints).expect("a socket");
+            let group = fs::metadata(&path).expect("the socket").gid();
+            assert_eq!(group, 54_321, "that of a folder with the setgid bit");
         }
     }
 
@@ -361,7 +353,7 @@ mod tests {
         let endpoints = [Endpoint::Unix(path.clone()).into()];
         let opened: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| Listeners::open(&endpoints, &SocketAccess::default())))
+                .map(|_| scope.spawn(|| Listeners::open(&endpoints)))
                 .collect();
             let opened = starts.into_iter().map(|start| start.join());
             opened.map(|opened| opened.expect("no panic")).collect()
@@ -384,12 +376,12 @@ mod tests {
         let endpoints = [Endpoint::Unix(path.clone()).into()];
         fs::write(&path, "a file").expect("a file");
         assert!(matches!(
-            Listeners::open(&endpoints, &SocketAccess::default()),
+            Listeners::open(&endpoints),
             Err(Error::NotASocket { .. })
         ));
         fs::remove_file(&path).expect("removed");
         drop(UnixListener::bind(&path).expect("a socket that stays behind"));
-        let listeners = Listeners::open(&endpoints, &SocketAccess::default()).expect("a socket");
+        let listeners = Listeners::open(&endpoints).expect("a socket");
 
         // Another file has replaced it, which must not be removed.
         fs::remove_file(&path).expect("removed");

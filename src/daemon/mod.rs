@@ -75,7 +75,6 @@ pub use listen::inherits_sockets;
 pub use readers::{Job, Readers};
 pub use signals::{ask_for_reload, outlive_hangup};
 pub use traffic::{Cut, Traffic};
-pub use unix_socket::{SocketAccess, group_number};
 pub use watch::Cause;
 
 use crate::endpoint::{Endpoint, Listen};
@@ -142,10 +141,8 @@ pub trait Service: Send + Sync + 'static {
 pub struct Options {
     /// The sockets to open, unless systemd passes some.
     pub listen: Vec<Listen>,
-    /// Permissions of the unix sockets among them.
-    pub access: SocketAccess,
-    /// Address and permissions of the status socket, unless systemd passes one.
-    pub status: Option<(Endpoint, SocketAccess)>,
+    /// Address of the status socket, unless systemd passes one.
+    pub status: Option<Endpoint>,
     /// Threads that serve connections; `None`: one per processor.
     pub workers: Option<NonZeroUsize>,
     /// Connections at a time; above that mail servers wait to be accepted.
@@ -160,7 +157,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
-            access: SocketAccess::default(),
             status: None,
             workers: None,
             connections_max: 10_000,
@@ -217,7 +213,7 @@ impl Daemon {
         service: &Arc<S>,
         events: &Sender<Event>,
     ) -> Result<Self, Error> {
-        let mut listeners = Listeners::open(&options.listen, &options.access)?;
+        let mut listeners = Listeners::open(&options.listen)?;
         let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
         let status = serve_pages(&mut listeners, options.status.as_ref(), service);
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
@@ -372,11 +368,11 @@ impl Daemon {
 /// Serves the status pages. Errors here must not affect mail.
 fn serve_pages<S: Service>(
     listeners: &mut Listeners,
-    wanted: Option<&(Endpoint, SocketAccess)>,
+    wanted: Option<&Endpoint>,
     service: &Arc<S>,
 ) -> Option<http::Server> {
-    if let Some((endpoint, access)) = wanted
-        && let Err(error) = listeners.open_status(endpoint, access)
+    if let Some(endpoint) = wanted
+        && let Err(error) = listeners.open_status(endpoint)
     {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::warn!(%error, cause, "no status pages: see [status] in the configuration");

@@ -67,7 +67,7 @@ impl Ending {
         if is_over && self.stop != Stop::Now {
             tracing::warn!(
                 connections = open,
-                "drain_s has passed, closing the remaining connections"
+                "the time for messages in progress is over, closing the remaining connections"
             );
         }
         is_over || self.stop == Stop::Now

@@ -1,9 +1,8 @@
 //! A unix socket at a path: opening it, its permissions, its removal.
 //!
-//! It is created with access for its owner only. Other users get access only after its group was set, so a stranger can
-//! never connect. A stale socket is removed only if it is a socket and no process listens on it: files of other programs are
+//! It is created with access for its owner only; its group gets access when it listens. A stale socket is removed only if it is a socket and no process listens on it: files of other programs are
 //! never deleted. A second daemon never replaces the socket of the first one, even if both start at the same time, because
-//! the folder is locked meanwhile. Mode and group are set through a descriptor, not through a path at which others could put
+//! the folder is locked meanwhile. The mode is set through a descriptor, not through a path at which others could put
 //! a link.
 //!
 //! Anyone who can read the folder can lock it for any time. So the daemon never waits for this lock forever: a start
@@ -18,12 +17,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
-use crate::base::access;
 use crate::endpoint::Endpoint;
 
 /// Connections that may wait to be accepted. The kernel limits this to `net.core.somaxconn`; with a short queue, a busy
@@ -34,23 +32,9 @@ pub(super) const BACKLOG: i32 = i32::MAX;
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_TRIED_AGAIN: Duration = Duration::from_millis(10);
 
-/// Who may connect to a unix socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SocketAccess {
-    /// Permission bits of the socket; connecting needs write permission.
-    pub mode: u32,
-    /// Group of the socket, by name or number; `None`: the group of the process.
-    pub group: Option<String>,
-}
-
-impl Default for SocketAccess {
-    fn default() -> Self {
-        Self {
-            mode: 0o660,
-            group: None,
-        }
-    }
-}
+/// Permission bits of a socket: connecting needs write permission. Its group is that of the process, or of a folder
+/// with the setgid bit.
+const MODE: u32 = 0o660;
 
 /// A socket file that this process has created: its path, device and inode. Dropping it removes the file.
 #[derive(Debug)]
@@ -77,17 +61,11 @@ impl Drop for MadeSocket {
 }
 
 /// Opens a socket at this path.
-pub(super) fn open_unix(
-    path: &Path,
-    access: &SocketAccess,
-) -> Result<(UnixListener, MadeSocket), Error> {
+pub(super) fn open_unix(path: &Path) -> Result<(UnixListener, MadeSocket), Error> {
     let failed = |cause: io::Error| Error::Listen {
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
     };
-    if let Some(group) = &access.group {
-        group_number(group)?;
-    }
     let lock = lock_folder(path, LOCK_PATIENCE).map_err(failed)?;
     if lock.is_none() {
         tracing::warn!(
@@ -97,7 +75,7 @@ pub(super) fn open_unix(
     }
     remove_stale(path)?;
     let listener = bind(path).map_err(|errno| failed(errno.into()))?;
-    let made = give_access(path, access).inspect_err(|error| {
+    let made = give_access(path).inspect_err(|error| {
         // Nobody can use the socket, so it is removed; a file of another kind is not.
         if !matches!(error, Error::NotASocket { .. }) {
             let _ = fs::remove_file(path);
@@ -106,8 +84,8 @@ pub(super) fn open_unix(
     Ok((listener, made))
 }
 
-/// Sets group and mode of the socket at this path.
-pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSocket, Error> {
+/// Sets the mode of the socket at this path.
+pub(super) fn give_access(path: &Path) -> Result<MadeSocket, Error> {
     let failed = |cause: io::Error| Error::Listen {
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
@@ -122,19 +100,9 @@ pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSock
             path: path.to_owned(),
         });
     }
-    if let Some(name) = &access.group {
-        let group = Some(Gid::from_raw(group_number(name)?));
-        rustix::fs::chownat(&file, "", None, group, AtFlags::EMPTY_PATH).map_err(|errno| {
-            Error::Group {
-                path: path.to_owned(),
-                group: name.clone(),
-                cause: errno.into(),
-            }
-        })?;
-    }
     // The mode cannot be changed through such a descriptor directly, but through its path in /proc.
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let mode = fs::Permissions::from_mode(access.mode);
+    let mode = fs::Permissions::from_mode(MODE);
     fs::set_permissions(itself, mode).map_err(failed)?;
     Ok(MadeSocket {
         path: path.to_owned(),
@@ -220,16 +188,6 @@ pub(super) fn knock(path: &Path) -> Result<(), Errno> {
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
-/// The number of a group given by name or by number.
-///
-/// # Errors
-/// There is no such group.
-pub fn group_number(group: &str) -> Result<u32, Error> {
-    access::group_number(group).ok_or_else(|| Error::NoGroup {
-        group: group.to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +202,7 @@ mod tests {
         let lock = lock_folder(&path, Duration::ZERO).expect("our own folder");
         assert!(lock.is_some());
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| open_unix(&path, &SocketAccess::default()).map(drop));
+            let second = scope.spawn(|| open_unix(&path).map(drop));
             thread::sleep(LOCK_PATIENCE / 4);
             assert!(!second.is_finished(), "it waits");
             fs::remove_file(&path).expect("the one that stayed behind");
@@ -263,20 +221,17 @@ mod tests {
         let stranger = File::open(folder.path()).expect("a folder");
         stranger.lock().expect("nobody else has it");
         let began = Instant::now();
-        let (listener, made) = open_unix(&path, &SocketAccess::default()).expect("a socket");
+        let (listener, made) = open_unix(&path).expect("a socket");
         assert!(began.elapsed() < 4 * LOCK_PATIENCE, "{:?}", began.elapsed());
         assert_eq!(knock(&path), Ok(()));
         // Without the lock, too, files of other programs are not removed.
-        assert!(matches!(
-            open_unix(&path, &SocketAccess::default()),
-            Err(Error::InUse { .. })
-        ));
+        assert!(matches!(open_unix(&path), Err(Error::InUse { .. })));
         let began = Instant::now();
         drop((listener, made));
         assert!(began.elapsed() < LOCK_PATIENCE, "{:?}", began.elapsed());
         assert!(path.exists(), "not removed without the lock");
         drop(stranger);
-        drop(open_unix(&path, &SocketAccess::default()).expect("the stale one is removed"));
+        drop(open_unix(&path).expect("the stale one is removed"));
         assert!(!path.exists());
     }
 
@@ -288,7 +243,6 @@ mod tests {
         drop(UnixListener::bind(&other).expect("a socket that stays behind"));
         fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("our own");
         symlink(&other, &path).expect("a link");
-        let access = SocketAccess::default();
         let is_refused = |result: Result<(), Error>| {
             assert!(
                 matches!(result, Err(Error::NotASocket { .. })),
@@ -298,8 +252,8 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
             assert!(path.is_symlink());
         };
-        is_refused(open_unix(&path, &access).map(drop));
-        is_refused(give_access(&path, &access).map(drop));
+        is_refused(open_unix(&path).map(drop));
+        is_refused(give_access(&path).map(drop));
     }
 
     /// Our socket was replaced by a link to another one.
@@ -307,7 +261,7 @@ mod tests {
     fn what_a_link_leads_to_is_not_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let (other, path) = (folder.path().join("other"), folder.path().join("m.sock"));
-        let ours = open_unix(&path, &SocketAccess::default()).expect("a socket");
+        let ours = open_unix(&path).expect("a socket");
         fs::rename(&path, &other).expect("our own");
         symlink(&other, &path).expect("a link");
         drop(ours);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::error::Error;
+use super::Error;
 use crate::base::paint::Paint;
 use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
@@ -14,6 +14,10 @@ use crate::policy::Action;
 /// The lists for which the demo's messages are written, in case there is no folder `blocklists`.
 const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");
 const WHITELIST: &str = include_str!("../../blocklists/whitelist.txt");
+
+/// The sockets, in the folder of the demo.
+pub(super) const MILTER: &str = "milter.sock";
+pub(super) const POLICY: &str = "policy.sock";
 
 /// A compiled list of the demo.
 pub(super) struct Compiled {
@@ -86,13 +90,14 @@ fn compile_list(
 }
 
 pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, Error> {
-    let socket = folder.join("milter.sock");
-    let mut text = format!("listen = \"unix:{}\"\nworkers = 1\n", socket.display());
+    let (milter, policy) = (folder.join(MILTER), folder.join(POLICY));
+    let (milter, policy) = (milter.display(), policy.display());
+    let mut text = format!("listen = [\"unix:{milter}\", \"policy:unix:{policy}\"]\n");
     for list in lists {
         let (name, filter, action) = (list.name, list.filter.display(), list.action);
         text += "[[list]]\n";
         text += &format!("name = \"{name}\"\nfilter = \"{filter}\"\naction = \"{action}\"\n");
     }
     text += "[whitelist]\nfiles = [\"whitelist.txt\"]\n[status]\nlisten = \"\"\n";
-    Config::parse(&text, &folder.join("demo.toml")).map_err(|error| Error::Snapshot(error.into()))
+    Ok(Config::parse(&text, &folder.join("demo.toml"))?)
 }

@@ -1,14 +1,15 @@
 //! `blocklist-milter demo`: shows the real daemon without an installation.
 //!
 //! ```text
-//! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, like Postfix
+//! blocklists/*.txt --compile--> filters --> daemon on private sockets <--> peer, like Postfix
+//!                                                                     <--> exim, like Exim
 //! ```
 //!
 //! All files are in a private folder that is removed at the end. The lists, the whitelist and the
 //! messages use reserved names. Each message has its expected verdict beside it, and any other
 //! verdict makes the demo fail.
 
-mod error;
+mod exim;
 mod lists;
 pub mod peer;
 mod scenes;
@@ -21,10 +22,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use error::Error;
-use lists::{Compiled, compile_lists, write_config};
-use peer::{Peer, TestMail};
-use scenes::scenes;
+use lists::{compile_lists, write_config};
+use peer::{Delivery, Peer, TestMail};
+use scenes::{Scene, scenes};
 use table::Row;
 use window::{LastDecision, ObservedService};
 
@@ -32,6 +32,9 @@ use crate::base::paint::Paint;
 use crate::daemon::Daemon;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
+
+/// Why the demo cannot run, for the person who wanted to see it.
+type Error = Box<dyn std::error::Error>;
 
 /// A folder that is removed with its content when dropped.
 struct Folder(PathBuf);
@@ -69,49 +72,17 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         last: last.clone(),
     };
     let daemon = Daemon::start(&options, &Arc::new(observed))?;
-    let how = "on a private socket; messages are sent as Postfix sends them";
+    let how = "on private sockets; messages are sent as Postfix sends them";
     writeln!(out, "{} {how}\n", paint.bold("serving"))?;
-    let good = play(&folder.0.join("milter.sock"), &lists, &last, out, paint)?;
+    let scenes = scenes(&lists);
+    let mut stage = Stage {
+        scenes: &scenes,
+        last: &last,
+        out,
+        paint,
+    };
+    let wrong = stage.as_postfix(&folder.0)? + stage.as_exim(&folder.0)?;
     daemon.stop()?;
-    Ok(good)
-}
-
-/// Plays all messages over one connection. Returns whether each verdict was as expected.
-fn play(
-    socket: &Path,
-    lists: &[Compiled],
-    last: &LastDecision,
-    out: &mut dyn io::Write,
-    paint: Paint,
-) -> Result<bool, Error> {
-    let mut peer = Peer::unix(socket)?;
-    peer.stranger()?;
-    // The first message of a process is slower, because memory is used for the first time.
-    let from = &["From: warm@up.example"];
-    let first = TestMail::new("<warm@up.example>", &["<bob@our.example>"], from);
-    peer.deliver(&first)?;
-    let heading = format!(
-        "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
-        "message", "verdict", "identity", "list", "daemon", "total"
-    );
-    writeln!(out, "{}", paint.bold(&heading))?;
-    let scenes = scenes(lists);
-    let mut wrong = 0;
-    for scene in &scenes {
-        let outcome = peer.deliver(&scene.mail)?;
-        let decision = last.take();
-        let row = Row {
-            scene,
-            outcome: &outcome,
-            decision: &decision,
-            paint,
-        };
-        write!(out, "{row}")?;
-        wrong += usize::from(!row.is_expected());
-    }
-    peer.quit()?;
-    let times = "times in microseconds: daemon = the decision; total = what the mail server waits";
-    writeln!(out, "\n{}", paint.dim(times))?;
     let all = scenes.len();
     if wrong == 0 {
         writeln!(out, "{all} messages, all verdicts as expected")?;
@@ -120,4 +91,69 @@ fn play(
         writeln!(out, "{wrong} of {all} {what}")?;
     }
     Ok(wrong == 0)
+}
+
+/// The messages, and where they are shown.
+struct Stage<'a> {
+    scenes: &'a [Scene],
+    last: &'a LastDecision,
+    out: &'a mut dyn io::Write,
+    paint: Paint,
+}
+
+impl Stage<'_> {
+    /// Plays all messages over one connection. Returns how many got a wrong verdict.
+    fn as_postfix(&mut self, folder: &Path) -> Result<usize, Error> {
+        let mut peer = Peer::unix(&folder.join(lists::MILTER))?;
+        peer.stranger()?;
+        // The first message of a process is slower, because memory is used for the first time.
+        let from = &["From: warm@up.example"];
+        let first = TestMail::new("<warm@up.example>", &["<bob@our.example>"], from);
+        peer.deliver(&first)?;
+        let heading = format!(
+            "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
+            "message", "verdict", "identity", "list", "daemon", "total"
+        );
+        writeln!(self.out, "{}", self.paint.bold(&heading))?;
+        let wrong = self.play(true, |mail| peer.deliver(mail))?;
+        peer.quit()?;
+        let times =
+            "times in microseconds: daemon = the decision; total = what the mail server waits";
+        writeln!(self.out, "\n{}", self.paint.dim(times))?;
+        Ok(wrong)
+    }
+
+    /// Plays them again by policy delegation, and shows those alone that get a wrong verdict. Returns
+    /// how many those are.
+    fn as_exim(&mut self, folder: &Path) -> Result<usize, Error> {
+        let socket = folder.join(lists::POLICY);
+        let wrong = self.play(false, |mail| exim::deliver(&socket, mail))?;
+        if wrong == 0 {
+            let same = "sent again as Exim asks, by policy delegation: the same verdicts";
+            writeln!(self.out, "{same}")?;
+        }
+        Ok(wrong)
+    }
+
+    fn play(
+        &mut self,
+        shows_all: bool,
+        mut deliver: impl FnMut(&TestMail) -> io::Result<Delivery>,
+    ) -> Result<usize, Error> {
+        let mut wrong = 0;
+        for scene in self.scenes {
+            let outcome = deliver(&scene.mail)?;
+            let row = Row {
+                scene,
+                outcome: &outcome,
+                decision: &self.last.take(),
+                paint: self.paint,
+            };
+            if shows_all || !row.is_expected() {
+                write!(self.out, "{row}")?;
+            }
+            wrong += usize::from(!row.is_expected());
+        }
+        Ok(wrong)
+    }
 }

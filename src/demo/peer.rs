@@ -106,13 +106,9 @@ impl TestMail {
         };
         Self {
             mail_from: mail_from.into(),
-            recipients: recipients
-                .iter()
-                .map(|&recipient| recipient.into())
-                .collect(),
+            recipients: recipients.iter().map(|&to| to.into()).collect(),
             headers: headers.iter().map(field).collect(),
-            macros: Vec::new(),
-            recipient_macros: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -138,8 +134,6 @@ pub struct Peer {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
     steps: u32,
-    /// Actions that the milter requested.
-    pub actions: u32,
     messages: u32,
 }
 
@@ -151,7 +145,7 @@ impl Peer {
     pub fn unix(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Self::negotiate(Box::new(stream), VERSION, ACTIONS, STEPS)
+        Self::negotiate(Box::new(stream))
     }
 
     /// Connects over TCP and negotiates.
@@ -161,42 +155,36 @@ impl Peer {
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Self::negotiate(Box::new(stream), VERSION, ACTIONS, STEPS)
+        Self::negotiate(Box::new(stream))
     }
 
-    fn negotiate(
-        stream: Box<dyn Stream>,
-        version: u32,
-        actions: u32,
-        steps: u32,
-    ) -> io::Result<Self> {
+    fn negotiate(stream: Box<dyn Stream>) -> io::Result<Self> {
         let mut peer = Self {
             stream,
             out: Vec::new(),
             steps: 0,
-            actions: 0,
             messages: 0,
         };
-        let offer: Vec<u8> = [version, actions, steps]
-            .iter()
-            .flat_map(|n| n.to_be_bytes())
-            .collect();
-        peer.put(b'O', &offer);
+        peer.put(
+            b'O',
+            &[VERSION, ACTIONS, STEPS].map(u32::to_be_bytes).concat(),
+        );
         let (code, payload) = peer.packet()?;
         let number = |at: usize| {
-            let bytes = payload
-                .get(at..at + 4)
-                .and_then(|bytes| bytes.try_into().ok());
-            bytes
-                .map(u32::from_be_bytes)
-                .ok_or_else(|| broken("a negotiation cut short"))
+            let bytes = payload.get(at..at + 4);
+            let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or_else(
+                || broken("a negotiation cut short"),
+                |bytes| Ok(u32::from_be_bytes(bytes)),
+            )
         };
         if code != b'O' {
-            return Err(broken("no negotiation"));
+            return broken("no negotiation");
         }
-        (peer.actions, peer.steps) = (number(4)?, number(8)?);
-        if number(0)? > version || peer.actions & !actions != 0 || peer.steps & !steps != 0 {
-            return Err(broken("more than was offered"));
+        let actions = number(4)?;
+        peer.steps = number(8)?;
+        if number(0)? > VERSION || actions & !ACTIONS != 0 || peer.steps & !STEPS != 0 {
+            return broken("more than was offered");
         }
         Ok(peer)
     }
@@ -306,8 +294,8 @@ impl Peer {
         self.put(b'E', &[]);
         loop {
             let (code, payload) = self.packet()?;
-            match change(code, &payload) {
-                Some(change) => outcome.changes.push(change?),
+            match change(code, &payload)? {
+                Some(change) => outcome.changes.push(change),
                 None => return final_answer(code, &payload).map(Some),
             }
         }
@@ -324,7 +312,7 @@ impl Peer {
         let mut surplus = [0];
         match self.stream.read(&mut surplus)? {
             0 => Ok(()),
-            _ => Err(broken("an answer that nobody waited for")),
+            _ => broken("an answer that nobody waited for"),
         }
     }
 
@@ -381,7 +369,7 @@ impl Peer {
         self.stream.read_exact(&mut length)?;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if !(1..=PACKET_MAX_BYTES).contains(&length) {
-            return Err(broken("a packet of impossible length"));
+            return broken("a packet of impossible length");
         }
         let mut packet = vec![0; length];
         self.stream.read_exact(&mut packet)?;
@@ -392,29 +380,31 @@ impl Peer {
 
 fn borrowed(macros: &[(String, String)]) -> Vec<(&str, &str)> {
     let macros = macros.iter();
-    macros
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect()
+    macros.map(|(name, value)| (&**name, &**value)).collect()
 }
 
-fn broken(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("the milter broke the protocol: {what}"),
-    )
+fn broken<T>(what: &str) -> io::Result<T> {
+    let text = format!("the milter broke the protocol: {what}");
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// Reads a text that a NUL ends.
+fn text(bytes: &[u8]) -> io::Result<String> {
+    match bytes.strip_suffix(b"\0") {
+        Some(text) => Ok(String::from_utf8_lossy(text).into_owned()),
+        None => broken("a text without its NUL"),
+    }
 }
 
 fn final_answer(code: u8, payload: &[u8]) -> io::Result<Answer> {
     if code == b'y' {
-        let text = payload
-            .strip_suffix(b"\0")
-            .ok_or_else(|| broken("a reply without its NUL"))?;
-        let text =
-            String::from_utf8(text.to_vec()).map_err(|_| broken("a reply that is not ASCII"))?;
-        return Ok(Answer::Text(text.replace("%%", "%")));
+        return match text(payload)? {
+            text if text.is_ascii() => Ok(Answer::Text(text.replace("%%", "%"))),
+            _ => broken("a reply that is not ASCII"),
+        };
     }
     if !payload.is_empty() {
-        return Err(broken("an answer with surplus bytes"));
+        return broken("an answer with surplus bytes");
     }
     match code {
         b'c' => Ok(Answer::Continue),
@@ -422,43 +412,29 @@ fn final_answer(code: u8, payload: &[u8]) -> io::Result<Answer> {
         b'r' => Ok(Answer::Reject),
         b't' => Ok(Answer::Tempfail),
         b'd' => Ok(Answer::Discard),
-        _ => Err(broken(&format!("the code {code:#04x} as an answer"))),
+        _ => broken(&format!("the code {code:#04x} as an answer")),
     }
 }
 
 /// Reads a packet that changes the message; `None` if it is another packet.
-fn change(code: u8, payload: &[u8]) -> Option<io::Result<Change>> {
-    let strings = |bytes: &[u8]| -> io::Result<(String, String)> {
-        let bytes = bytes
-            .strip_suffix(b"\0")
-            .ok_or_else(|| broken("a change without its NUL"))?;
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        text.split_once('\0')
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .ok_or_else(|| broken("a header without a value"))
+fn change(code: u8, payload: &[u8]) -> io::Result<Option<Change>> {
+    let header = |bytes: &[u8]| match text(bytes)?.split_once('\0') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => broken("a header without a value"),
     };
-    let numbered = |bytes: &[u8]| -> io::Result<(u32, String, String)> {
-        let (index, rest) = bytes
-            .split_first_chunk()
-            .ok_or_else(|| broken("a change without its index"))?;
-        let (name, value) = strings(rest)?;
-        Ok((u32::from_be_bytes(*index), name, value))
-    };
-    match code {
-        b'h' => Some(strings(payload).map(|(name, value)| Change::Added(name, value))),
+    Ok(Some(match code {
+        b'h' => {
+            let (name, value) = header(payload)?;
+            Change::Added(name, value)
+        }
         b'm' => {
-            Some(numbered(payload).map(|(index, name, value)| Change::Changed(index, name, value)))
+            let Some((index, rest)) = payload.split_first_chunk() else {
+                return broken("a change without its index");
+            };
+            let (name, value) = header(rest)?;
+            Change::Changed(u32::from_be_bytes(*index), name, value)
         }
-        b'q' => {
-            let reason = payload
-                .strip_suffix(b"\0")
-                .ok_or_else(|| broken("a reason without its NUL"));
-            Some(
-                reason.map(|reason| {
-                    Change::Quarantined(String::from_utf8_lossy(reason).into_owned())
-                }),
-            )
-        }
-        _ => None,
-    }
+        b'q' => Change::Quarantined(text(payload)?),
+        _ => return Ok(None),
+    }))
 }

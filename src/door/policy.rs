@@ -10,7 +10,8 @@
 //!
 //! Some attributes are ours, for mail servers without milters. `headers_base64` is the header block
 //! of the message (a plain header would end the request); `recipients_base64` are the recipients
-//! that were accepted before, each in base64, with commas between them; `sender_base64` and
+//! that were accepted before, each in base64, with commas between them; `has_refused=1` says that
+//! one was refused before, with which the message was counted; `sender_base64` and
 //! `recipient_base64` are what a client chooses, where the mail server does not check it.
 
 use base64::Engine as _;
@@ -44,6 +45,7 @@ pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
             b"recipient" => request.recipient = (!value.is_empty()).then(|| value.to_vec()),
             b"recipient_base64" => request.recipient = Some(decoded(value)?),
             b"recipients_base64" => request.earlier = recipients(value)?,
+            b"has_refused" => request.has_refused = value == b"1",
             b"client_address" => {
                 request.client = std::str::from_utf8(value)
                     .ok()

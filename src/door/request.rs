@@ -16,6 +16,8 @@ pub(super) struct Request {
     pub(super) sender: Vec<u8>,
     /// The recipients of the message that it has already accepted.
     pub(super) earlier: Vec<Vec<u8>>,
+    /// Whether it has refused a recipient of the message on our answer.
+    pub(super) has_refused: bool,
     /// The recipient that it asks about.
     pub(super) recipient: Option<Vec<u8>>,
     /// The SMTP client.

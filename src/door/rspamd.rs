@@ -9,6 +9,9 @@ use crate::milter::ProtocolError;
 
 /// Most header fields of a request.
 const FIELDS_MAX: usize = 32;
+/// How many times the score of its rule rspamd gives for a listed sender. It reads a word or a number at the
+/// start of a value as a symbol or as this factor: without it, the code 550 was one.
+const FACTOR: u32 = 1;
 
 /// Reads the request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
@@ -45,7 +48,7 @@ pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {
             ("503 Service Unavailable", reply.clone())
         }
         answer => match answer.action() {
-            Some(action) => ("200 OK", action),
+            Some(action) => ("200 OK", format!("{FACTOR} {action}")),
             None => ("404 Not Found", "not listed".to_owned()),
         },
     };

@@ -202,6 +202,9 @@ impl<H: Handler> TextSession<H> {
             .with("auth_authen", &request.login);
         self.handler.connect(&client, &macros);
         self.handler.mail(&bracketed(&request.sender), &macros);
+        if request.has_refused {
+            self.handler.mark_counted();
+        }
         self.macros = macros;
     }
 

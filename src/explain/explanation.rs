@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::recorder::RecordedDecision;
 use crate::address::escaped;
 use crate::base::day::Day;
 use crate::compile;
@@ -13,16 +14,9 @@ use crate::policy::{Entries, List};
 /// A verdict with all evidence. The JSON fields are stable; more may be added.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Explanation {
-    /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`.
-    pub verdict: String,
-    /// The reply to the SMTP client, if the message is refused.
-    pub reply: Option<String>,
-    /// The reason: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
-    pub reason: String,
-    /// The deciding list.
-    pub list: Option<String>,
-    /// The list's own action, if the reason led to a milder one.
-    pub unsoftened: Option<String>,
+    /// The decision about the message.
+    #[serde(flatten)]
+    pub decision: RecordedDecision,
     /// The result for each recipient, if any were given.
     pub recipients: Vec<Recipient>,
     /// Every sender found, in the order of the message.

@@ -188,61 +188,36 @@ pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file, and decompresses it if necessary.
+/// Opens a file, and decompresses it if necessary. A list would be decoded, too, but what is no message, such as
+/// an index, must not be an error.
 fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let mut input = BufReader::new(File::open(path)?);
-    let head = peek(&mut input)?;
+    let file = File::open(path)?;
+    let mut head = Vec::new();
+    (&file).take(4).read_to_end(&mut head)?;
     if head.starts_with(b"\x1f\x8b") || head.starts_with(b"\x28\xb5\x2f\xfd") {
         return Ok(Box::new(BufReader::new(list::open(path)?)));
     }
-    Ok(Box::new(input))
-}
-
-/// Returns the next bytes without consuming them. Unlike `fill_buf`, continues after a signal.
-fn peek(input: &mut (impl BufRead + ?Sized)) -> io::Result<&[u8]> {
-    loop {
-        match input.fill_buf() {
-            Ok([]) => return Ok(&[]),
-            Ok(_) => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    // The buffer is filled, so this does not read again.
-    input.fill_buf()
+    Ok(Box::new(BufReader::new(io::Cursor::new(head).chain(file))))
 }
 
 /// Calls `each` for a file with one message, or for all messages of an mbox.
 fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     let name = path.display().to_string();
     let mut input = open(path)?;
-    if mbox_from(peek(&mut input)?).is_none() {
-        let headers = Headers::read(input)?;
+    let mut line = Vec::new();
+    read_line(&mut input, &mut line)?;
+    if mbox_from(&line).is_none() {
+        let headers = Headers::read(line.as_slice().chain(input))?;
         each(name, headers.are_of_a_message().then_some(headers));
         return Ok(());
     }
-    // In an mbox a message begins with "From " after an empty line.
-    let mut number = 0_u64;
-    let mut line = Vec::new();
-    let mut block = Vec::new();
+    let (mut number, mut block) = (0_u64, Vec::new());
     let (mut in_headers, mut after_empty) = (false, true);
-    loop {
-        line.clear();
-        let read = input
-            .by_ref()
-            .take(HEADERS_MAX_BYTES as u64)
-            .read_until(b'\n', &mut line)?;
-        let starts = after_empty && mbox_from(&line).is_some();
-        if read == 0 || starts {
-            if number > 0 {
-                let headers = Headers::read(block.as_slice())?;
-                each(format!("{name}:{number}"), Some(headers));
-            }
-            if read == 0 {
-                return Ok(());
-            }
+    while !line.is_empty() {
+        // In an mbox a message begins with "From " after an empty line.
+        if after_empty && mbox_from(&line).is_some() {
+            end_message(&name, number, &mut block, each)?;
             number += 1;
-            block.clear();
             in_headers = true;
         }
         after_empty = trim_line_end(&line).is_empty();
@@ -250,7 +225,31 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
         if in_headers && block.len() < HEADERS_MAX_BYTES {
             block.extend_from_slice(&line);
         }
+        read_line(&mut input, &mut line)?;
     }
+    end_message(&name, number, &mut block, each)
+}
+
+/// Reads the next line, or a part of a very long one; it is empty at the end.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
+    line.clear();
+    let mut limited = input.take(HEADERS_MAX_BYTES as u64);
+    limited.read_until(b'\n', line).map(|_| ())
+}
+
+/// Passes on the headers of a message of an mbox. There is none before the first line, number 0.
+fn end_message(
+    mbox: &str,
+    number: u64,
+    block: &mut Vec<u8>,
+    each: EachMessage<'_>,
+) -> io::Result<()> {
+    if number > 0 {
+        let headers = Headers::read(block.as_slice())?;
+        each(format!("{mbox}:{number}"), Some(headers));
+        block.clear();
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub use message::{EachMessage, Field, Headers, each_message};
 pub use recorder::RecordedDecision;
 use recorder::{Recorder, text_of};
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
-pub use text::Report;
+pub use text::{ExplainedMail, in_words};
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
@@ -217,7 +217,7 @@ impl Explainer {
                 understood,
             };
             let policy = &self.live.snapshot().policy;
-            let exempt = policy.reach(written, &mut Default::default()) == 0;
+            let exempt = policy.lists_for(written, &mut Default::default()) == 0;
             let made = decided.unwrap_or_default();
             explanation.recipients.push(Recipient {
                 recipient: escaped(recipient).to_string(),
@@ -231,14 +231,12 @@ impl Explainer {
                 deferred: made.is_deferred(),
             });
             if reply == Reply::Accept {
-                return made.put_into(explanation);
+                explanation.decision = made;
+                return;
             }
-            if reply.is_refusal() {
-                if explanation.verdict.is_empty() {
-                    made.put_into(explanation);
-                }
-            } else {
-                goes_on = true;
+            goes_on |= !reply.is_refusal();
+            if reply.is_refusal() && explanation.decision.verdict.is_empty() {
+                explanation.decision = made;
             }
         }
         if !goes_on {
@@ -252,7 +250,7 @@ impl Explainer {
             explanation.changes = edits.iter().map(describe).collect();
         }
         debug_assert_ne!(reply, Reply::Continue, "the end of the message is answered");
-        made.unwrap_or_default().put_into(explanation);
+        explanation.decision = made.unwrap_or_default();
     }
 
     /// Returns all senders with their recorded look-ups.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::explanation::{Explanation, Lookup, Named};
+use serde::Serialize;
+
+use super::explanation::{Lookup, Named};
 use crate::lookup::Outcome;
 use crate::milter::Reply;
 use crate::policy::{Action, Policy, Reason, Seen};
@@ -17,18 +19,23 @@ pub(super) struct Recorder {
 }
 
 /// A decision, without references to the message.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RecordedDecision {
-    pub(super) verdict: String,
-    reply: Option<String>,
-    /// Its reason.
+    /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`.
+    pub verdict: String,
+    /// The reply to the SMTP client, if the message is refused.
+    pub reply: Option<String>,
+    /// The reason: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
     pub reason: String,
     /// The deciding list.
     pub list: Option<String>,
+    /// The list's own action, if the reason led to a milder one.
+    pub unsoftened: Option<String>,
     /// The field with the listed sender; empty if there is none.
+    #[serde(skip)]
     pub identity: &'static str,
-    unsoftened: Option<String>,
     /// The time that it took.
+    #[serde(skip)]
     pub spent: Duration,
 }
 
@@ -62,14 +69,6 @@ impl RecordedDecision {
     /// Returns whether this only defers a recipient, which needs a transaction of its own.
     pub(super) fn is_deferred(&self) -> bool {
         self.reason == Reason::MixedRecipients.name() && self.list.is_none()
-    }
-
-    pub(super) fn put_into(self, explanation: &mut Explanation) {
-        explanation.verdict = self.verdict;
-        explanation.reply = self.reply;
-        explanation.reason = self.reason;
-        explanation.list = self.list;
-        explanation.unsoftened = self.unsoftened;
     }
 }
 

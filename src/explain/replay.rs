@@ -136,7 +136,10 @@ impl Judge {
         };
         let explanation = self.explainer.explain(&mail);
         let other = self.other.as_mut();
-        (explanation, other.map(|other| other.explain(&mail).verdict))
+        (
+            explanation,
+            other.map(|other| other.explain(&mail).decision.verdict),
+        )
     }
 }
 
@@ -172,14 +175,17 @@ impl Sums {
 
     fn add(&mut self, name: String, explanation: Explanation, other: Option<String>) {
         self.replay.messages += 1;
-        let before = explanation.verdict.clone();
+        let before = explanation.decision.verdict.clone();
         *self.verdicts.entry(before.clone()).or_insert(0) += 1;
         if before != "accept" {
             let decided = Decided::new(name.clone(), &explanation);
             for (counts, name) in [
                 (&mut self.senders, decided.sender.clone()),
                 (&mut self.sources, decided.source.clone()),
-                (&mut self.lists, Some(explanation.list.unwrap_or_default())),
+                (
+                    &mut self.lists,
+                    Some(explanation.decision.list.unwrap_or_default()),
+                ),
             ] {
                 if let Some(name) = name {
                     *counts.entry(name).or_insert(0) += 1;
@@ -222,7 +228,7 @@ impl Decided {
         let named = explanation
             .identities
             .iter()
-            .find(|named| !named.whitelisted && named.list == explanation.list);
+            .find(|named| !named.whitelisted && named.list == explanation.decision.list);
         let source = named.and_then(|named| {
             let mut lookups = named.lookups.iter();
             lookups
@@ -231,8 +237,8 @@ impl Decided {
         });
         Self {
             message,
-            verdict: explanation.verdict.clone(),
-            list: explanation.list.clone(),
+            verdict: explanation.decision.verdict.clone(),
+            list: explanation.decision.list.clone(),
             identity: named.map(|named| named.identity.clone()),
             sender: named.and_then(|named| named.canonical.clone()),
             entry: named.and_then(|named| named.entry.clone()),
@@ -269,20 +275,20 @@ fn sorted<K: Ord>(counts: HashMap<K, u64>) -> Vec<(K, u64)> {
 
 impl Replay {
     /// Formats it as text.
-    pub fn report(&self, paint: Paint) -> impl Display + '_ {
-        Report {
+    pub fn text(&self, paint: Paint) -> impl Display + '_ {
+        ReplayText {
             replay: self,
             paint,
         }
     }
 }
 
-struct Report<'a> {
+struct ReplayText<'a> {
     replay: &'a Replay,
     paint: Paint,
 }
 
-impl Display for Report<'_> {
+impl Display for ReplayText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { replay, paint } = self;
         let messages = counted(replay.messages, "message", "messages");

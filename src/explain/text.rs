@@ -7,7 +7,7 @@ use crate::address::{escaped, shortened};
 use crate::base::paint::Paint;
 
 /// An explanation with its message.
-pub struct Report<'a> {
+pub struct ExplainedMail<'a> {
     /// The message.
     pub mail: &'a Mail,
     /// The result.
@@ -16,17 +16,20 @@ pub struct Report<'a> {
     pub paint: Paint,
 }
 
-impl Display for Report<'_> {
+impl Display for ExplainedMail<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self {
             mail,
             explanation: of,
             paint,
         } = *self;
-        let verdict = paint.verdict(&of.verdict, 0);
+        let decision = &of.decision;
+        let verdict = paint.verdict(&decision.verdict, 0);
         writeln!(f, "{}  {verdict}", paint.bold("verdict"))?;
-        writeln!(f, "{}   {}", paint.bold("reason"), reason(of))?;
-        for line in of.reply.iter().flat_map(|reply| reply.lines()) {
+        let (list, unsoftened) = (decision.list.as_deref(), decision.unsoftened.as_deref());
+        let why = in_words(&decision.reason, list, unsoftened);
+        writeln!(f, "{}   {why}", paint.bold("reason"))?;
+        for line in decision.reply.iter().flat_map(|reply| reply.lines()) {
             writeln!(f, "{}    {line}", paint.bold("reply"))?;
         }
         for change in &of.changes {
@@ -77,19 +80,19 @@ fn recipient(
     let (rcpt, written) = (paint.bold("rcpt"), brief(&one.recipient));
     writeln!(f, "{rcpt}     {written}: {}{why}", one.verdict)?;
     // The reply for all recipients was already shown above.
-    let reply = one.reply.iter().filter(|_| one.reply != of.reply);
+    let reply = one.reply.iter().filter(|_| one.reply != of.decision.reply);
     for line in reply.flat_map(|reply| reply.lines()) {
         writeln!(f, "         {}", paint.dim(line))?;
     }
     Ok(())
 }
 
-/// Returns the reason in words.
-fn reason(of: &Explanation) -> String {
-    let list = of.list.as_deref().unwrap_or("?");
-    let wanted = of.unsoftened.as_deref().unwrap_or("reject");
-    let listed = format!("a sender is on the list {list}");
-    match of.reason.as_str() {
+/// Returns the reason of a decision in words, given the deciding list and the action that it would have taken.
+pub fn in_words(reason: &str, list: Option<&str>, unsoftened: Option<&str>) -> String {
+    let name = list.unwrap_or("?");
+    let wanted = unsoftened.unwrap_or("reject");
+    let listed = format!("a sender is on the list {name}");
+    match reason {
         "listed" => listed,
         "unlisted" => "no sender is on a list".to_owned(),
         "whitelisted" => format!("{listed}, but it is whitelisted"),
@@ -103,17 +106,17 @@ fn reason(of: &Explanation) -> String {
             format!("{listed} ({wanted}); milder action for a mailing list (mailing_list)")
         }
         "weak-address" => format!(
-            "a sender on the list {list} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
+            "a sender on the list {name} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
         ),
         "dry-run" => format!("{listed} ({wanted}), which is in dry_run"),
         "log-only" => format!("{listed}, which only logs"),
         "max-reject-share" => {
             format!("{listed} ({wanted}); tagged instead because max_reject_share is exceeded")
         }
-        "undecided" if of.list.is_none() => {
+        "undecided" if list.is_none() => {
             "the message names more senders than the milter looks up (on_error applies)".to_owned()
         }
-        "undecided" => format!("cannot read the filter of list {list}"),
+        "undecided" => format!("cannot read the filter of list {name} (on_error applies)"),
         "authenticated" => "the client is authenticated".to_owned(),
         "local" => "the mail was submitted on this machine".to_owned(),
         "network" => "the client is in an exempt network".to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Counter;
 
 /// Upper bounds of the buckets, in microseconds. A message takes tens of microseconds; one that
-/// waits for a disk, milliseconds; one that waits without success, `limits.read_ms`.
+/// waits for a disk, milliseconds; one that waits without success, two seconds.
 const BOUNDS_US: [u64; 16] = [
     25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000,

@@ -74,6 +74,10 @@ pub trait Handler {
     /// headers are missing.
     fn mark_incomplete(&mut self) {}
 
+    /// A recipient of the message was refused before, over another connection, and the message was counted
+    /// with it.
+    fn mark_counted(&mut self) {}
+
     /// The headers are complete. Called once for every message that gets to this point.
     fn end_of_headers(&mut self, macros: &Macros) -> Reply;
 

@@ -10,7 +10,7 @@
 //! 11.1). A malformed field authenticates nothing.
 
 use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
-use crate::rfc5322::{Nesting, Place, is_atext, is_in_domain};
+use crate::rfc5322::{Nesting, Role, is_atext, is_in_domain};
 
 /// Returns the domains with a valid signature in canonical form, according to an
 /// `Authentication-Results` of one of `trusted` (lower case).
@@ -141,19 +141,19 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut nesting = Nesting::new();
     for &byte in value {
         match (nesting.step(byte), byte) {
-            (Place::Delimiter, b')') => clean.push(b' '),
-            (Place::Delimiter, b'"') | (Place::Escaped, _) => clean.push(b'"'),
-            (Place::Quoted, byte) if byte == b'.' || is_atext(byte) => clean.push(byte),
-            (Place::Quoted, _) => clean.push(b'"'),
-            (Place::Delimiter | Place::Comment, _) => {}
-            (Place::Outside, b'=') => {
+            (Role::Delimiter, b')') => clean.push(b' '),
+            (Role::Delimiter, b'"') | (Role::Escaped, _) => clean.push(b'"'),
+            (Role::Quoted, byte) if byte == b'.' || is_atext(byte) => clean.push(byte),
+            (Role::Quoted, _) => clean.push(b'"'),
+            (Role::Delimiter | Role::Comment, _) => {}
+            (Role::Outside, b'=') => {
                 while clean.last().is_some_and(u8::is_ascii_whitespace) {
                     clean.pop();
                 }
                 clean.push(byte);
             }
-            (Place::Outside, _) if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
-            (Place::Outside, _) => clean.push(byte),
+            (Role::Outside, _) if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
+            (Role::Outside, _) => clean.push(byte),
         }
     }
     clean
@@ -169,39 +169,32 @@ mod tests {
         assert!(dkim_domains(long.as_bytes(), &["m".to_owned()]).is_empty());
     }
 
+    /// Divides rows at ` => `. Text and result of a row may be empty.
+    fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+        let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.map(|line| {
+            let (text, result) = line.split_once("=>").expect("two cells");
+            (text.trim_end(), result.trim_start())
+        })
+    }
+
     #[test]
     fn dmarc_counts_if_our_own_server_reports_it() {
-        for (value, passed, failed) in [
-            (
-                "m; dmarc=pass (p=none) header.from=Shop.Example",
-                "shop.example",
-                false,
-            ),
-            (
-                "m; dkim=pass header.d=x.example; dmarc = fail header.from=shop.example",
-                "",
-                true,
-            ),
-            ("m; dmarc/1=FAIL", "", true),
-            ("m; dmarc=pass header.d=shop.example", "", false),
-            (
-                "m; x dmarc=pass header.from=shop.example; y dmarc=fail",
-                "",
-                false,
-            ),
-            ("m; dmarc=none header.from=shop.example", "", false),
-            (
-                "m; spf=pass reason=\"; dmarc=fail\" (dmarc=fail)",
-                "",
-                false,
-            ),
-            (
-                "x; dmarc=fail; dmarc=pass header.from=shop.example",
-                "",
-                false,
-            ),
-        ] {
+        for (value, result) in rows(
+            r#"
+            m; dmarc=pass (p=none) header.from=Shop.Example                => shop.example
+            m; dkim=pass header.d=x.example; dmarc = fail header.from=shop.example => failed
+            m; dmarc/1=FAIL                                                => failed
+            m; dmarc=pass header.d=shop.example                            =>
+            m; x dmarc=pass header.from=shop.example; y dmarc=fail         =>
+            m; dmarc=none header.from=shop.example                         =>
+            m; spf=pass reason="; dmarc=fail" (dmarc=fail)                 =>
+            x; dmarc=fail; dmarc=pass header.from=shop.example             =>
+            "#,
+        ) {
             let found = dmarc(value.as_bytes(), &["m".to_owned()]);
+            let failed = result == "failed";
+            let passed = if failed { "" } else { result };
             assert_eq!(found.passed.concat(), passed.as_bytes(), "{value}");
             assert_eq!(found.failed, failed, "{value}");
         }
@@ -209,81 +202,44 @@ mod tests {
 
     #[test]
     fn only_valid_signatures_reported_by_our_own_server_count() {
-        let ours = ["mx.our.example".to_owned()];
         let found = |value: &str| {
-            let domains = dkim_domains(value.as_bytes(), &ours);
-            domains
-                .iter()
-                .map(|domain| String::from_utf8_lossy(domain).into_owned())
-                .collect::<Vec<_>>()
-                .join(" ")
+            let domains = dkim_domains(value.as_bytes(), &["mx.our.example".to_owned()]);
+            let domains = domains.iter().map(|domain| String::from_utf8_lossy(domain));
+            domains.collect::<Vec<_>>().join(" ")
         };
-        for (value, domains) in [
-            (
-                "mx.our.example; dkim=pass header.d=shop.example",
-                "shop.example",
-            ),
-            (
-                "MX.our.example 1;\n\tdkim = pass (2048-bit; good)\n header.d = Shop.Example header.s=k",
-                "shop.example",
-            ),
-            (
-                "mx.our.example; dkim=pass header.i=@shop.example",
-                "shop.example",
-            ),
-            (
-                "mx.our.example; dkim=pass header.d=a.example; dkim=pass header.d=b.example",
-                "a.example b.example",
-            ),
-            ("mx.our.example; dkim=fail header.d=shop.example", ""),
-            ("mx.our.example; spf=pass smtp.mailfrom=shop.example", ""),
-            (
-                "mx.our.example; dkim=fail (dkim=pass header.d=shop.example) header.d=x.example",
-                "",
-            ),
-            (
-                "mx.our.example; dkim=fail reason=\"; dkim=pass header.d=shop.example\"",
-                "",
-            ),
-            ("mx.other.example; dkim=pass header.d=shop.example", ""),
-            (
-                "(mx.our.example;) mx.other.example; dkim=pass header.d=shop.example",
-                "",
-            ),
-            ("mx.our.exam\"x\"ple; dkim=pass header.d=shop.example", ""),
-            ("mx.our.exam\"\"ple; dkim=pass header.d=shop.example", ""),
-            ("\"\"mx.our.example; dkim=pass header.d=shop.example", ""),
-            (
-                "mx.our.example; dkim=pass reason=\"good; key\" header.d=shop.example",
-                "shop.example",
-            ),
-            (
-                "mx.our.example; dkim=pass header.d=shop.exam\"x\"ple header.i=x@shop.example",
-                "",
-            ),
-            (
-                "mx.our.example; dkim/1=pass header.d=\"shop.example.\"",
-                "shop.example",
-            ),
-            ("\"mx.our.example\"; dkim=pass header.d=shop.example", ""),
-            ("(a) mx.our.example; dkim=pass header.d=shop.example", ""),
-            (
-                " mx.our.example(amavisd); dkim=pass header.d=shop.example",
-                "shop.example",
-            ),
-            (
-                "mx.our.example; dkim=pass header.i=\"x; y\"@b\u{fc}cher.example",
-                "xn--bcher-kva.example",
-            ),
-            ("\"mx.our.e\\xample\"; dkim=pass header.d=shop.example", ""),
-            ("mx.our.example; \"dkim=pass\" header.d=shop.example", ""),
-            ("mx.our.example; dkim/2=pass header.d=shop.example", ""),
-            ("mx.our.example; dkim=pass header.d=\"a shop.example\"", ""),
-            ("mx.our.example; dkim=pass header.d=", ""),
-            ("mx.our.example; none", ""),
-            ("", ""),
-        ] {
+        for (value, domains) in rows(
+            r#"
+            mx.our.example; dkim=pass header.d=shop.example                => shop.example
+            mx.our.example; dkim=pass header.i=@shop.example               => shop.example
+            mx.our.example; dkim=pass header.d=a.example; dkim=pass header.d=b.example => a.example b.example
+            mx.our.example; dkim=fail header.d=shop.example                =>
+            mx.our.example; spf=pass smtp.mailfrom=shop.example            =>
+            mx.our.example; dkim=fail (dkim=pass header.d=shop.example) header.d=x.example =>
+            mx.our.example; dkim=fail reason="; dkim=pass header.d=shop.example" =>
+            mx.other.example; dkim=pass header.d=shop.example              =>
+            (mx.our.example;) mx.other.example; dkim=pass header.d=shop.example =>
+            mx.our.exam"x"ple; dkim=pass header.d=shop.example             =>
+            mx.our.exam""ple; dkim=pass header.d=shop.example              =>
+            ""mx.our.example; dkim=pass header.d=shop.example              =>
+            mx.our.example; dkim=pass reason="good; key" header.d=shop.example => shop.example
+            mx.our.example; dkim=pass header.d=shop.exam"x"ple header.i=x@shop.example =>
+            mx.our.example; dkim/1=pass header.d="shop.example."           => shop.example
+            "mx.our.example"; dkim=pass header.d=shop.example              =>
+            (a) mx.our.example; dkim=pass header.d=shop.example            =>
+            mx.our.example(amavisd); dkim=pass header.d=shop.example       => shop.example
+            mx.our.example; dkim=pass header.i="x; y"@bücher.example       => xn--bcher-kva.example
+            "mx.our.e\xample"; dkim=pass header.d=shop.example             =>
+            mx.our.example; "dkim=pass" header.d=shop.example              =>
+            mx.our.example; dkim/2=pass header.d=shop.example              =>
+            mx.our.example; dkim=pass header.d="a shop.example"            =>
+            mx.our.example; dkim=pass header.d=                            =>
+            mx.our.example; none                                           =>
+                                                                           =>
+            "#,
+        ) {
             assert_eq!(found(value), domains, "{value}");
         }
+        let folded = " MX.our.example 1;\n\tdkim = pass (2048-bit; good)\n header.d = Shop.Example header.s=k";
+        assert_eq!(found(folded), "shop.example");
     }
 }

@@ -29,11 +29,11 @@ struct Slot {
 /// The counts of the last five minutes, which decide whether the circuit breaker is on.
 #[derive(Default)]
 pub struct CircuitBreaker {
-    state: Mutex<State>,
+    window: Mutex<Window>,
 }
 
 #[derive(Default)]
-struct State {
+struct Window {
     slots: [Slot; SLOTS],
     /// The state that was reported last, so that each change is reported once.
     reported_on: bool,
@@ -55,10 +55,10 @@ impl CircuitBreaker {
         if limit >= 1.0 {
             return None;
         }
-        let mut state = self.lock();
+        let mut window = self.lock();
         let number = now_s / SLOT_S;
         let index = usize::try_from(number % SLOTS as u64).unwrap_or(0);
-        let slot = &mut state.slots[index];
+        let slot = &mut window.slots[index];
         if slot.number != number {
             *slot = Slot {
                 number,
@@ -67,8 +67,8 @@ impl CircuitBreaker {
         }
         slot.messages += 1;
         slot.refused += u64::from(refused);
-        let (on, share) = state.is_on(now_s, limit);
-        let was = std::mem::replace(&mut state.reported_on, on);
+        let (on, share) = window.is_on(now_s, limit);
+        let was = std::mem::replace(&mut window.reported_on, on);
         match (was, on) {
             (false, true) => Some(Change::On(share)),
             (true, false) => Some(Change::Off(share)),
@@ -81,12 +81,12 @@ impl CircuitBreaker {
         limit < 1.0 && self.lock().is_on(now_s, limit).0
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Window {
     /// Returns whether the breaker is on, and the share of messages refused.
     fn is_on(&self, now_s: u64, limit: f64) -> (bool, f64) {
         let number = now_s / SLOT_S;

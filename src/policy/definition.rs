@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use thiserror::Error;
-
 use super::action::Action;
 use super::exempt::Entries;
 use super::list::{List, Terms};
-use super::mixed_recipients::MixedRecipients;
 use crate::address::{Canonical, Rules};
+use crate::base::named::named;
 use crate::filter::Filter;
 use crate::lookup::{self, Lookup};
 use crate::sender::Identity;
@@ -16,16 +14,16 @@ use crate::sender::Identity;
 /// Most lists in a configuration, because a `u64` represents a set of lists.
 pub const LISTS_MAX: usize = 64;
 
-/// Why a list cannot take effect.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// Its filter cannot be queried.
-    #[error(transparent)]
-    Lookup(#[from] lookup::Error),
-    /// More than [`LISTS_MAX`] lists.
-    #[error("there are more than {LISTS_MAX} lists; merge some with blocklist-compile merge")]
-    TooManyLists,
+named! {
+    /// What happens to recipients that are affected by other lists than the recipients before them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum MixedRecipients {
+        /// They are deferred, so that they get a transaction of their own.
+        #[default]
+        Defer = "defer",
+        /// They are accepted, and a hit in a header at most tags the message.
+        Tag = "tag",
+    }
 }
 
 /// All lists in effect, and the whitelist, which overrides them.
@@ -62,8 +60,12 @@ impl Policy {
     /// Adds a list.
     ///
     /// # Errors
-    /// Its keys were made with rules that this program does not have, or there are too many lists.
-    pub fn add_list(&mut self, terms: Arc<Terms>, filter: Arc<Filter>) -> Result<(), Error> {
+    /// Its keys were made with rules that this program does not have.
+    pub fn add_list(
+        &mut self,
+        terms: Arc<Terms>,
+        filter: Arc<Filter>,
+    ) -> Result<(), lookup::Error> {
         let lookup = Lookup::new(filter)?;
         let rules = self.number_of(lookup.rules());
         self.push(List {
@@ -71,22 +73,20 @@ impl Policy {
             lookup: Some(lookup),
             doubt: None,
             rules,
-        })
+        });
+        Ok(())
     }
 
     /// Adds a list whose filter cannot be read, and the reason: every sender that it checks is
     /// undecided.
-    ///
-    /// # Errors
-    /// There are too many lists.
-    pub fn add_unavailable(&mut self, terms: Arc<Terms>, doubt: Arc<str>) -> Result<(), Error> {
+    pub fn add_unavailable(&mut self, terms: Arc<Terms>, doubt: Arc<str>) {
         let rules = self.number_of(Entries::rules());
         self.push(List {
             terms,
             lookup: None,
             doubt: Some(doubt),
             rules,
-        })
+        });
     }
 
     /// Makes every hit of the list undecided from now on.
@@ -96,12 +96,12 @@ impl Policy {
         }
     }
 
-    fn push(&mut self, list: List) -> Result<(), Error> {
-        if self.lists.len() == LISTS_MAX {
-            return Err(Error::TooManyLists);
-        }
+    fn push(&mut self, list: List) {
+        debug_assert!(
+            self.lists.len() < LISTS_MAX,
+            "the configuration has no more"
+        );
         self.lists.push(list);
-        Ok(())
     }
 
     fn number_of(&mut self, rules: Rules) -> usize {

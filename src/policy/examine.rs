@@ -307,13 +307,6 @@ impl Policy {
                     &mut seen,
                 )
                 .map(Box::from);
-            let evidence = match &list.doubt {
-                Some(doubt) => Evidence::Undecided(doubt.to_string()),
-                None if cleared.is_none() && self.whitelist_is_incomplete => {
-                    Evidence::Undecided("the whitelist cannot be read".to_owned())
-                }
-                None => evidence,
-            };
             let hit = Hit {
                 list: index,
                 identity: sender.identity,
@@ -321,12 +314,24 @@ impl Policy {
                 address: sender.address.into(),
                 canonical: form.as_bytes().into(),
                 entry,
-                evidence,
+                evidence: self.doubted(list, cleared.is_some()).unwrap_or(evidence),
                 cleared,
             };
             keep(hit, hits);
         }
         Ok(())
+    }
+
+    /// Returns why a hit on a list is undecided, if it is.
+    fn doubted(&self, list: &List, is_cleared: bool) -> Option<Evidence> {
+        let doubt = match &list.doubt {
+            Some(doubt) => doubt.to_string(),
+            None if !is_cleared && self.whitelist_is_incomplete => {
+                "the whitelist cannot be read".to_owned()
+            }
+            None => return None,
+        };
+        Some(Evidence::Undecided(doubt))
     }
 
     /// Returns the entry of the whitelist, or of the correspondents, that clears this sender of a

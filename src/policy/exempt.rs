@@ -9,30 +9,19 @@ use std::str::FromStr;
 use ipnet::IpNet;
 
 use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
+use crate::base::named::named;
 
-/// Why the senders of a message are not looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exemption {
-    /// The client is authenticated.
-    Authenticated,
-    /// The message was submitted on this machine without SMTP: a refusal would bounce to a forged
-    /// sender.
-    Local,
-    /// The client is in one of the configured `networks`.
-    Network,
-}
-
-impl Exemption {
-    /// All exemptions.
-    pub const ALL: [Self; 3] = [Self::Authenticated, Self::Local, Self::Network];
-
-    /// Returns its name in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Authenticated => "authenticated",
-            Self::Local => "local",
-            Self::Network => "network",
-        }
+named! {
+    /// Why the senders of a message are not looked up.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Exemption {
+        /// The client is authenticated.
+        Authenticated = "authenticated",
+        /// The message was submitted on this machine without SMTP: a refusal would bounce to a forged
+        /// sender.
+        Local = "local",
+        /// The client is in one of the configured `networks`.
+        Network = "network",
     }
 }
 

@@ -6,30 +6,24 @@ use std::sync::Arc;
 use super::action::{Action, Effect};
 use super::exempt::Entries;
 use super::reply::Template;
+use crate::base::named::named;
 use crate::filter::{Filter, Source};
 use crate::lookup::Lookup;
 use crate::sender::Identity;
 
-/// How much an address counts that is only in a place where no address belongs: in a quoted name, a
-/// comment or an encoded word, without a proper address beside it. One that only some mail programs
-/// show ([`crate::sender::Strength::Doubtful`]) at most tags the message, independent of this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weak {
-    /// As much as any other.
-    Full,
-    /// At most tags the message.
-    Tag,
-    /// Not at all.
-    Ignore,
-}
-
-impl Weak {
-    /// All values, with their names in the configuration.
-    pub const NAMES: [(&'static str, Self); 3] = [
-        ("full", Self::Full),
-        ("tag", Self::Tag),
-        ("ignore", Self::Ignore),
-    ];
+named! {
+    /// How much an address counts that is only in a place where no address belongs: in a quoted name, a
+    /// comment or an encoded word, without a proper address beside it. One that only some mail programs
+    /// show ([`crate::sender::Strength::Doubtful`]) at most tags the message, independent of this.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Weak {
+        /// As much as any other.
+        Full = "full",
+        /// At most tags the message.
+        Tag = "tag",
+        /// Not at all.
+        Ignore = "ignore",
+    }
 }
 
 /// The configuration of one list.

@@ -9,7 +9,7 @@
 //!    hits -> which of them affect this recipient?                                decide()
 //!         -> milder action: mailing list, weak address, circuit breaker, dry run
 //!         -> the strongest action wins
-//!    recipients with different verdicts -> defer some, or tag for all             reach.rs
+//!    recipients with different verdicts -> defer some, or tag for all             recipients.rs
 //! ```
 //!
 //! A hit counts as certain only if a record proves it. A filter compiled without records has no
@@ -25,19 +25,17 @@ mod definition;
 mod examine;
 mod exempt;
 mod list;
-mod mixed_recipients;
-mod reach;
+mod recipients;
 mod reply;
 mod verdict;
 
 pub use action::{Action, Effect, Mark};
 pub use authentication::{Dmarc, dkim_domains, dmarc, is_aligned};
 pub use breaker::{Change, CircuitBreaker};
-pub use definition::{Error, LISTS_MAX, Policy};
+pub use definition::{LISTS_MAX, MixedRecipients, Policy};
 pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};
 pub use exempt::{Entries, Exemption, Network, Recipient};
 pub use list::{List, Terms, Weak};
-pub use mixed_recipients::MixedRecipients;
-pub use reach::Reach;
+pub use recipients::ListSets;
 pub use reply::{Fields, Template, TemplateError};
 pub use verdict::{Reason, Softening, Verdict};

@@ -33,35 +33,29 @@ const NAME_MAX_BYTES: usize = 64;
 /// the recipients of a message that is refused for a header may be at several domains.
 const DEFAULT_CONTACT: &str = "postmaster at the recipient's domain";
 
-/// What a template may name in braces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
-    Address,
-    Identity,
-    List,
-    Source,
-    Date,
-    Case,
-    Client,
-    Contact,
-}
+/// What a template may name in braces: the name, the most bytes, and where the value is.
+struct Field(&'static str, usize, for<'a> fn(&Fields<'a>) -> &'a [u8]);
 
-/// Name, field, and its maximum length in bytes.
-const FIELDS: [(&str, Field, usize); 8] = [
-    ("address", Field::Address, ADDRESS_MAX_BYTES),
-    ("identity", Field::Identity, 16),
-    ("list", Field::List, NAME_MAX_BYTES),
-    ("source", Field::Source, NAME_MAX_BYTES),
-    ("date", Field::Date, 10),
-    ("case", Field::Case, 16),
-    ("client", Field::Client, 45),
-    ("contact", Field::Contact, ADDRESS_MAX_BYTES),
+const FIELDS: [Field; 8] = [
+    Field("address", ADDRESS_MAX_BYTES, |all| all.address),
+    Field("identity", 16, |all| all.identity.as_bytes()),
+    Field("list", NAME_MAX_BYTES, |all| all.list.as_bytes()),
+    Field("source", NAME_MAX_BYTES, |all| {
+        either(all.source, "unknown")
+    }),
+    Field("date", 10, |all| either(all.date, "unknown")),
+    Field("case", 16, |all| all.case.as_bytes()),
+    Field("client", 45, |all| either(all.client, "unknown")),
+    Field("contact", ADDRESS_MAX_BYTES, |all| {
+        either(all.contact, DEFAULT_CONTACT)
+    }),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Field(Field),
+    /// An index into [`FIELDS`].
+    Field(usize),
 }
 
 /// Why a template is invalid, and at which byte.
@@ -183,13 +177,7 @@ impl fmt::Display for Template {
             for part in line {
                 match part {
                     Part::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}"))?,
-                    Part::Field(field) => {
-                        let name = FIELDS
-                            .iter()
-                            .find(|row| row.1 == *field)
-                            .map_or("", |row| row.0);
-                        write!(f, "{{{name}}}")?;
-                    }
+                    Part::Field(field) => write!(f, "{{{}}}", FIELDS[*field].0)?,
                 }
             }
         }
@@ -291,15 +279,15 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
             let Some((name, _)) = named.split_once('}') else {
                 return refuse("a { without its }; write {{ for a literal brace".to_owned());
             };
-            let Some(&(_, field, bytes)) = FIELDS.iter().find(|row| row.0 == name) else {
-                let names: Vec<String> =
-                    FIELDS.iter().map(|row| format!("{{{}}}", row.0)).collect();
+            let Some(field) = FIELDS.iter().position(|field| field.0 == name) else {
+                let names = FIELDS.iter().map(|field| format!("{{{}}}", field.0));
+                let names: Vec<String> = names.collect();
                 return refuse(format!(
                     "{{{name}}} is unknown; known are {}",
                     names.join(" ")
                 ));
             };
-            longest += bytes;
+            longest += FIELDS[field].1;
             if !text.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut text)));
             }
@@ -335,15 +323,9 @@ fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
     for part in line {
         let (value, longest) = match part {
             Part::Text(text) => (text.as_bytes(), LINE_MAX_BYTES),
-            Part::Field(Field::Address) => (fields.address, ADDRESS_MAX_BYTES),
-            Part::Field(Field::Identity) => (fields.identity.as_bytes(), 16),
-            Part::Field(Field::List) => (fields.list.as_bytes(), NAME_MAX_BYTES),
-            Part::Field(Field::Source) => (either(fields.source, "unknown"), NAME_MAX_BYTES),
-            Part::Field(Field::Date) => (either(fields.date, "unknown"), 10),
-            Part::Field(Field::Case) => (fields.case.as_bytes(), 16),
-            Part::Field(Field::Client) => (either(fields.client, "unknown"), 45),
-            Part::Field(Field::Contact) => {
-                (either(fields.contact, DEFAULT_CONTACT), ADDRESS_MAX_BYTES)
+            Part::Field(field) => {
+                let Field(_, most_bytes, value) = &FIELDS[*field];
+                (value(fields), *most_bytes)
             }
         };
         clean_into(value, longest, &mut filled);

@@ -4,6 +4,7 @@ use super::action::{Action, Effect};
 use super::definition::{LISTS_MAX, Policy};
 use super::examine::Hit;
 use super::list::{List, Terms, Weak};
+use crate::base::named::named;
 use crate::sender::{Identity, Strength};
 
 /// Facts about the message that soften a verdict.
@@ -15,60 +16,30 @@ pub struct Softening {
     pub circuit_breaker: bool,
 }
 
-/// Why the verdict differs from the list's action, or that it does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It is the list's action.
-    Listed,
-    /// No sender is listed.
-    Unlisted,
-    /// Every hit is on a whitelisted address.
-    Whitelisted,
-    /// The lists do not affect this recipient.
-    ExemptRecipient,
-    /// Not all recipients are affected, but all get one answer: tagged instead, or deferred.
-    MixedRecipients,
-    /// The message came through a mailing list, and the envelope sender is not listed.
-    MailingList,
-    /// The address was in a place where none belongs.
-    Weak,
-    /// The list is in a dry run.
-    DryRun,
-    /// `max_reject_share` is exceeded.
-    RejectShare,
-    /// A filter could not be read, or there are more senders than the limit.
-    Undecided,
-}
-
-impl Reason {
-    /// All reasons.
-    pub const ALL: [Self; 10] = [
-        Self::Listed,
-        Self::Unlisted,
-        Self::Whitelisted,
-        Self::ExemptRecipient,
-        Self::MixedRecipients,
-        Self::MailingList,
-        Self::Weak,
-        Self::DryRun,
-        Self::RejectShare,
-        Self::Undecided,
-    ];
-
-    /// Returns its name in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Listed => "listed",
-            Self::Unlisted => "unlisted",
-            Self::Whitelisted => "whitelisted",
-            Self::ExemptRecipient => "exempt-recipient",
-            Self::MixedRecipients => "mixed-recipients",
-            Self::MailingList => "mailing-list",
-            Self::Weak => "weak-address",
-            Self::DryRun => "dry-run",
-            Self::RejectShare => "max-reject-share",
-            Self::Undecided => "undecided",
-        }
+named! {
+    /// Why the verdict differs from the list's action, or that it does not.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reason {
+        /// It is the list's action.
+        Listed = "listed",
+        /// No sender is listed.
+        Unlisted = "unlisted",
+        /// Every hit is on a whitelisted address.
+        Whitelisted = "whitelisted",
+        /// The lists do not affect this recipient.
+        ExemptRecipient = "exempt-recipient",
+        /// Not all recipients are affected, but all get one answer: tagged instead, or deferred.
+        MixedRecipients = "mixed-recipients",
+        /// The message came through a mailing list, and the envelope sender is not listed.
+        MailingList = "mailing-list",
+        /// The address was in a place where none belongs.
+        Weak = "weak-address",
+        /// The list is in a dry run.
+        DryRun = "dry-run",
+        /// `max_reject_share` is exceeded.
+        RejectShare = "max-reject-share",
+        /// A filter could not be read, or there are more senders than the limit.
+        Undecided = "undecided",
     }
 }
 
@@ -119,9 +90,9 @@ impl Policy {
     /// At RCPT there is only the set of that recipient; at the end of the headers there are those
     /// of all accepted recipients. If their verdicts differ, one answer must fit all: the message
     /// is refused only if it would be refused for each of them, and otherwise it is at most tagged.
-    pub fn decide(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> Verdict {
+    pub fn decide(&self, hits: &[Hit], list_sets: &[u64], softening: Softening) -> Verdict {
         let each = || {
-            reach
+            list_sets
                 .iter()
                 .map(|&lists| self.decide_for(hits, lists, softening))
         };
@@ -141,8 +112,8 @@ impl Policy {
 
     /// Returns whether no further hit could change the result: for each set of lists there is a hit
     /// that nothing softens, and none of these lists has a stronger action.
-    pub fn is_final(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
-        reach.iter().all(|&lists| {
+    pub fn is_final(&self, hits: &[Hit], list_sets: &[u64], softening: Softening) -> bool {
+        list_sets.iter().all(|&lists| {
             let strongest = self.strongest(lists, |_| true);
             let verdict = self.decide_for(hits, lists, softening);
             strongest.is_none() || verdict.reason == Reason::Listed && verdict.action >= strongest
@@ -166,14 +137,14 @@ impl Policy {
     /// Returns the verdict on a message with more senders than are looked up, given the verdict on
     /// those that are; it is unknown whether the others are listed. `envelope` says whether the
     /// envelope sender is one of the others.
-    pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64], envelope: bool) -> Verdict {
+    pub fn decide_truncated(&self, verdict: Verdict, list_sets: &[u64], envelope: bool) -> Verdict {
         let undecided = self.undecided.unwrap_or(Action::Tempfail);
         if verdict.refuses() || !undecided.refuses() {
             return verdict;
         }
         let counts =
             |terms: &Terms| envelope || terms.check.iter().any(|&one| one != Identity::MailFrom);
-        let strongest = || reach.iter().map(|&lists| self.strongest(lists, counts));
+        let strongest = || list_sets.iter().map(|&lists| self.strongest(lists, counts));
         let truncated = |action| Verdict {
             action: Some(action),
             hit: None,

@@ -18,7 +18,7 @@
 //! unless the senders that were looked up cause a refusal.
 
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::debug;
 
@@ -30,7 +30,7 @@ use super::state::Screen;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::lookup::{Outcome, Read, Reads};
-use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
+use crate::policy::{Budget, Circumstances, ListSets, Policy, Seen, Softening, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
@@ -89,8 +89,7 @@ impl<O: Observer> Screen<O> {
         if progress.known.0 != cursor {
             progress.known = (cursor, Vec::new());
         }
-        let patience = Duration::from_millis(snapshot.config.limits.read_ms);
-        let deadline = || Instant::now() + patience;
+        let deadline = || Instant::now() + reader.patience();
         progress.deadline.get_or_insert_with(deadline);
         // A flood of messages with thousands of senders must not use up a slow disk.
         let can_wait = budget.is_a_turn_from(&Budget::default());
@@ -272,9 +271,9 @@ impl Message {
     /// Returns the sets of lists that affect the recipients.
     pub(super) fn reach(&self) -> &[u64] {
         match self.reach.sets() {
-            _ if self.overtaken => Reach::EVERYBODY,
+            _ if self.overtaken => ListSets::EVERYBODY,
             // Without any RCPT (an old mail server that skips it), every list affects the message.
-            [] => Reach::EVERYBODY,
+            [] => ListSets::EVERYBODY,
             sets => sets,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::progress::Progress;
@@ -10,9 +10,9 @@ use super::trial::Trial;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
-use crate::policy::{Exemption, Hit, Reach};
+use crate::policy::{Exemption, Hit, ListSets};
 use crate::sender::Identity;
-use crate::snapshot::{Lease, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// The client of a connection.
 #[derive(Default)]
@@ -57,7 +57,8 @@ impl Origin {
 /// The state of the current message.
 #[derive(Default)]
 pub(super) struct Message {
-    pub(super) lease: Option<Lease>,
+    /// The snapshot with which it began.
+    pub(super) snapshot: Option<Weak<Snapshot>>,
     /// Whether the snapshot was replaced after recipients were accepted, so that the lists
     /// affecting them are unknown.
     pub(super) overtaken: bool,
@@ -81,7 +82,7 @@ pub(super) struct Message {
     pub(super) hits: Vec<Hit>,
     /// How many of the hits have been counted.
     pub(super) hits_counted: usize,
-    pub(super) reach: Reach,
+    pub(super) reach: ListSets,
     pub(super) refused: u32,
     pub(super) deferred: u32,
     pub(super) mailing_list: bool,
@@ -140,7 +141,7 @@ impl Message {
 
     /// Drops what only the verdict needs, and frees the memory of a large message.
     pub(super) fn release(&mut self) {
-        self.lease = None;
+        self.snapshot = None;
         if let Some(workspace) = self.workspace.take() {
             workspace.give_back();
         }

@@ -282,7 +282,7 @@ impl<O: Observer> Handler for Screen<O> {
     fn mail(&mut self, argument: &[u8], macros: &Macros) {
         self.message.clear();
         self.note_queue_id(macros);
-        let (lease, snapshot) = self.live.lease();
+        let snapshot = self.live.snapshot();
         let shows_all = self.shows_all();
         let trial = Trial::of(argument).filter(|_| !shows_all);
         let exemption = self
@@ -305,7 +305,7 @@ impl<O: Observer> Handler for Screen<O> {
         message.today = today();
         message.is_authenticated = has_logged_in(macros);
         message.circuit_breaker = self.live.is_circuit_breaker_on(&snapshot.config);
-        message.lease = Some(lease);
+        message.snapshot = Some(Arc::downgrade(&snapshot));
     }
 
     fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
@@ -326,7 +326,7 @@ impl<O: Observer> Handler for Screen<O> {
         let scratch = &mut self.message.workspace().scratch;
         let lists = match is_trial {
             true => u64::MAX,
-            false => snapshot.policy.reach(recipient, scratch),
+            false => snapshot.policy.lists_for(recipient, scratch),
         };
         match self.look_up(&snapshot, Part::Envelope) {
             Looked::Done => self.decide_recipient(&snapshot, argument, lists),
@@ -403,6 +403,10 @@ impl<O: Observer> Handler for Screen<O> {
     fn mark_incomplete(&mut self) {
         self.message.is_incomplete = true;
         self.message.overtaken = true;
+    }
+
+    fn mark_counted(&mut self) {
+        self.message.refused = 1;
     }
 
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {

@@ -4,7 +4,9 @@ use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
+use crate::config::READ_PATIENCE;
 use crate::filter::Answer;
 use crate::lookup::{Error, Read};
 
@@ -15,6 +17,11 @@ pub(super) type Answers = Vec<(Read, Result<Answer, Error>)>;
 pub trait Reader: Send + Sync {
     /// Has a batch read soon; `false` if that is not possible, because the disk hangs.
     fn submit(&self, batch: &Arc<Batch>) -> bool;
+
+    /// How long a step of a message waits for its reads.
+    fn patience(&self) -> Duration {
+        READ_PATIENCE
+    }
 }
 
 /// Reads of one filter. One that hangs does not delay the answers of other filters.

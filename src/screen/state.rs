@@ -63,13 +63,12 @@ impl<O: Observer> Screen<O> {
     /// Returns the snapshot with which the current message began. If two newer ones have replaced
     /// it, it returns the snapshot in effect, and the look-ups start again.
     pub(super) fn snapshot(&mut self) -> Option<Arc<Snapshot>> {
-        let lease = self.message.lease.as_ref()?;
-        if let Some(snapshot) = lease.snapshot() {
+        if let Some(snapshot) = self.message.snapshot.as_ref()?.upgrade() {
             return Some(snapshot);
         }
-        let (lease, snapshot) = self.live.lease();
+        let snapshot = self.live.snapshot();
         let message = &mut self.message;
-        message.lease = Some(lease);
+        message.snapshot = Some(Arc::downgrade(&snapshot));
         message.overtaken |= !message.reach.sets().is_empty();
         message.reach.clear();
         message.hits.clear();

@@ -11,7 +11,7 @@
 //! and which address a bare `x` means.
 
 use crate::address::{Canonical, ParseError, Rules};
-use crate::rfc5322::{Nesting, Place, is_atext, quote};
+use crate::rfc5322::{Nesting, Role, is_atext, quote};
 
 use super::path::Paths;
 use super::plain;
@@ -79,31 +79,31 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut between = None;
     for &byte in argument {
         match (nesting.step(byte), byte) {
-            (Place::Delimiter, b')') => {
+            (Role::Delimiter, b')') => {
                 between = between.or(Some(byte));
                 continue;
             }
-            (Place::Delimiter | Place::Comment, _) | (Place::Outside, b')') => continue,
-            (Place::Escaped | Place::Quoted, _) => {}
-            (Place::Outside, b'<') => {
+            (Role::Delimiter | Role::Comment, _) | (Role::Outside, b')') => continue,
+            (Role::Escaped | Role::Quoted, _) => {}
+            (Role::Outside, b'<') => {
                 text.clear();
                 open_brackets += 1;
                 in_route = false;
                 continue;
             }
-            (Place::Outside, b'>') if in_route => continue,
+            (Role::Outside, b'>') if in_route => continue,
             // `<>` is the null sender, unless an address follows directly.
-            (Place::Outside, b'>') if text.is_empty() => {
+            (Role::Outside, b'>') if text.is_empty() => {
                 open_brackets = open_brackets.saturating_sub(1);
                 continue;
             }
-            (Place::Outside, b'>') => break,
-            (Place::Outside, byte) if is_blank(byte) && open_brackets > 0 => {
+            (Role::Outside, b'>') => break,
+            (Role::Outside, byte) if is_blank(byte) && open_brackets > 0 => {
                 between = Some(b' ');
                 continue;
             }
-            (Place::Outside, byte) if is_blank(byte) => break,
-            (Place::Outside, _) => {}
+            (Role::Outside, byte) if is_blank(byte) => break,
+            (Role::Outside, _) => {}
         }
         match byte {
             // A text that begins with an `@` is a source route, up to its colon.
@@ -158,7 +158,7 @@ fn split(argument: &[u8]) -> (&[u8], &[u8]) {
     // The first `>` outside quotes and comments.
     let mut end = None;
     for (index, &byte) in argument.iter().enumerate() {
-        if nesting.step(byte) != Place::Outside {
+        if nesting.step(byte) != Role::Outside {
             continue;
         }
         if !bracketed && is_blank(byte) {

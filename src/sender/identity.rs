@@ -2,55 +2,32 @@
 
 use std::fmt;
 
-/// The field that names a sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Identity {
-    /// The envelope: the argument of MAIL FROM.
-    MailFrom,
-    /// `From:`
-    From,
-    /// `Sender:`
-    Sender,
-    /// `Reply-To:`
-    ReplyTo,
-    /// `Return-Path:` as received. It is not trusted: it adds a sender and replaces none.
-    ReturnPath,
-    /// `Resent-From:`
-    ResentFrom,
-    /// `Resent-Sender:`
-    ResentSender,
-    /// `Resent-Reply-To:`
-    ResentReplyTo,
+use crate::base::named::named;
+
+named! {
+    /// The field that names a sender; for a header, its name is that of the field.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Identity {
+        /// The envelope: the argument of MAIL FROM.
+        MailFrom = "mail-from",
+        /// `From:`
+        From = "from",
+        /// `Sender:`
+        Sender = "sender",
+        /// `Reply-To:`
+        ReplyTo = "reply-to",
+        /// `Return-Path:` as received. It is not trusted: it adds a sender and replaces none.
+        ReturnPath = "return-path",
+        /// `Resent-From:`
+        ResentFrom = "resent-from",
+        /// `Resent-Sender:`
+        ResentSender = "resent-sender",
+        /// `Resent-Reply-To:`
+        ResentReplyTo = "resent-reply-to",
+    }
 }
 
 impl Identity {
-    /// All identities, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
-        Self::MailFrom,
-        Self::From,
-        Self::Sender,
-        Self::ReplyTo,
-        Self::ReturnPath,
-        Self::ResentFrom,
-        Self::ResentSender,
-        Self::ResentReplyTo,
-    ];
-
-    /// Returns the name in configuration, logs and JSON; for a header, its field name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MailFrom => "mail-from",
-            Self::From => "from",
-            Self::Sender => "sender",
-            Self::ReplyTo => "reply-to",
-            Self::ReturnPath => "return-path",
-            Self::ResentFrom => "resent-from",
-            Self::ResentSender => "resent-sender",
-            Self::ResentReplyTo => "resent-reply-to",
-        }
-    }
-
     /// Returns the identity of a header with this name, in upper or lower case. Blanks before the
     /// colon (`From :`, RFC 5322 section 4.5) do not matter.
     #[must_use]

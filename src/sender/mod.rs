@@ -82,7 +82,7 @@ pub const MAYBE_CUT_BYTES: usize = 53_900;
 /// truncated.
 pub const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
-/// All senders of one message, each once per identity.
+/// All senders of one message, the first few dozen once per identity.
 ///
 /// Reuse it for the next message: [`Senders::clear`] keeps the memory that ordinary messages need.
 ///

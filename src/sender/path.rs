@@ -2,7 +2,7 @@
 //! addresses of its words, and reads the whole as one address.
 
 use crate::address::{Canonical, Rules};
-use crate::rfc5322::{Nesting, Place};
+use crate::rfc5322::{Nesting, Role};
 
 use super::encoded::{self, Encoded, may_encode};
 use super::plain;
@@ -204,8 +204,8 @@ fn is_one(path: &[u8]) -> bool {
     for &byte in path {
         match (nesting.step(byte), byte) {
             (_, b'<' | b'>') => return false,
-            (Place::Outside | Place::Quoted, b'@') => ats += 1,
-            (Place::Outside, byte) if byte.is_ascii_whitespace() => blanks += 1,
+            (Role::Outside | Role::Quoted, b'@') => ats += 1,
+            (Role::Outside, byte) if byte.is_ascii_whitespace() => blanks += 1,
             _ => {}
         }
     }

@@ -1,15 +1,11 @@
-//! Stores the addresses of one message, each once per identity, within limits.
+//! Stores the addresses of one message within limits.
 //!
-//! One text buffer holds all addresses; a record points into it. With up to [`LINEAR`] addresses, a
-//! new one is compared with each. Beyond that a hash table with open addressing finds duplicates.
-//! Its hash has a random key, because the sender of the message chooses the addresses.
+//! One text buffer holds all addresses; a record points into it. A new address is compared with the first
+//! [`COMPARED`], more than any real message has, so that each of these is there once per identity. After that,
+//! an address may be there several times, which costs work within the message's budget, and changes nothing.
 //!
 //! Pushed addresses can be taken back ([`Store::rollback`]), last first: the words of a name count
-//! until an angle address follows in the same segment. Undoing in this order needs no tombstones:
-//! every entry whose probing passed another one was inserted after it.
-
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+//! until an angle address follows in the same segment.
 
 use super::identity::{Identity, Sender, Strength};
 
@@ -33,15 +29,13 @@ pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 const TEXT_BYTES_KEPT: usize = 1024;
 const FOUND_KEPT: usize = 16;
 
-/// Up to this many addresses, comparing with each is faster than hashing.
-const LINEAR: usize = 16;
+/// How many addresses a new one is compared with.
+const COMPARED: usize = 32;
 
 #[derive(Debug)]
 struct Found {
     start: u32,
     end: u32,
-    /// The index of its slot in the table, if there is a table.
-    slot: u32,
     identity: Identity,
     strength: Strength,
 }
@@ -59,10 +53,6 @@ pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
     kept: [Kept; Identity::ALL.len()],
-    /// Indexes into `found`, plus one; 0 means empty. The length is 0 or a power of two, and at
-    /// least twice the number of entries.
-    table: Vec<u32>,
-    hasher: RandomState,
     truncated: bool,
 }
 
@@ -80,8 +70,6 @@ impl Store {
         self.found.clear();
         self.found.shrink_to(FOUND_KEPT);
         self.kept = Default::default();
-        self.table.clear();
-        self.table.shrink_to(FOUND_KEPT);
         self.truncated = false;
     }
 
@@ -118,66 +106,12 @@ impl Store {
         &self.text[found.start as usize..found.end as usize]
     }
 
-    fn same(&self, index: usize, identity: Identity, strength: Strength, address: &[u8]) -> bool {
-        let found = &self.found[index];
-        found.identity == identity && found.strength == strength && self.bytes(found) == address
-    }
-
-    fn hash(&self, identity: Identity, strength: Strength, address: &[u8]) -> u64 {
-        self.hasher.hash_one((identity, strength, address))
-    }
-
-    /// Returns the slot that holds this address (`Ok`), or the free slot for it (`Err`).
-    fn slot(&self, identity: Identity, strength: Strength, address: &[u8]) -> Result<usize, usize> {
-        let mask = self.table.len() - 1;
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "any bits of the hash will do"
-        )]
-        let mut slot = self.hash(identity, strength, address) as usize & mask;
-        loop {
-            match self.table[slot] {
-                0 => return Err(slot),
-                entry if self.same(entry as usize - 1, identity, strength, address) => {
-                    return Ok(slot);
-                }
-                _ => slot = (slot + 1) & mask,
-            }
-        }
-    }
-
-    /// Builds the table, or a larger one, from all addresses found so far.
-    fn rebuild(&mut self) {
-        let slots = (self.found.len() * 2).next_power_of_two();
-        self.table.clear();
-        self.table.resize(slots, 0);
-        for index in 0..self.found.len() {
-            let found = &self.found[index];
-            let (identity, strength) = (found.identity, found.strength);
-            let range = found.start as usize..found.end as usize;
-            let slot = match self.slot(identity, strength, &self.text[range]) {
-                Ok(slot) | Err(slot) => slot,
-            };
-            self.set_slot(index, slot);
-        }
-    }
-
-    fn set_slot(&mut self, index: usize, slot: usize) {
-        self.table[slot] = small(index + 1);
-        self.found[index].slot = small(slot);
-    }
-
     fn push(&mut self, identity: Identity, strength: Strength, address: &[u8]) {
-        let mut free = None;
-        if self.table.is_empty() {
-            if (0..self.found.len()).any(|index| self.same(index, identity, strength, address)) {
-                return;
-            }
-        } else {
-            match self.slot(identity, strength, address) {
-                Ok(_) => return,
-                Err(slot) => free = Some(slot),
-            }
+        let is_same = |found: &Found| {
+            found.identity == identity && found.strength == strength && self.bytes(found) == address
+        };
+        if self.found.iter().take(COMPARED).any(is_same) {
+            return;
         }
         let kept = &mut self.kept[identity as usize];
         if kept.addresses >= MAX_ADDRESSES
@@ -194,15 +128,9 @@ impl Store {
         self.found.push(Found {
             start,
             end: small(self.text.len()),
-            slot: 0,
             identity,
             strength,
         });
-        if self.found.len() > LINEAR && self.found.len() * 2 > self.table.len() {
-            self.rebuild();
-        } else if let Some(slot) = free {
-            self.set_slot(self.found.len() - 1, slot);
-        }
     }
 
     fn mark(&self) -> Mark {
@@ -219,9 +147,6 @@ impl Store {
             kept.addresses -= 1;
             kept.bytes -= (last.end - last.start) as usize;
             self.text.truncate(last.start as usize);
-            if let Some(slot) = self.table.get_mut(last.slot as usize) {
-                *slot = 0;
-            }
         }
         self.truncated = mark.truncated;
     }
@@ -319,18 +244,19 @@ mod tests {
     }
 
     #[test]
-    fn each_address_once_and_taken_back_in_order() {
+    fn the_first_addresses_are_there_once_and_are_taken_back_in_order() {
         let mut store = Store::default();
-        numbered(&mut store, 0..10);
-        numbered(&mut store, 0..100);
+        let first = u32::try_from(COMPARED).unwrap();
+        for range in [0..first, 0..100] {
+            numbered(&mut store, range);
+        }
         assert_eq!(store.len(), 100);
         let mark = store.mark();
-        numbered(&mut store, 50..3_000);
+        numbered(&mut store, 100..3_000);
         assert_eq!(store.len(), 3_000);
         store.rollback(mark);
         assert_eq!(store.len(), 100);
-        numbered(&mut store, 0..3_000);
-        let expected: Vec<Vec<u8>> = (0..3_000)
+        let expected: Vec<Vec<u8>> = (0..100)
             .map(|number| format!("{number}@bad.example").into_bytes())
             .collect();
         let found: Vec<Vec<u8>> = store.iter().map(|s| s.address.to_vec()).collect();
@@ -338,7 +264,6 @@ mod tests {
         store.clear();
         assert_eq!(store.len(), 0);
         assert!(store.text.capacity() <= TEXT_BYTES_KEPT && store.found.capacity() <= FOUND_KEPT);
-        assert!(store.table.capacity() <= FOUND_KEPT);
         numbered(&mut store, 0..20);
         assert_eq!(store.len(), 20);
     }

@@ -18,7 +18,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::store::{MAX_ADDRESS_BYTES, Out};
-use crate::rfc5322::{Nesting, Place, is_in_domain, is_quoted_string, is_special, quote};
+use crate::rfc5322::{Nesting, Role, is_in_domain, is_quoted_string, is_special, quote};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
@@ -260,7 +260,7 @@ fn inner_at(local: &[u8]) -> Option<usize> {
     let places = local.iter().map(|&byte| (nesting.step(byte), byte));
     let ats = places
         .enumerate()
-        .filter(|(_, at)| *at == (Place::Outside, b'@'));
+        .filter(|(_, at)| *at == (Role::Outside, b'@'));
     ats.last().map(|(index, _)| index)
 }
 
@@ -329,7 +329,7 @@ fn push_separated(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
             let here = next;
             next += character.len_utf8();
             // All special bytes are ASCII, so the first byte decides for the whole character.
-            if nesting.step(word[here]) != Place::Outside {
+            if nesting.step(word[here]) != Role::Outside {
                 continue;
             }
             match character {

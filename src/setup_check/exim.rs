@@ -17,10 +17,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::findings::{About, State};
+use super::findings::{About, Severity};
 use super::milter::Milter;
 use super::program::{PATIENCE, output_of, program, within};
-use crate::base::access::{Account, Wish};
+use crate::base::access::Account;
 use crate::endpoint::{Door, Endpoint};
 use crate::screen::Trial;
 
@@ -121,7 +121,7 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
                 findings.good(format!("at {stage}, the ACL asks {}", question.socket));
                 let (state, what) = while_down(question.while_down);
                 let text = format!("at {stage}, while the daemon does not answer: {what}");
-                findings.add(state, text, if state == State::Good { "" } else { GUIDE });
+                findings.add(state, text, if state == Severity::Good { "" } else { GUIDE });
             }
             (None, Some(other)) => findings.wrong(
                 format!(
@@ -141,7 +141,13 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
         if let Err(why) = within(PATIENCE, move || ask(&asked)) {
             findings.wrong(format!("{at} does not answer: {why}"), milter.start);
         } else if let Endpoint::Unix(path) = at {
-            may_connect(exim, path, findings);
+            let user = exim.printed("exim_user").unwrap_or_default();
+            let user = user.trim().trim_start_matches("exim_user = ");
+            let account = match user.parse() {
+                Ok(number) => Account::numbered(number),
+                Err(_) => Account::named(user),
+            };
+            findings.may_connect("", &format!("{user:?} of Exim"), account.as_ref(), path);
         }
     }
 }
@@ -174,12 +180,12 @@ fn answered(mut stream: impl Read + Write, request: &str) -> io::Result<String> 
 }
 
 /// Returns what an answer means that counts while there is none.
-fn while_down(action: &str) -> (State, &'static str) {
+fn while_down(action: &str) -> (Severity, &'static str) {
     match action.bytes().next() {
-        Some(b'4') => (State::Good, "senders wait"),
-        Some(b'5') => (State::Wrong, "all mail is refused for good"),
-        Some(_) => (State::Good, "mail passes unchecked"),
-        None => (State::Notice, "the ACL says nothing about that"),
+        Some(b'4') => (Severity::Good, "senders wait"),
+        Some(b'5') => (Severity::Wrong, "all mail is refused for good"),
+        Some(_) => (Severity::Good, "mail passes unchecked"),
+        None => (Severity::Notice, "the ACL says nothing about that"),
     }
 }
 
@@ -187,24 +193,5 @@ fn path_of(at: &Endpoint) -> String {
     match at {
         Endpoint::Unix(path) => path.display().to_string(),
         Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
-    }
-}
-
-/// Reports whether Exim's user can open a socket.
-fn may_connect(exim: &Exim, path: &Path, findings: &mut About<'_>) {
-    let user = exim.printed("exim_user").unwrap_or_default();
-    let user = user.trim().trim_start_matches("exim_user = ");
-    let account = match user.parse() {
-        Ok(number) => Account::numbered(number),
-        Err(_) => Account::named(user),
-    };
-    let Some(account) = account else {
-        let text = "is not in /etc/passwd: permissions are not checked";
-        return findings.notice(format!("Exim's user {user:?} {text}"), "");
-    };
-    match account.obstacle(path, Wish::Connect) {
-        Ok(None) => findings.good(format!("user {} can open {}", account.name, path.display())),
-        Ok(Some(obstacle)) => findings.wrong(obstacle.cause(), obstacle.remedy),
-        Err(error) => findings.notice(format!("{}: {error}", path.display()), ""),
     }
 }

@@ -1,15 +1,17 @@
 //! The findings, and how they are shown.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
+use crate::base::access::{Account, Wish};
 use crate::base::numbers::counted;
 
 /// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum Severity {
     /// As it should be.
     Good,
     /// Works, but could be better; or could not be checked.
@@ -24,7 +26,8 @@ pub struct Finding {
     /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`, `exim`.
     pub about: &'static str,
     /// The result.
-    pub state: State,
+    #[serde(rename = "state")]
+    pub severity: Severity,
     /// The description.
     pub text: String,
     /// The command or setting that fixes it; empty if there is nothing to fix.
@@ -43,7 +46,7 @@ impl Findings {
     pub fn is_wrong(&self) -> bool {
         self.findings
             .iter()
-            .any(|finding| finding.state == State::Wrong)
+            .any(|finding| finding.severity == Severity::Wrong)
     }
 
     /// Begins the findings about a subject.
@@ -67,21 +70,53 @@ impl About<'_> {
     }
 
     pub(super) fn good(&mut self, text: impl Into<String>) {
-        self.add(State::Good, text, "");
+        self.add(Severity::Good, text, "");
     }
 
     pub(super) fn notice(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
-        self.add(State::Notice, text, remedy);
+        self.add(Severity::Notice, text, remedy);
     }
 
     pub(super) fn wrong(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
-        self.add(State::Wrong, text, remedy);
+        self.add(Severity::Wrong, text, remedy);
     }
 
-    pub(super) fn add(&mut self, state: State, text: impl Into<String>, remedy: impl Into<String>) {
+    /// Reports whether a mail server's user can open a socket, and returns it; `who` begins the texts.
+    pub(super) fn may_connect(
+        &mut self,
+        who: &str,
+        user: &str,
+        account: Option<&Account>,
+        path: &Path,
+    ) -> bool {
+        let Some(account) = account else {
+            let text = "is not in /etc/passwd: permissions are not checked";
+            self.notice(format!("user {user} {text}"), "");
+            return true;
+        };
+        match account.obstacle(path, Wish::Connect) {
+            Ok(None) => {
+                let path = path.display();
+                self.good(format!("{who}user {} can open {path}", account.name));
+                return true;
+            }
+            Ok(Some(obstacle)) => {
+                self.wrong(format!("{who}{}", obstacle.cause()), obstacle.remedy);
+            }
+            Err(error) => self.notice(format!("{}: {error}", path.display()), ""),
+        }
+        false
+    }
+
+    pub(super) fn add(
+        &mut self,
+        severity: Severity,
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.findings.push(Finding {
             about: self.about,
-            state,
+            severity,
             text: text.into(),
             remedy: remedy.into(),
         });
@@ -91,22 +126,22 @@ impl About<'_> {
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
-            let state = match finding.state {
-                State::Good => "ok",
-                State::Notice => "notice",
-                State::Wrong => "WRONG",
+            let severity = match finding.severity {
+                Severity::Good => "ok",
+                Severity::Notice => "notice",
+                Severity::Wrong => "WRONG",
             };
-            writeln!(f, "{state:<7} {:<9} {}", finding.about, finding.text)?;
+            writeln!(f, "{severity:<7} {:<9} {}", finding.about, finding.text)?;
             for line in finding.remedy.lines() {
                 writeln!(f, "{:<17} {line}", "")?;
             }
         }
-        let count = |state| {
-            let of_state = |finding: &&Finding| finding.state == state;
-            self.findings.iter().filter(of_state).count()
+        let count = |severity| {
+            let of_it = |finding: &&Finding| finding.severity == severity;
+            self.findings.iter().filter(of_it).count()
         };
-        let (good, wrong) = (count(State::Good), count(State::Wrong));
-        let notices = counted(count(State::Notice) as u64, "notice", "notices");
+        let (good, wrong) = (count(Severity::Good), count(Severity::Wrong));
+        let notices = counted(count(Severity::Notice) as u64, "notice", "notices");
         write!(f, "{good} ok, {notices}, {wrong} wrong")
     }
 }

@@ -11,7 +11,7 @@ use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
 use crate::filter::{Filter, Load};
 use crate::list::{LIST_TOML, ListToml};
-use crate::snapshot::build_problem;
+use crate::snapshot::BuildProblem;
 use crate::status::{self, CheckProblem};
 
 /// The folder of the filters that the units compile.
@@ -22,7 +22,11 @@ const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
     let mut denied = Vec::new();
-    let builds: Vec<Build<'_>> = config.enabled_lists().filter_map(Build::of).collect();
+    let of_build = |list: &ListSettings| {
+        let filter = Filter::open(&list.filter, Load::Disk).ok();
+        BuildProblem::of(list, filter.as_ref().map(Filter::spec))
+    };
+    let builds: Vec<BuildProblem> = config.enabled_lists().filter_map(of_build).collect();
     match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
@@ -31,7 +35,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
             // The running daemon may warn of a build, too.
             let is_other = |warning: &&String| {
                 let mut builds = builds.iter();
-                !builds.any(|build| warning.contains(&build.problem))
+                !builds.any(|build| warning.contains(&build.text))
             };
             for warning in checked.warnings.iter().filter(is_other) {
                 findings.notice(warning, "");
@@ -48,7 +52,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     }
     check_access(config_path, config, units, &mut denied, findings);
     for rejects in builds.iter().filter(|build| !build.has_failed) {
-        findings.notice(&rejects.problem, "");
+        findings.notice(&rejects.text, "");
     }
     for stray in stray_lists(config_path) {
         findings.wrong(stray, "");
@@ -61,7 +65,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     }
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
-        let is_its = |build: &&Build<'_>| build.has_failed && build.list == list.terms.name;
+        let is_its = |build: &&BuildProblem| build.has_failed && build.list == list.terms.name;
         let failed = builds.iter().find(is_its);
         check_list(list, failed, &folder.join("lists"), units, findings);
     }
@@ -70,7 +74,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
 /// Checks whether a list is kept up to date, and is used as its text lists advise.
 fn check_list(
     list: &ListSettings,
-    failed: Option<&Build<'_>>,
+    failed: Option<&BuildProblem>,
     lists: &Path,
     units: &Units,
     findings: &mut About<'_>,
@@ -85,7 +89,7 @@ fn check_list(
     }
     let compile = format!("systemctl start blocklist-compile@{name}.service");
     if let Some(failed) = failed {
-        findings.wrong(&failed.problem, compile + ", when it is mended");
+        findings.wrong(&failed.text, compile + ", when it is mended");
     } else if let (Some((newest, text)), Some(filter)) = (newest(&texts), modified(&list.filter))
         && newest > filter
     {
@@ -107,25 +111,6 @@ fn check_list(
             }
         }
         Err(error) => findings.wrong(error.to_string(), ""),
-    }
-}
-
-/// What the report of the last build says against a list.
-struct Build<'c> {
-    list: &'c str,
-    has_failed: bool,
-    problem: String,
-}
-
-impl<'c> Build<'c> {
-    fn of(list: &'c ListSettings) -> Option<Self> {
-        let filter = Filter::open(&list.filter, Load::Disk).ok();
-        let (has_failed, problem) = build_problem(list, filter.as_ref().map(Filter::spec))?;
-        Some(Self {
-            list: &list.terms.name,
-            has_failed,
-            problem,
-        })
     }
 }
 

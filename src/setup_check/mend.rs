@@ -80,8 +80,8 @@ pub(super) fn dkim_setting(milter: &Milter<'_>) -> Option<&'static str> {
     let whitelist = &milter.config.whitelist;
     if whitelist.require_dkim {
         Some("require_dkim")
-    } else if whitelist.correspondents_require_dkim && !whitelist.correspondents.is_empty() {
-        Some("correspondents_require_dkim")
+    } else if whitelist.correspondents_need_dkim() && !whitelist.correspondents.is_empty() {
+        Some("correspondents")
     } else {
         None
     }

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::endpoint::Door;
-pub use findings::{Finding, Findings, State};
+pub use findings::{Finding, Findings, Severity};
 pub use lists::stray_lists;
 use milter::Milter;
 

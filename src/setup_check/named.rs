@@ -2,16 +2,16 @@
 //! if it does not.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use super::connection::silence;
-use super::findings::{About, State};
+use super::findings::{About, Severity};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
+use super::milter::answers_too_late;
 use super::postconf::Service;
 use super::postfix::Postfix;
-use crate::base::access::{Account, Wish};
+use crate::base::access::Account;
 use crate::endpoint::Endpoint;
 
 /// With a longer timeout, each client waits too long if the milter hangs.
@@ -72,10 +72,13 @@ impl Postfix<'_> {
             let text = format!("{who}: looks for the socket at {place}, where there is none");
             return findings.wrong(format!("{text}: {effect}"), remedy);
         }
-        if let Some(path) = &path
-            && !self.may_connect(path, who, findings)
-        {
-            return;
+        if let Some(path) = &path {
+            let owner = self.postconf.setting("mail_owner");
+            let account = Account::named(&owner);
+            let user = format!("{owner} (mail_owner)");
+            if !findings.may_connect(&format!("{who}: "), &user, account.as_ref(), path) {
+                return;
+            }
         }
         // The daemon itself is asked by `connection`.
         if is_ours {
@@ -92,29 +95,6 @@ impl Postfix<'_> {
         }
     }
 
-    /// Reports whether Postfix's user can open a socket.
-    fn may_connect(&self, path: &Path, who: &str, findings: &mut About<'_>) -> bool {
-        let owner = self.postconf.setting("mail_owner");
-        let Some(account) = Account::named(&owner) else {
-            let text = "is not in /etc/passwd: permissions are not checked";
-            findings.notice(format!("user {owner} (mail_owner) {text}"), "");
-            return true;
-        };
-        match account.obstacle(path, Wish::Connect) {
-            Ok(None) => {
-                let text = format!("{who}: user {owner} can open {}", path.display());
-                findings.good(text);
-                return true;
-            }
-            Ok(Some(obstacle)) => {
-                let text = format!("{who}: {}", obstacle.cause());
-                findings.wrong(text, obstacle.remedy);
-            }
-            Err(error) => findings.notice(format!("{}: {error}", path.display()), ""),
-        }
-        false
-    }
-
     /// Returns a setting of a milter, or that of all milters.
     fn value(&self, milter: &MilterOf, name: &str) -> String {
         match milter.setting(name) {
@@ -124,14 +104,14 @@ impl Postfix<'_> {
     }
 
     /// Returns what happens to mail while a milter is down, and whether that is acceptable.
-    fn while_down(&self, milter: &MilterOf) -> (State, &'static str) {
+    fn while_down(&self, milter: &MilterOf) -> (Severity, &'static str) {
         match &*self.value(milter, "default_action").to_ascii_lowercase() {
-            "accept" => (State::Good, "mail passes unchecked"),
-            "tempfail" => (State::Good, "senders wait"),
-            "quarantine" => (State::Notice, "all mail is held until you release it"),
-            "reject" => (State::Wrong, "all mail is refused for good"),
+            "accept" => (Severity::Good, "mail passes unchecked"),
+            "tempfail" => (Severity::Good, "senders wait"),
+            "quarantine" => (Severity::Notice, "all mail is held until you release it"),
+            "reject" => (Severity::Wrong, "all mail is refused for good"),
             _ => (
-                State::Wrong,
+                Severity::Wrong,
                 "all mail is refused with 451, because Postfix does not know this default_action",
             ),
         }
@@ -173,29 +153,21 @@ impl Postfix<'_> {
         let action = self.value(ours, "default_action");
         let (state, effect) = self.while_down(ours);
         let remedy = match state {
-            State::Good => String::new(),
-            State::Notice | State::Wrong => better("default_action", "accept"),
+            Severity::Good => String::new(),
+            Severity::Notice | Severity::Wrong => better("default_action", "accept"),
         };
         let text = format!("default_action={action}: while the milter is down, {effect}");
         findings.add(state, text, remedy);
-        let limits = &self.milter.config.limits;
-        let drain = Duration::from_secs(limits.drain_s);
-        let read = Duration::from_millis(limits.read_ms);
         let text = self.value(ours, "command_timeout");
         if let Some(command) = time(&text) {
-            if command <= drain {
-                findings.wrong(
-                    format!("command_timeout={text} is not more than drain_s = {}: a restart of the milter loses sessions", drain.as_secs()),
-                    better("command_timeout", &format!("{}s", drain.as_secs() + 5)),
-                );
-            } else if command <= read {
-                findings.wrong(
-                    format!("command_timeout={text} is not more than read_ms = {}: a slow disk decides instead of on_error", read.as_millis()),
+            match answers_too_late(command) {
+                Some(why) => findings.wrong(
+                    format!("command_timeout={text} {why}"),
                     better("command_timeout", "10s"),
-                );
-            } else {
-                let text = format!("command_timeout={text}, more than drain_s and read_ms");
-                findings.good(text);
+                ),
+                None => findings.good(format!(
+                    "command_timeout={text}, more than the daemon needs"
+                )),
             }
         }
         let text = self.value(ours, "connect_timeout");
@@ -223,11 +195,11 @@ impl Postfix<'_> {
             .filter(|name| !macros.contains(name))
             .collect();
         let (state, text) = match lacking.as_slice() {
-            [] => (State::Notice, ": the milter is written for 6".to_owned()),
+            [] => (Severity::Notice, ": the milter is written for 6".to_owned()),
             _ => {
                 let lacking = lacking.join(", ");
                 (
-                    State::Wrong,
+                    Severity::Wrong,
                     format!(", and milter_mail_macros lacks {lacking}"),
                 )
             }

@@ -7,12 +7,11 @@
 //! ```
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::connection::silence;
 use super::findings::About;
 use super::main_cf::time;
-use super::milter::Milter;
+use super::milter::{Milter, answers_too_late};
 use super::smtp;
 use crate::base::whole_file::{self, FileError};
 use crate::endpoint::Endpoint;
@@ -164,11 +163,11 @@ fn check_filters(
         let text = format!("InputMailFilters does not name {}", ours.name);
         findings.wrong(text + ": no mail is checked", remedy(milter));
     }
-    check_own(ours, milter, findings);
+    check_own(ours, findings);
 }
 
 /// Checks what happens to mail while the daemon is down or is restarted.
-fn check_own(ours: &Filter<'_>, milter: &Milter<'_>, findings: &mut About<'_>) {
+fn check_own(ours: &Filter<'_>, findings: &mut About<'_>) {
     match ours.equate("F") {
         "" => findings.good("no F= flag: while the milter is down, mail passes unchecked"),
         flags @ ("T" | "4") => {
@@ -184,12 +183,10 @@ fn check_own(ours: &Filter<'_>, milter: &Milter<'_>, findings: &mut About<'_>) {
     let reading = times
         .find_map(|part| part.trim().strip_prefix("R:"))
         .unwrap_or("10s");
-    let drain = Duration::from_secs(milter.config.limits.drain_s);
-    if time(reading).is_some_and(|reading| reading <= drain) {
-        let seconds = drain.as_secs();
+    if let Some(why) = time(reading).and_then(answers_too_late) {
         findings.wrong(
-            format!("T=R:{reading} is not more than drain_s = {seconds}: a restart of the milter loses sessions"),
-            format!("T=R:{}s in INPUT_MAIL_FILTER", seconds + 5),
+            format!("T=R:{reading} {why}"),
+            "T=R:10s in INPUT_MAIL_FILTER",
         );
     }
 }

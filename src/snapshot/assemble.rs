@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::filters::{Choice, Circumstances, Filters};
 use super::whitelists::{self, Waiting, Whitelist};
-use super::{Error, Fault, Snapshot, last_good};
+use super::{Error, FileProblem, Snapshot, last_good};
 use crate::base::access;
 use crate::base::file_state::FileStates;
 use crate::config::{self, Config, ListSettings, OnError};
@@ -69,11 +69,11 @@ impl Start {
 
 /// Reads the configuration and all files that it names, completely. Returns the snapshot of a start, if the
 /// configuration can be read at all, and all faults.
-pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<Fault>) {
+pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<FileProblem>) {
     let start = Start::read(config_path);
     let is_unreadable = matches!(start.fault, Some(config::Error::Unreadable { .. }));
     let instead = start.last_good.map(|_| LAST_CONFIG.to_owned());
-    let faults = start.fault.map(|fault| Fault {
+    let faults = start.fault.map(|fault| FileProblem {
         error: fault.into(),
         instead,
     });
@@ -93,7 +93,7 @@ pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<Fault>) {
 #[derive(Debug)]
 pub(super) struct Assembled {
     pub(super) snapshot: Snapshot,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<FileProblem>,
     pub(super) waiting: Vec<Waiting>,
     /// What the reports of the last builds say against lists.
     pub(super) builds: Vec<String>,
@@ -104,7 +104,7 @@ impl Assembled {
         let error = fault.into();
         Self {
             snapshot: Snapshot::without_config(config),
-            faults: vec![Fault {
+            faults: vec![FileProblem {
                 error,
                 instead: None,
             }],
@@ -116,7 +116,7 @@ impl Assembled {
     /// Returns why this configuration is faulty: it needs what has no good version, and `old` has one, or does not
     /// need it.
     fn no_worse_than(self, old: &Snapshot) -> Result<Self, Error> {
-        let is_new = |fault: &Fault| {
+        let is_new = |fault: &FileProblem| {
             fault.instead.is_none() && fault.error.part().is_some_and(|part| !old.lacks(part))
         };
         let (new, known): (Vec<_>, Vec<_>) = self.faults.into_iter().partition(is_new);
@@ -132,7 +132,7 @@ impl Assembled {
     /// Adds why this configuration is in effect, and not the one of the file.
     fn instead_of(mut self, error: Error) -> Self {
         let instead = Some(LAST_CONFIG.to_owned());
-        self.faults.insert(0, Fault { error, instead });
+        self.faults.insert(0, FileProblem { error, instead });
         self
     }
 }
@@ -256,12 +256,13 @@ impl Files {
             let (choice, fault) = self.filters.choose(list, state, &circumstances);
             let reason = fault.as_ref().map(|fault| fault.error.to_string().into());
             let terms = Arc::clone(&list.terms);
-            // It fails only if there are too many lists, which the configuration does not allow: the address rules of
-            // a chosen filter are known.
-            let _ = match choice.filter() {
-                Some(filter) => policy.add_list(terms, Arc::clone(filter)),
+            match choice.filter() {
+                Some(filter) => {
+                    // The address rules of a chosen filter are known.
+                    let _ = policy.add_list(terms, Arc::clone(filter));
+                }
                 None => policy.add_unavailable(terms, reason.clone().unwrap_or_default()),
-            };
+            }
             if let (Some(Error::MustMiss { .. }), Some(reason), false) = (
                 fault.as_ref().map(|fault| &fault.error),
                 reason,
@@ -271,8 +272,8 @@ impl Files {
             }
             self.states
                 .look(&BuildReport::path(&list.filter), round.now);
-            let problem = build_problem(list, choice.filter().map(|filter| filter.spec()));
-            builds.extend(problem.map(|(_, problem)| problem));
+            let problem = BuildProblem::of(list, choice.filter().map(|filter| filter.spec()));
+            builds.extend(problem.map(|problem| problem.text));
             filters.push(choice);
             faults.extend(fault);
         }
@@ -306,13 +307,31 @@ impl Files {
     }
 }
 
-/// Returns what the report of the last build says against a list with this filter, and whether it failed.
-pub fn build_problem(list: &ListSettings, filter: Option<&Spec>) -> Option<(bool, String)> {
-    let report = BuildReport::of(&list.filter)?;
-    let failure = report.failure_after(filter);
-    let is_failure = failure.is_some();
-    let problem = failure.or_else(|| report.rejects_in(filter?))?;
-    Some((is_failure, format!("list {}: {problem}", list.terms.name)))
+/// What the report of the last build says against a list.
+pub struct BuildProblem {
+    /// The name of the list.
+    pub list: String,
+    /// Whether the build failed; if not, it rejected lines.
+    pub has_failed: bool,
+    /// Its description.
+    pub text: String,
+}
+
+impl BuildProblem {
+    /// Returns what the report says against a list with this filter.
+    pub fn of(list: &ListSettings, filter: Option<&Spec>) -> Option<Self> {
+        let report = BuildReport::of(&list.filter)?;
+        let failure = report.failure_after(filter);
+        let list = list.terms.name.clone();
+        Some(Self {
+            has_failed: failure.is_some(),
+            text: format!(
+                "list {list}: {}",
+                failure.or_else(|| report.rejects_in(filter?))?
+            ),
+            list,
+        })
+    }
 }
 
 impl Snapshot {
@@ -335,8 +354,7 @@ impl Snapshot {
         let mut policy = Policy::new();
         for settings in &config.lists {
             let reason = "the configuration is faulty".into();
-            // It fails only if there are too many lists, and this is the only one.
-            let _ = policy.add_unavailable(settings.terms.clone(), reason);
+            policy.add_unavailable(settings.terms.clone(), reason);
         }
         configure(&mut policy, &config);
         Self {
@@ -353,7 +371,7 @@ impl Snapshot {
 /// Applies the settings that concern all lists.
 fn configure(policy: &mut Policy, config: &Config) {
     policy.whitelist_wants_dkim = config.whitelist.require_dkim;
-    policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
+    policy.correspondents_want_dkim = config.whitelist.correspondents_need_dkim();
     policy
         .exempt_recipients
         .clone_from(&config.exempt.recipients.entries);

@@ -118,12 +118,11 @@ impl Copies {
         let files = filters.map(|filter| filter?.file().ok());
         let wanted: Vec<_> = wanted.into_iter().zip(files).collect();
         let folder = snapshot.config.state.clone();
-        let max_bytes = snapshot.config.safety.last_good_mib.saturating_mul(1 << 20);
         let held = self.held.take();
         // The new thread inherits the low priority of the calling thread.
         let job = thread::Builder::new()
             .name("copies".to_owned())
-            .spawn(move || work(&folder, held, &wanted, max_bytes));
+            .spawn(move || work(&folder, held, &wanted));
         match job {
             Ok(job) => self.job = Some(job),
             Err(error) => self.problems = vec![format!("cannot keep copies of filters: {error}")],
@@ -140,7 +139,7 @@ fn wanted<'a>(
     let config = &snapshot.config;
     let (mut wanted, mut filters) = (Vec::<Wanted>::new(), Vec::new());
     let lists = config.enabled_lists().zip(&snapshot.filters);
-    for (settings, choice) in lists.filter(|_| config.safety.last_good_mib > 0) {
+    for (settings, choice) in lists {
         let copy = copy_of(&config.state, &settings.filter, "blf");
         // Two lists may share a filter.
         if wanted.iter().any(|other| other.copy == copy) {
@@ -159,9 +158,7 @@ fn wanted<'a>(
             }),
         });
     }
-    if config.safety.last_good_mib > 0
-        && let Some(path) = config_path
-    {
+    if let Some(path) = config_path {
         filters.push(None);
         wanted.push(Wanted {
             what: "the configuration".to_owned(),
@@ -175,8 +172,6 @@ fn wanted<'a>(
 /// Why a copy could not be made.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the filter has {}, more than last_good_mib allows, and this file system cannot share blocks between files", size(*.0))]
-    TooLarge(u64),
     #[error("it needs {}, and as much again must stay free, but this file system has only {} free", size(*.0), size(*.1))]
     NoRoom(u64, u64),
     #[error(transparent)]
@@ -192,7 +187,6 @@ fn work(
     folder: &Path,
     held: Option<Held>,
     wanted: &[(Wanted, Option<File>)],
-    max_bytes: u64,
 ) -> (Option<Held>, Vec<String>) {
     const OTHER: &str =
         "another process keeps copies there; give each daemon its own folder (state)";
@@ -204,7 +198,7 @@ fn work(
     let held = held.filter(|held| held.0 == folder);
     let kept = held
         .map_or_else(lock, Ok)
-        .and_then(|held| Ok((keep(folder, wanted, max_bytes)?, held)));
+        .and_then(|held| Ok((keep(folder, wanted)?, held)));
     match kept {
         Ok((problems, held)) => (Some(held), problems),
         Err(error) => match error.kind() {
@@ -216,11 +210,7 @@ fn work(
 }
 
 /// Updates the copies in the folder. Returns the problems, one line each.
-fn keep(
-    folder: &Path,
-    wanted: &[(Wanted, Option<File>)],
-    max_bytes: u64,
-) -> io::Result<Vec<String>> {
+fn keep(folder: &Path, wanted: &[(Wanted, Option<File>)]) -> io::Result<Vec<String>> {
     tidy(folder, wanted)?;
     let mut problems = Vec::new();
     for (one, file) in wanted {
@@ -235,7 +225,7 @@ fn keep(
         let kept = match (&one.original, file) {
             _ if is_made => note_in_effect(copy).map_err(Error::from),
             (Original::Config(text), _) => copy_text(copy, text),
-            (_, Some(file)) => copy_filter(copy, file, max_bytes),
+            (_, Some(file)) => copy_filter(copy, file),
             (_, None) => Err(Error::Io(io::ErrorKind::NotFound.into())),
         };
         if let Err(error) = kept {
@@ -287,13 +277,10 @@ fn copy_text(copy: &Path, text: &str) -> Result<(), Error> {
     Ok(replacement.commit()?)
 }
 
-fn copy_filter(copy: &Path, source: &File, max_bytes: u64) -> Result<(), Error> {
+fn copy_filter(copy: &Path, source: &File) -> Result<(), Error> {
     let bytes = source.metadata()?.len();
     let replacement = Replacement::claim_as_created(copy)?;
     if ioctl_ficlone(replacement.file(), source).is_err() {
-        if bytes > max_bytes {
-            return Err(Error::TooLarge(bytes));
-        }
         let system = fstatvfs(replacement.file()).map_err(io::Error::from)?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
         if free / 2 < bytes {

@@ -2,13 +2,17 @@
 //!
 //! They are in memory, the newest first; the status page keeps them over a restart. Addresses are kept only while `[status] show_addresses` allows it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Reason;
+
 /// Decisions that are remembered.
 const DECISIONS_MAX: usize = 1_000;
+/// Kinds of hits that are counted; only the configuration decides how many there are.
+const HITS_MAX: usize = 10_000;
 
 /// One decision. Texts from outside are escaped and shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,43 +57,75 @@ pub struct Who {
     pub queue_id: String,
 }
 
-/// The last decisions.
-#[derive(Debug)]
-pub struct Decisions(Mutex<VecDeque<Arc<Decision>>>);
+/// The last decisions, and how many were made about hits.
+#[derive(Debug, Default)]
+pub struct Decisions(Mutex<Remembered>);
 
-impl Default for Decisions {
-    fn default() -> Self {
-        Self(Mutex::new(VecDeque::with_capacity(DECISIONS_MAX)))
+#[derive(Debug, Default)]
+struct Remembered {
+    last: VecDeque<Arc<Decision>>,
+    hits: BTreeMap<String, u64>,
+}
+
+impl Remembered {
+    /// Counts a hit, and whether it harmed nobody.
+    fn count(&mut self, decision: &Decision) {
+        let Decision { list, source, .. } = decision;
+        let of = match list == source || source.is_empty() {
+            true => list.clone(),
+            false => format!("{list}, {source}"),
+        };
+        let is_trial = decision.reason == Reason::DryRun.name();
+        let is_cleared = decision.action == "accept" && !is_trial;
+        for (kind, counts) in [("all", true), ("cleared", is_cleared), ("trial", is_trial)] {
+            let key = format!("{kind} {of}");
+            let is_known = self.hits.len() < HITS_MAX || self.hits.contains_key(&key);
+            if counts && is_known {
+                *self.hits.entry(key).or_default() += 1;
+            }
+        }
     }
 }
 
 impl Decisions {
-    fn ring(&self) -> MutexGuard<'_, VecDeque<Arc<Decision>>> {
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers a decision in place of the oldest.
     pub fn remember(&self, mut decision: Decision) {
-        let mut ring = self.ring();
-        decision.number = ring.front().map_or(0, |last| last.number) + 1;
-        ring.truncate(DECISIONS_MAX - 1);
-        ring.push_front(Arc::new(decision));
+        let mut remembered = self.remembered();
+        if !decision.list.is_empty() {
+            remembered.count(&decision);
+        }
+        let last = &mut remembered.last;
+        decision.number = last.front().map_or(0, |last| last.number) + 1;
+        last.truncate(DECISIONS_MAX - 1);
+        last.push_front(Arc::new(decision));
+    }
+
+    /// Messages with a hit since the start: `all LIST, SOURCE`, `cleared LIST, SOURCE` for those that were
+    /// accepted in spite of it, and `trial LIST, SOURCE` for those of a list in dry run. The source is left out
+    /// if it has the name of the list.
+    pub fn hits(&self) -> BTreeMap<String, u64> {
+        self.remembered().hits.clone()
     }
 
     /// The decisions that `is_wanted`, the newest first.
     pub fn select(&self, is_wanted: impl Fn(&Decision) -> bool) -> Vec<Arc<Decision>> {
-        let ring = self.ring();
-        ring.iter().filter(|one| is_wanted(one)).cloned().collect()
+        let last = &self.remembered().last;
+        last.iter().filter(|one| is_wanted(one)).cloned().collect()
     }
 
     /// The number of the last decision; 0 if there is none.
     pub fn last(&self) -> u64 {
-        self.ring().front().map_or(0, |last| last.number)
+        let last = &self.remembered().last;
+        last.front().map_or(0, |last| last.number)
     }
 
     /// Forgets whose mail was decided.
     pub fn forget_who(&self) {
-        for decision in self.ring().iter_mut() {
+        for decision in &mut self.remembered().last {
             if decision.who.is_some() {
                 Arc::make_mut(decision).who = None;
             }
@@ -98,12 +134,12 @@ impl Decisions {
 
     /// Adds the decisions of an earlier run, the newest first. Those since the start stay newer.
     pub fn restore(&self, saved: Vec<Arc<Decision>>) {
-        let mut ring = self.ring();
-        let last = saved.first().map_or(0, |one| one.number);
-        for decision in ring.iter_mut() {
-            Arc::make_mut(decision).number += last;
+        let last = &mut self.remembered().last;
+        let number = saved.first().map_or(0, |one| one.number);
+        for decision in last.iter_mut() {
+            Arc::make_mut(decision).number += number;
         }
-        ring.extend(saved);
-        ring.truncate(DECISIONS_MAX);
+        last.extend(saved);
+        last.truncate(DECISIONS_MAX);
     }
 }

@@ -71,7 +71,7 @@ pub enum Error {
 
 /// A file that is not in effect as it is.
 #[derive(Debug)]
-pub struct Fault {
+pub struct FileProblem {
     /// Why.
     pub error: Error,
     /// What is in effect instead, as a clause; `None`: nothing is, and `on_error` applies.

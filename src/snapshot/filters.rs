@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::error::{Error, Fault};
+use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
 use super::last_good;
 use crate::address::Canonical;
@@ -154,7 +154,7 @@ impl Filters {
         list: &ListSettings,
         state: Option<FileState>,
         now: &Circumstances<'_>,
-    ) -> (Choice, Option<Fault>) {
+    ) -> (Choice, Option<FileProblem>) {
         let must_miss = &now.config.safety.must_miss;
         let newest = self.newest(list, state, now);
         let (newest, error) = match newest {
@@ -195,7 +195,7 @@ impl Filters {
                     .cloned(),
             },
         };
-        (choice, Some(Fault { error, instead }))
+        (choice, Some(FileProblem { error, instead }))
     }
 
     /// The file at the path of a list, if it can be vouched for.
@@ -217,8 +217,14 @@ impl Filters {
                 let report = BuildReport::of(path);
                 report.is_some_and(|report| report.approves_shrink(facts.generation, facts.entries))
             };
-            gate::compare(&facts, last, &now.config.safety, now_s(), may_shrink)
-                .map_err(|why| unfit(list, why))?;
+            gate::compare(
+                &facts,
+                last,
+                now.config.safety.max_shrink,
+                now_s(),
+                may_shrink,
+            )
+            .map_err(|why| unfit(list, why))?;
         }
         vouch(list, &file, now.is_start)?;
         Ok(file)

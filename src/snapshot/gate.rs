@@ -15,11 +15,14 @@
 //! that is built from scratch after its file was lost has another seed and generation 1; then the build time decides.
 //! A build time in the future is ignored, because a clock was wrong.
 
-use crate::config::SafetySettings;
+use crate::base::clock::minute;
+use crate::config::Percent;
 use crate::filter::Filter;
 
 /// Lists with fewer entries than this may shrink and grow without limit.
 const COMPARED_FROM: u64 = 100;
+/// By how much a list may grow in a reload.
+const MAX_GROWTH: Percent = Percent(1000);
 
 /// The header fields of a filter that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +54,7 @@ impl Facts {
 pub(super) fn compare(
     found: &Facts,
     running: &Facts,
-    safety: &SafetySettings,
+    max_shrink: Percent,
     now: u64,
     may_shrink: impl FnOnce() -> bool,
 ) -> Result<(), String> {
@@ -65,9 +68,9 @@ pub(super) fn compare(
         return Err(format!(
             "it is generation {} (built {}), older than generation {} in effect (built {}); build it again, or restart the daemon to go back",
             found.generation,
-            time(found.built),
+            minute(found.built),
             running.generation,
-            time(running.built)
+            minute(running.built)
         ));
     }
     let (found, running) = (found.entries, running.entries);
@@ -76,11 +79,11 @@ pub(super) fn compare(
     let (why, most) = match has_shrunk {
         true => (
             "it shrank by more than max_shrink allows; if that is right, restart the daemon",
-            safety.max_shrink,
+            max_shrink,
         ),
         false => (
-            "it grew by more than max_growth allows; if that is right, restart the daemon",
-            safety.max_growth,
+            "it grew too much for one reload; if that is right, restart the daemon",
+            MAX_GROWTH,
         ),
     };
     let is_over = changed > u128::from(running) * u128::from(most.0);
@@ -101,18 +104,9 @@ fn is_older(found: &Facts, running: &Facts, now: u64) -> bool {
     }
 }
 
-/// `2026-11-21T10:00:00Z`
-fn time(seconds: u64) -> String {
-    i64::try_from(seconds)
-        .ok()
-        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
-        .map_or_else(|| "at no known time".to_owned(), |time| time.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Percent;
 
     const NOW: u64 = 1_800_000_000;
 
@@ -123,16 +117,6 @@ mod tests {
             generation,
             built,
             entries,
-        }
-    }
-
-    fn safety(max_shrink: u32, max_growth: u32) -> SafetySettings {
-        SafetySettings {
-            max_reject_share: Percent::ALL,
-            max_shrink: Percent(max_shrink),
-            max_growth: Percent(max_growth),
-            must_miss: Vec::new(),
-            last_good_mib: 0,
         }
     }
 
@@ -186,38 +170,33 @@ mod tests {
 
     #[test]
     fn sizes_are_compared_with_what_is_in_effect() {
-        for (running, found, max_shrink, max_growth, refused) in [
-            (20_000, 2, 50, 900, true),
-            (20_000, 9_999, 50, 900, true),
-            (20_000, 10_000, 50, 900, false),
-            (20_000, 0, 99, 900, true),
-            (20_000, 0, 100, 900, false),
-            (20_000, 19_999, 0, 900, true),
-            (20_000, 200_000, 50, 900, false),
-            (20_000, 200_001, 50, 900, true),
-            (99, 0, 50, 900, false),
-            (99, 1_000_000, 50, 900, false),
-            (100, 49, 50, 900, true),
-            (100, u64::MAX, 50, u32::MAX, true),
-            (u64::MAX, u64::MAX, 0, 0, false),
+        for (running, found, max_shrink, refused) in [
+            (20_000, 2, 50, true),
+            (20_000, 9_999, 50, true),
+            (20_000, 10_000, 50, false),
+            (20_000, 0, 99, true),
+            (20_000, 0, 100, false),
+            (20_000, 19_999, 0, true),
+            (20_000, 220_000, 50, false),
+            (20_000, 220_001, 50, true),
+            (99, 0, 50, false),
+            (99, 1_000_000, 50, false),
+            (100, 49, 50, true),
+            (100, u64::MAX, 50, true),
+            (u64::MAX, u64::MAX, 0, false),
         ] {
-            let result = compare(
-                &facts(1, 6, NOW, found),
-                &facts(1, 5, NOW, running),
-                &safety(max_shrink, max_growth),
-                NOW,
-                || false,
-            );
-            assert_eq!(result.is_err(), refused, "{running} -> {found}: {result:?}");
-            let result = compare(
-                &facts(1, 6, NOW, found),
-                &facts(1, 5, NOW, running),
-                &safety(max_shrink, max_growth),
-                NOW,
-                || true,
-            );
-            let refused = refused && found > running;
-            assert_eq!(result.is_err(), refused, "approved: {running} -> {found}");
+            for is_approved in [false, true] {
+                let result = compare(
+                    &facts(1, 6, NOW, found),
+                    &facts(1, 5, NOW, running),
+                    Percent(max_shrink),
+                    NOW,
+                    || is_approved,
+                );
+                // Only a list that shrinks can be approved.
+                let refused = refused && (found > running || !is_approved);
+                assert_eq!(result.is_err(), refused, "{running} -> {found}: {result:?}");
+            }
         }
     }
 
@@ -227,13 +206,7 @@ mod tests {
             name: "other".to_owned(),
             ..facts(1, 6, NOW, 10)
         };
-        let refused = compare(
-            &other,
-            &facts(1, 5, NOW, 10),
-            &safety(100, 1000),
-            NOW,
-            || true,
-        );
+        let refused = compare(&other, &facts(1, 5, NOW, 10), Percent::ALL, NOW, || true);
         assert!(refused.is_err_and(|why| why.contains("--name spam")));
     }
 }

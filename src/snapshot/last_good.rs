@@ -26,7 +26,7 @@ pub(super) fn config(faulty: &Config, config_path: &Path) -> Option<Config> {
 
 fn usable_copy(config: &Config, original: &Path, ending: &str) -> Option<PathBuf> {
     let copy = copy_of(&config.state, original, ending);
-    (config.safety.last_good_mib > 0 && is_fresh(&copy)).then_some(copy)
+    is_fresh(&copy).then_some(copy)
 }
 
 /// The path of the copy of a file.

@@ -9,10 +9,10 @@ use tracing::{error, info, warn};
 
 use super::assemble::{Assembled, Files, Start};
 use super::copies::Copies;
-use super::lease::Shelf;
+use super::in_effect::InEffect;
 use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
-use super::{Counters, Lease, Problem, Snapshot};
+use super::{Counters, Problem, Snapshot};
 use crate::base::clock::now_s;
 use crate::base::memory;
 use crate::base::numbers::counted;
@@ -24,7 +24,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// The snapshot in effect, and the state that survives a reload.
 pub struct Live {
-    shelf: Shelf,
+    in_effect: InEffect,
     config_path: Option<PathBuf>,
     /// Allows one reload at a time.
     reloading: Mutex<Reloading>,
@@ -96,7 +96,7 @@ impl Live {
             waiting: Vec::new(),
         };
         Self {
-            shelf: Shelf::new(snapshot),
+            in_effect: InEffect::new(snapshot),
             config_path,
             reloading: Mutex::new(reloading),
             problems: Mutex::default(),
@@ -110,14 +110,9 @@ impl Live {
         }
     }
 
-    /// The snapshot in effect, to be held only for a moment.
+    /// The snapshot in effect, to be held only for a moment. A message keeps a weak reference until its end.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.shelf.lease().1
-    }
-
-    /// The snapshot in effect, for a message: keep the lease until its end, and the snapshot only for this step.
-    pub fn lease(&self) -> (Lease, Arc<Snapshot>) {
-        self.shelf.lease()
+        self.in_effect.snapshot()
     }
 
     /// Seconds since the start.
@@ -222,7 +217,7 @@ impl Live {
         let lacking = new.lacking_pages();
         let bytes = lacking.iter().map(|filter| filter.memory_bytes()).sum();
         // First, free the snapshots that old messages still hold.
-        if (self.has_room_for)(bytes) || (self.take_back() && (self.has_room_for)(bytes)) {
+        if (self.has_room_for)(bytes) || (self.free_old() && (self.has_room_for)(bytes)) {
             self.load_lacking_pages(new);
         }
     }
@@ -242,14 +237,14 @@ impl Live {
         new.counts = self.counters.of(&new.policy);
         drop(old);
         let new = Arc::new(new);
-        self.shelf.replace(Arc::clone(&new));
+        self.in_effect.replace(Arc::clone(&new));
         self.counters.reloads.increment();
         lock(&self.problems).reloads.good_s = Some(now_s());
         if !new.lacking_pages().is_empty() {
             info!(
                 "not enough memory for old and new pages: look-ups read from disk until the new pages are loaded"
             );
-            self.take_back();
+            self.free_old();
         }
     }
 
@@ -270,12 +265,12 @@ impl Live {
         is_loaded
     }
 
-    /// Revokes all old snapshots from the messages that hold them, and frees them.
-    fn take_back(&self) -> bool {
+    /// Frees all old snapshots, also those that messages began with.
+    fn free_old(&self) -> bool {
         /// Longer than any step of a message.
         const PATIENCE: Duration = Duration::from_secs(10);
         let began = Instant::now();
-        while !self.shelf.take_back() {
+        while !self.in_effect.free_all() {
             if began.elapsed() > PATIENCE {
                 return false;
             }
@@ -290,7 +285,7 @@ impl Live {
     /// Do not call it in an async task, as for [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
         self.read_unread(now);
-        let freed = self.shelf.tidy();
+        let freed = self.in_effect.free_unused();
         let waits = !lock(&self.reloading).waiting.is_empty();
         let snapshot = self.snapshot();
         if self.load_lacking_pages(&snapshot) {
@@ -446,14 +441,13 @@ mod tests {
         let mut live = Live::new(Snapshot::build(config).unwrap(), None);
         let filter = |live: &Live| live.snapshot().policy.lists()[0].filter().cloned().unwrap();
         let old = Arc::downgrade(&filter(&live));
-        let (lease, snapshot) = live.lease();
-        drop(snapshot);
+        let of_message = Arc::downgrade(&live.snapshot());
 
         live.has_room_for = |_| false;
         build("second@bad.example\n");
         assert!(live.reload().changed);
         assert_eq!(old.strong_count(), 0);
-        assert!(lease.snapshot().is_none());
+        assert!(of_message.upgrade().is_none());
         let new = filter(&live);
         assert!(!new.is_in_memory());
         assert_eq!(new.entries(), 1);

@@ -13,7 +13,7 @@
 //! | `filters`, `whitelists` | the filter of each list; the entries of each whitelist |
 //! | `gate` | reasons not to use a valid filter in place of the one in effect |
 //! | `copies`, `last_good` | making copies of what is in effect; using them at a start with a faulty file |
-//! | `lease` | which message uses which snapshot, and which thread frees it |
+//! | `in_effect` | which message uses which snapshot, and which thread frees it |
 //! | `counters` | counters since the start, by list and in total |
 //! | `problems`, `freshness` | current problems; lists that are out of date |
 //! | `live` | the snapshot in effect, and its replacement |
@@ -42,8 +42,8 @@ mod error;
 mod filters;
 mod freshness;
 mod gate;
+mod in_effect;
 mod last_good;
-mod lease;
 mod live;
 mod problems;
 mod whitelists;
@@ -51,14 +51,13 @@ mod whitelists;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use assemble::{Start, build_problem, examine};
+pub use assemble::{BuildProblem, Start, examine};
 pub use counters::{Counters, ListCounters, ListCounts};
 pub use decisions::{Decision, Decisions, Who};
 use error::Part;
-pub use error::{Error, Fault};
+pub use error::{Error, FileProblem};
 use filters::{Choice, Loaded};
 pub use freshness::{Freshness, approximate};
-pub use lease::Lease;
 pub use live::{Live, MAIL_IS_CHECKED, Reloaded};
 pub use problems::{Health, Problem, Reloads};
 use whitelists::Whitelist;

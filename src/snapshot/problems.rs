@@ -5,30 +5,22 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{Fault, Snapshot};
+use super::{FileProblem, Snapshot};
 use crate::base::clock::{minute, now_s};
+use crate::base::named::named;
 
-/// Whether somebody should look, and how soon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Health {
-    /// All is well.
-    #[default]
-    Ok,
-    /// Mail is checked, but somebody should look.
-    Warning,
-    /// Mail is not checked as configured.
-    Critical,
-}
-
-impl Health {
-    /// Its name in JSON and text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
+named! {
+    /// Whether somebody should look, and how soon.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Health {
+        /// All is well.
+        #[default]
+        Ok = "ok",
+        /// Mail is checked, but somebody should look.
+        Warning = "warning",
+        /// Mail is not checked as configured.
+        Critical = "critical",
     }
 }
 
@@ -49,8 +41,8 @@ impl Problem {
     }
 }
 
-impl From<&Fault> for Problem {
-    fn from(Fault { error, instead }: &Fault) -> Self {
+impl From<&FileProblem> for Problem {
+    fn from(FileProblem { error, instead }: &FileProblem) -> Self {
         match instead {
             Some(instead) => Self::new(Health::Warning, &format!("{instead}: {error}")),
             None => Self::new(
@@ -91,7 +83,7 @@ pub(super) struct Problems {
 
 impl Problems {
     /// Notes what a reload has found out about the files, and about the builds of lists.
-    pub(super) fn note_files(&mut self, faults: &[Fault], builds: Vec<String>) {
+    pub(super) fn note_files(&mut self, faults: &[FileProblem], builds: Vec<String>) {
         self.builds = builds;
         if faults.is_empty() && !self.files.is_empty() {
             info!("every file is in effect as it is: the problem is solved");

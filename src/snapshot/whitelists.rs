@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error::{Error, Fault};
+use super::error::{Error, FileProblem};
 use crate::address::{Kind, escaped};
 use crate::base::access;
 use crate::base::numbers::counted;
@@ -79,7 +79,7 @@ impl Whitelist {
         names: Names,
         old: Option<&Self>,
         rested: Option<Duration>,
-    ) -> (Self, Result<(), Fault>, Option<Waiting>) {
+    ) -> (Self, Result<(), FileProblem>, Option<Waiting>) {
         let (mut entries, read) = read(path, names);
         let is_whole = read.is_ok() || old.is_some_and(|old| old.is_whole);
         let removed = old.map_or(0, |old| entries.lacks(&old.entries));
@@ -101,7 +101,7 @@ impl Whitelist {
             is_whole,
         };
         let instead = "the last good whitelist is in use, with its new entries";
-        let read = read.map_err(|error| Fault {
+        let read = read.map_err(|error| FileProblem {
             error,
             instead: is_whole.then(|| instead.to_owned()),
         });

@@ -4,9 +4,8 @@
 //! bar has only begun, and the daemon may have been away. Times without data are shaded. The SVG
 //! contains no text, because text would shrink with it.
 
-use std::fmt::{self, Formatter};
-
 use super::history::{DAY_S, Minute};
+use super::html::{card, dim, table};
 use super::report::Report;
 use super::times::{time, zone};
 use super::words::{VerdictGroup, grouped};
@@ -17,6 +16,7 @@ const HEIGHT: f64 = 100.0;
 /// What a chart shows.
 struct Chart<'a> {
     heading: &'a str,
+    report: &'a Report,
     steps: &'a [Minute],
     /// Number of bars, and the seconds of each.
     bars: u64,
@@ -43,142 +43,130 @@ impl Bar {
     }
 }
 
-/// Writes the last day.
-pub(super) fn day(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    let chart = Chart {
+/// Returns the charts of the last day and of the last 30 days.
+pub(super) fn charts(report: &Report) -> String {
+    let day = Chart {
         heading: "Messages a minute, last 24 hours",
+        report,
         steps: &report.minutes,
         bars: 288,
         bar_s: 300,
         row_bars: 12,
         how: "%H:%M",
     };
-    chart.write(f, report)
-}
-
-/// Writes the last 30 days.
-pub(super) fn month(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    let chart = Chart {
+    let month = Chart {
         heading: "Messages a minute, last 30 days",
+        report,
         steps: &report.hours,
         bars: 120,
         bar_s: DAY_S / 4,
         row_bars: 4,
-        how: "%F",
+        how: "%m-%d",
     };
-    chart.write(f, report)
+    day.html() + &month.html()
 }
 
 impl Chart<'_> {
-    fn first_s(&self, report: &Report) -> u64 {
-        (report.time_s / self.bar_s + 1).saturating_sub(self.bars) * self.bar_s
+    /// When a bar begins.
+    fn start_s(&self, bar: u64) -> u64 {
+        (self.report.time_s / self.bar_s + 1 + bar).saturating_sub(self.bars) * self.bar_s
     }
 
-    fn bars(&self, report: &Report) -> Vec<Bar> {
-        let first_s = self.first_s(report);
-        let mut bars = vec![Bar::default(); usize::try_from(self.bars).unwrap_or_default()];
-        for step in self.steps {
-            let index = step.time_s.checked_sub(first_s).map(|at| at / self.bar_s);
-            let bar = index.and_then(|index| bars.get_mut(usize::try_from(index).ok()?));
-            if let Some(bar) = bar {
-                for (count, kind) in bar.counts.iter_mut().zip(VerdictGroup::ALL) {
-                    *count += kind.count(std::iter::once(step));
-                }
+    fn bars(&self) -> Vec<Bar> {
+        let bar = |number| {
+            let (from_s, to_s) = (self.start_s(number), self.start_s(number + 1));
+            let periods = self.report.periods.iter();
+            let covered =
+                periods.map(|(first, last)| to_s.min(*last).saturating_sub(from_s.max(*first)));
+            let steps = || {
+                self.steps
+                    .iter()
+                    .filter(|step| (from_s..to_s).contains(&step.time_s))
+            };
+            Bar {
+                counts: VerdictGroup::ALL.map(|group| group.count(steps())),
+                covered_s: covered.sum(),
             }
-        }
-        for (start_s, bar) in (first_s..)
-            .step_by(usize::try_from(self.bar_s).unwrap_or(1))
-            .zip(&mut bars)
-        {
-            let covered = report.periods.iter().map(|&(from_s, to_s)| {
-                to_s.min(start_s + self.bar_s)
-                    .saturating_sub(from_s.max(start_s))
-            });
-            bar.covered_s = covered.sum();
-        }
-        bars
+        };
+        (0..self.bars).map(bar).collect()
     }
 
-    fn write(&self, f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-        let bars = self.bars(report);
+    fn html(&self) -> String {
+        let bars = self.bars();
         let all = |bar: &Bar| bar.a_minute(bar.counts.iter().sum());
         let most = bars.iter().map(all).fold(0.0, f64::max);
-        write!(
-            f,
-            "<section class=\"card\"><h2>{}</h2><p class=\"dim\">Highest: {} a minute. Grey: no data.</p>\
-             <svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}; the table below has the figures\">",
-            self.heading,
-            (most * 10.0).round() / 10.0,
-            self.bars,
-            self.heading
-        )?;
+        let heading = self.heading;
+        let mut html = dim(&format!(
+            "Highest: {} a minute. Grey: no data.",
+            (most * 10.0).round() / 10.0
+        ));
+        html += &format!(
+            "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{heading}; the table below has the figures\">",
+            self.bars
+        );
         for (x, bar) in bars.iter().enumerate() {
-            if bar.covered_s == 0 {
-                write!(
-                    f,
-                    "<rect class=\"none\" x=\"{x}\" y=\"0\" width=\"1\" height=\"{HEIGHT}\"/>"
-                )?;
-            }
-            let mut top = HEIGHT;
-            for (count, class) in bar
-                .counts
-                .into_iter()
-                .zip(CLASSES)
-                .filter(|(count, _)| *count > 0)
-            {
-                // High enough to be visible.
-                let height = (bar.a_minute(count) / most * HEIGHT).max(1.0);
-                top = (top - height).max(0.0);
-                write!(
-                    f,
-                    "<rect class=\"{class}\" x=\"{x}\" y=\"{top:.2}\" width=\".9\" height=\"{height:.2}\"/>"
-                )?;
-            }
+            html += &rectangles(x, *bar, most);
         }
-        write!(f, "</svg><div class=\"axis\">")?;
-        let first_s = self.first_s(report);
+        html += "</svg><div class=\"axis\">";
         for quarter in 0..4 {
-            let at = first_s + self.bars * quarter / 4 * self.bar_s;
-            write!(f, "<span>{}</span>", time(at, self.how))?;
+            let at = self.start_s(self.bars * quarter / 4);
+            html += &format!("<span>{}</span>", time(at, self.how));
         }
-        write!(
-            f,
+        let now_s = self.report.time_s;
+        html += &format!(
             "<span>{} {}</span></div><div class=\"key\">",
-            time(report.time_s, self.how),
-            zone(report.time_s)
-        )?;
-        for (class, kind) in CLASSES.iter().zip(VerdictGroup::ALL).rev() {
-            write!(f, "<span><i class=\"{class}\"></i>{}</span>", kind.name())?;
+            time(now_s, self.how),
+            zone(now_s)
+        );
+        for (class, group) in CLASSES.iter().zip(VerdictGroup::ALL).rev() {
+            html += &format!("<span><i class=\"{class}\"></i>{}</span>", group.name());
         }
-        write!(f, "</div>")?;
-        self.table(f, report, &bars)
+        html += &format!(
+            "</div><details><summary>Figures</summary>{}</details>",
+            self.table(&bars)
+        );
+        card(heading, &html)
     }
 
-    /// Writes the figures, a row for several bars.
-    fn table(&self, f: &mut Formatter<'_>, report: &Report, bars: &[Bar]) -> fmt::Result {
-        let from = format!("From ({})", zone(report.time_s));
-        write!(
-            f,
-            "<details><summary>Figures</summary><table><thead><tr><th>{from}"
-        )?;
-        for kind in VerdictGroup::ALL {
-            write!(f, "<th class=\"n\">{}", kind.name())?;
-        }
-        write!(f, "</tr></thead><tbody>")?;
+    /// Returns the figures, a row for several bars.
+    fn table(&self, bars: &[Bar]) -> String {
+        let from = format!("From ({})", zone(self.report.time_s));
+        let [accepted, marked, refused] = VerdictGroup::ALL.map(|group| (group.name(), "n"));
         let rows = bars.chunks(usize::try_from(self.row_bars).unwrap_or(1));
-        for (number, row) in (0..).zip(rows) {
-            if row.iter().all(|bar| bar.covered_s == 0) {
-                continue;
-            }
-            let at = self.first_s(report) + number * self.row_bars * self.bar_s;
-            write!(f, "<tr><td data-name=\"{from}\">{}", time(at, "%F %H:%M"))?;
-            for (index, kind) in VerdictGroup::ALL.iter().enumerate() {
-                let counts = row.iter().filter_map(|bar| bar.counts.get(index));
-                let count = grouped(counts.sum());
-                write!(f, "<td class=\"n\" data-name=\"{}\">{count}", kind.name())?;
-            }
-            write!(f, "</tr>")?;
-        }
-        write!(f, "</tbody></table></details></section>")
+        let rows = (0..)
+            .zip(rows)
+            .filter(|(_, row)| row.iter().any(|bar| bar.covered_s > 0));
+        let rows = rows.map(|(number, row)| {
+            let at = time(self.start_s(number * self.row_bars), "%F %H:%M");
+            let count = |index: usize| row.iter().filter_map(|bar| bar.counts.get(index)).sum();
+            vec![at, grouped(count(0)), grouped(count(1)), grouped(count(2))]
+        });
+        table("", &[(&from, ""), accepted, marked, refused], rows)
     }
+}
+
+/// Returns the parts of a bar, from below.
+fn rectangles(x: usize, bar: Bar, most: f64) -> String {
+    let rectangle = |class, top: f64, width, height: f64| {
+        format!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{top:.2}\" width=\"{width}\" height=\"{height:.2}\"/>"
+        )
+    };
+    let mut all = String::new();
+    if bar.covered_s == 0 {
+        all += &rectangle("none", 0.0, "1", HEIGHT);
+    }
+    let mut top = HEIGHT;
+    for (count, class) in bar
+        .counts
+        .into_iter()
+        .zip(CLASSES)
+        .filter(|(count, _)| *count > 0)
+    {
+        // High enough to be visible.
+        let height = (bar.a_minute(count) / most * HEIGHT).max(1.0);
+        top = (top - height).max(0.0);
+        all += &rectangle(class, top, ".9", height);
+    }
+    all
 }

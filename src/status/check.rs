@@ -11,9 +11,9 @@ use super::Running;
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
-use crate::config::{self, Config, Place};
-use crate::daemon::group_number;
-use crate::snapshot::{Fault, examine};
+use crate::config::{self, Config, ListSettings, Position};
+use crate::policy::Policy;
+use crate::snapshot::{FileProblem, Snapshot, examine};
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";
@@ -29,33 +29,34 @@ pub struct CheckProblem {
     pub lacks_filter: Option<String>,
 }
 
+impl CheckProblem {
+    fn of(fault: &FileProblem, config_path: &Path, lists: &[ListSettings]) -> Self {
+        let FileProblem { error, instead } = fault;
+        let list = error.list();
+        let list = list.and_then(|name| lists.iter().find(|list| list.terms.name == name));
+        let place = list.map_or_else(String::new, |list| {
+            let Position(line, column) = list.place;
+            format!("{}:{line}:{column}: ", config_path.display())
+        });
+        let instead = instead.as_ref();
+        let instead = instead.map_or_else(String::new, |text| format!("; until then, {text}"));
+        let lacking = list.filter(|_| error.is_missing_filter());
+        Self {
+            text: format!("{place}{error}{instead}"),
+            obstacle: error.obstacle().cloned(),
+            lacks_filter: lacking.map(|list| list.terms.name.clone()),
+        }
+    }
+}
+
 /// Checks configuration, filters and whitelists as at a start, for a report to an administrator.
 ///
 /// # Errors
 /// All errors.
 pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
     let (snapshot, faults) = examine(config_path);
-    let lists = snapshot.iter().flat_map(|snapshot| &snapshot.config.lists);
-    let problem = |fault: &Fault| {
-        let list = fault.error.list();
-        let mut lists = lists.clone();
-        let list = list.and_then(|name| lists.find(|list| list.terms.name == name));
-        let place = list.map_or_else(String::new, |list| {
-            let Place(line, column) = list.place;
-            format!("{}:{line}:{column}: ", config_path.display())
-        });
-        let instead = fault.instead.iter();
-        let instead: String = instead
-            .map(|text| format!("; until then, {text}"))
-            .collect();
-        CheckProblem {
-            text: format!("{place}{}{instead}", fault.error),
-            obstacle: fault.error.obstacle().cloned(),
-            lacks_filter: list
-                .filter(|_| fault.error.is_missing_filter())
-                .map(|list| list.terms.name.clone()),
-        }
-    };
+    let lists = snapshot.as_ref().map(|snapshot| &*snapshot.config.lists);
+    let problem = |fault| CheckProblem::of(fault, config_path, lists.unwrap_or_default());
     // Wrong settings and missing filters are shown together, so that the user can fix them all at once.
     let mut problems: Vec<_> = faults.iter().map(problem).collect();
     let Some(snapshot) = snapshot else {
@@ -70,48 +71,33 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
     if !problems.is_empty() {
         return Err(problems);
     }
-    let lists = snapshot.config.lists.iter().map(|settings| {
-        let terms = &settings.terms;
-        let mut lists = snapshot.policy.lists().iter();
-        let filter = lists
-            .find(|list| list.name() == terms.name)
-            .and_then(|list| list.filter());
-        CheckedList {
-            name: terms.name.clone(),
-            enabled: settings.enabled,
-            action: terms.action.name(),
-            dry_run: terms.dry_run,
-            check: terms.check.iter().map(|identity| identity.name()).collect(),
-            entries: filter.map(|filter| filter.entries()),
-            generation: filter.map(|filter| filter.spec().generation),
-        }
-    });
-    let mut warnings = Vec::new();
-    let group = &snapshot.config.socket_group;
-    if !group.is_empty()
-        && let Err(missing) = group_number(group)
-    {
-        warnings.push(format!("socket_group: {missing}"));
-    }
-    if let Some(running) = Running::read(&snapshot.config.status_file) {
-        let problems = running.problems.iter();
-        warnings.extend(problems.map(|problem| {
-            format!(
-                "the running daemon (process {}): {problem}",
-                running.process
-            )
-        }));
-    }
-    warnings.extend(snapshot.warnings(Some(config_path)));
+    let Snapshot { config, policy, .. } = &snapshot;
+    let lists = config.lists.iter();
     Ok(Checked {
         config: config_path.to_owned(),
-        lists: lists.collect(),
-        whitelist_entries: snapshot.policy.whitelist.len(),
-        whitelist_expired: snapshot.policy.whitelist.expired(today()),
-        correspondents: (!snapshot.config.whitelist.correspondents.is_empty())
-            .then(|| snapshot.policy.correspondents.len()),
-        warnings,
+        lists: lists.map(|list| CheckedList::of(list, policy)).collect(),
+        whitelist_entries: policy.whitelist.len(),
+        whitelist_expired: policy.whitelist.expired(today()),
+        correspondents: (!config.whitelist.correspondents.is_empty())
+            .then(|| policy.correspondents.len()),
+        warnings: warnings(config_path, &snapshot),
     })
+}
+
+/// Returns what is not wrong, but should be looked at.
+fn warnings(config_path: &Path, snapshot: &Snapshot) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(Running {
+        process, problems, ..
+    }) = Running::read(&snapshot.config.status_file)
+    {
+        let problems = problems.iter();
+        warnings.extend(
+            problems.map(|problem| format!("the running daemon (process {process}): {problem}")),
+        );
+    }
+    warnings.extend(snapshot.warnings(Some(config_path)));
+    warnings
 }
 
 /// What is in effect with a good configuration.
@@ -148,6 +134,24 @@ pub struct CheckedList {
     pub entries: Option<u64>,
     /// Generation of its filter.
     pub generation: Option<u64>,
+}
+
+impl CheckedList {
+    fn of(list: &ListSettings, policy: &Policy) -> Self {
+        let terms = &list.terms;
+        let mut lists = policy.lists().iter();
+        let filter = lists.find(|list| list.name() == terms.name);
+        let filter = filter.and_then(|list| list.filter());
+        Self {
+            name: terms.name.clone(),
+            enabled: list.enabled,
+            action: terms.action.name(),
+            dry_run: terms.dry_run,
+            check: terms.check.iter().map(|identity| identity.name()).collect(),
+            entries: filter.map(|filter| filter.entries()),
+            generation: filter.map(|filter| filter.spec().generation),
+        }
+    }
 }
 
 impl Checked {

@@ -80,18 +80,20 @@ impl Added {
 pub(super) struct History {
     minutes: Added,
     hours: Added,
-    /// Hits of lists by hour.
-    lists: Added,
+    /// Hits by hour: those of each list by its name, and the messages as [`Decisions::hits`] names them.
+    ///
+    /// [`Decisions::hits`]: crate::snapshot::Decisions::hits
+    hits: Added,
     /// From when to when there were readings, in seconds since 1970, the oldest first.
     periods: VecDeque<(u64, u64)>,
 }
 
 impl History {
-    /// Adds a reading of the totals of messages, and of the hits of each list, at this time.
-    pub(super) fn sample(&mut self, time_s: u64, verdicts: &Counts, lists: &Counts) {
+    /// Adds a reading of the totals of messages and of hits at this time.
+    pub(super) fn sample(&mut self, time_s: u64, verdicts: &Counts, hits: &Counts) {
         self.minutes.sample(time_s, MINUTE_S, DAY_S, verdicts);
         self.hours.sample(time_s, HOUR_S, MONTH_S, verdicts);
-        self.lists.sample(time_s, HOUR_S, DAY_S, lists);
+        self.hits.sample(time_s, HOUR_S, DAY_S, hits);
         match self.periods.back_mut() {
             Some((_, last)) if time_s.abs_diff(*last) <= GAP_S => *last = time_s.max(*last),
             _ => self.periods.push_back((time_s, time_s)),
@@ -100,11 +102,6 @@ impl History {
         self.periods.retain(|(_, last)| *last >= oldest_s);
         let more = self.periods.len().saturating_sub(PERIODS_MAX);
         self.periods.drain(..more);
-    }
-
-    /// Takes the place of a history that begins, with what was kept over a restart.
-    pub(super) fn restore(&mut self, kept: Self) {
-        *self = kept;
     }
 
     /// Returns the minutes of the last day with messages, the oldest first.
@@ -122,10 +119,13 @@ impl History {
         self.periods.iter().copied().collect()
     }
 
-    /// Returns the hits of a list in this hour and the 23 hours before.
-    pub(super) fn hits_24h(&self, list: &str) -> u64 {
-        let hours = self.lists.steps.iter();
-        hours.filter_map(|hour| hour.verdicts.get(list)).sum()
+    /// Returns the hits in this hour and the 23 hours before.
+    pub(super) fn hits_24h(&self) -> Counts {
+        let mut sums = Counts::new();
+        for (name, count) in self.hits.steps.iter().flat_map(|hour| &hour.verdicts) {
+            *sums.entry(name.clone()).or_default() += count;
+        }
+        sums
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         let mut history = History::default();
         let mut sample = |time_s: u64, lists: &[(&str, u64)]| {
             history.sample(1_800_000_000 + time_s, &Counts::new(), &counts(lists));
-            history.hits_24h("spam")
+            history.hits_24h().get("spam").copied().unwrap_or_default()
         };
         assert_eq!(sample(0, &[("spam", 1_000)]), 1_000);
         sample(5, &[]);
@@ -167,7 +167,10 @@ mod tests {
                 .iter()
                 .map(|minute| (minute.time_s - T, minute.verdicts["accept"]))
                 .collect();
-            (minutes, history.hits_24h("spam"))
+            (
+                minutes,
+                history.hits_24h().get("spam").copied().unwrap_or_default(),
+            )
         };
         const BACK: u64 = 3 * 3600;
         sample(BACK, 1);
@@ -184,7 +187,10 @@ mod tests {
         let mut sample = |at: u64, accept: u64, reject: u64, spam: u64| {
             let verdicts = counts(&[("accept", accept), ("reject", reject)]);
             history.sample(T + at, &verdicts, &counts(&[("spam", spam)]));
-            (history.minutes(), history.hits_24h("spam"))
+            (
+                history.minutes(),
+                history.hits_24h().get("spam").copied().unwrap_or_default(),
+            )
         };
         assert_eq!(sample(0, 0, 0, 0), (vec![], 0));
         sample(5, 3, 0, 0);
@@ -220,8 +226,7 @@ mod tests {
         history.sample(T, &spam(5), &Counts::new());
         history.sample(T + 60, &spam(7), &Counts::new());
         let kept = serde_json::to_string(&history).unwrap();
-        let mut after = History::default();
-        after.restore(serde_json::from_str(&kept).unwrap());
+        let mut after: History = serde_json::from_str(&kept).unwrap();
         // The counters begin at zero.
         after.sample(T + 1_000, &spam(1), &Counts::new());
         let total =

@@ -1,4 +1,4 @@
-//! What all pages have: escaped text, the beginning and the end.
+//! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -26,32 +26,66 @@ impl Display for Text<'_> {
     }
 }
 
-/// Returns a page.
-pub(super) fn page(body: &dyn Display) -> Page {
-    Page {
-        code: 200,
-        media_type: "text/html; charset=utf-8",
-        body: body.to_string(),
-    }
-}
-
-/// Writes the beginning of a page, up to its header.
-pub(super) fn begin(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
-    write!(
-        f,
+/// Returns a page. It says how old it is, and at which paths it and its JSON are.
+pub(super) fn page(
+    title: &str,
+    header: &str,
+    main: &str,
+    time_s: u64,
+    [page, json]: [&str; 2],
+) -> Page {
+    let body = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\">\
-         <title>blocklist-milter: {title}</title><style>{STYLE}</style></head><body>"
-    )
-}
-
-/// Writes the end of a page: how old it is, and where else it is.
-pub(super) fn end(f: &mut Formatter<'_>, time_s: u64, page: &str, json: &str) -> fmt::Result {
-    write!(
-        f,
-        "<footer>As of {}; <a href=\"{page}\">load again</a>. The same as <a href=\"{json}\">JSON</a>, figures for \
+         <title>blocklist-milter: {title}</title><style>{STYLE}</style></head>\
+         <body><header>{header}</header><main>{main}</main>\
+         <footer>As of {}; <a href=\"{page}\">load again</a>. The same as <a href=\"{json}\">JSON</a>, figures for \
          <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status, blocklist-milter log.</footer></body></html>",
         time(time_s, MINUTE)
-    )
+    );
+    Page {
+        code: 200,
+        media_type: "text/html; charset=utf-8",
+        body,
+    }
+}
+
+/// Returns the header of a page that the page of the status leads to.
+pub(super) fn header(heading: &str) -> String {
+    format!("<h1>{heading}</h1><span class=\"dim\"><a href=\"/\">back to the status</a></span>")
+}
+
+pub(super) fn card(heading: &str, body: &str) -> String {
+    let heading = Text(heading);
+    format!("<section class=\"card\"><h2>{heading}</h2>{body}</section>")
+}
+
+pub(super) fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>", Text(text))
+}
+
+pub(super) fn dim(text: &str) -> String {
+    format!("<p class=\"dim\">{}</p>", Text(text))
+}
+
+/// Returns a table with the names and classes of its columns, and the HTML of its cells.
+pub(super) fn table(
+    id: &str,
+    columns: &[(&str, &str)],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
+    let heads = columns.iter();
+    let heads: String = heads
+        .map(|(name, class)| format!("<th class=\"{class}\">{name}"))
+        .collect();
+    let mut html = format!("<table id=\"{id}\"><thead><tr>{heads}</tr></thead><tbody>");
+    for row in rows {
+        html += "<tr>";
+        for ((name, class), cell) in columns.iter().zip(row) {
+            html += &format!("<td data-name=\"{name}\" class=\"{class}\">{cell}");
+        }
+        html += "</tr>";
+    }
+    html + "</tbody></table>"
 }

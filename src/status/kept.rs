@@ -1,6 +1,5 @@
 //! What a restart does not lose: the history and the last decisions, in a file of the state folder.
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use super::history::History;
 use super::source::Status;
 use crate::base::clock::now_s;
 use crate::base::replacement::Replacement;
+use crate::base::whole_file;
 use crate::snapshot::Decision;
 
 const NAME: &str = "status.json";
@@ -36,13 +36,17 @@ impl Status {
     pub fn restore(&self) {
         self.saved_s.store(now_s(), Relaxed);
         let file = self.kept_file();
-        match read(&file) {
-            Ok(kept) => {
-                self.sample().restore(kept.history);
-                self.live.counters.decisions.restore(kept.decisions);
+        let kept = match whole_file::read(&file, MAX_BYTES, "the history of the status") {
+            Ok(None) => return,
+            Ok(Some(kept)) => serde_json::from_slice(&kept).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match kept {
+            Ok(Kept { history, decisions }) => {
+                *self.sample() = history;
+                self.live.counters.decisions.restore(decisions);
                 self.forget();
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(file = %file.display(), %error, "the history of the status begins anew");
             }
@@ -69,13 +73,6 @@ impl Status {
             tracing::debug!(file = %file.display(), %error, "cannot keep the history of the status");
         }
     }
-}
-
-fn read(file: &Path) -> io::Result<Kept> {
-    if fs::metadata(file)?.len() > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "too large"));
-    }
-    Ok(serde_json::from_slice(&fs::read(file)?)?)
 }
 
 /// Replaces the file. Only the daemon's user may read it: it has addresses.

@@ -1,16 +1,16 @@
 //! The log of decisions: searched by a form on the page, as JSON, and in a terminal.
 
-use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::html::{Text, begin, end};
+use super::html::{self, Text, dim, header};
 use super::source::Status;
 use super::times::{seconds, zone};
 use crate::base::clock::now_s;
+use crate::daemon::Page;
 use crate::policy::Action;
-use crate::snapshot::{Decision, Who};
+use crate::snapshot::Decision;
 use crate::undo::{self, Undo};
 
 /// What is searched. An empty text matches everything.
@@ -52,6 +52,8 @@ impl Search {
 /// Returns whether a field of a decision has a word, which is in lower case.
 fn has(decision: &Decision, word: &str) -> bool {
     let Decision {
+        number: _,
+        time_s: _,
         case,
         action,
         reason,
@@ -59,9 +61,9 @@ fn has(decision: &Decision, word: &str) -> bool {
         source,
         identity,
         who,
-        ..
     } = decision;
-    let who = who.iter().flat_map(|who| {
+    let who = who.iter();
+    let who = who.flat_map(|who| {
         [
             &who.sender,
             &who.entry,
@@ -116,129 +118,121 @@ impl Status {
     /// Adds to decisions how to undo them.
     pub(super) fn logged(&self, decisions: Vec<Arc<Decision>>) -> Vec<Logged> {
         let snapshot = self.live.snapshot();
-        let whitelist = snapshot.config.whitelist.files.first();
-        let logged = decisions.into_iter().map(|decision| {
-            let is_wanted =
-                |_: &&Who| decision.reason != "whitelisted" && !decision.list.is_empty();
-            let undo = decision.who.as_ref().filter(is_wanted).map(|who| {
-                undo::commands(
-                    &who.sender,
-                    &who.entry,
-                    &who.file,
-                    whitelist.map(|file| &**file),
-                )
-            });
-            Logged {
-                undo: undo.unwrap_or_default(),
-                decision,
+        let whitelist = snapshot.config.whitelist.files.first().map(|file| &**file);
+        let undo = |decision: &Decision| match &decision.who {
+            Some(who) if decision.reason != "whitelisted" && !decision.list.is_empty() => {
+                undo::commands(&who.sender, &who.entry, &who.file, whitelist)
             }
-        });
-        logged.collect()
+            _ => Vec::new(),
+        };
+        let decisions = decisions.into_iter();
+        decisions
+            .map(|decision| Logged {
+                undo: undo(&decision),
+                decision,
+            })
+            .collect()
     }
 }
 
-/// The page of a search.
-pub(super) struct LogPage<'a>(pub(super) &'a Search, pub(super) &'a Log);
-
-impl Display for LogPage<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(search, log) = self;
-        begin(f, "decisions")?;
-        write!(
-            f,
-            "<header><h1>Decisions</h1><span class=\"dim\"><a href=\"/\">back to the status</a></span></header><main>\
-             <section class=\"card\">"
-        )?;
-        form(f, search)?;
-        write!(
-            f,
-            "<p class=\"dim\">{} of the last 1,000 decisions other than plain acceptance, also those before a restart.</p>",
+/// Returns the page of a search.
+pub(super) fn page(search: &Search, log: &Log) -> Page {
+    let main = format!(
+        "<section class=\"card\">{}{}{}</section>",
+        form(search),
+        dim(&format!(
+            "{} of the last 1,000 decisions other than plain acceptance, also those before a restart.",
             log.decisions.len()
-        )?;
-        table(f, &log.decisions, log.shows_addresses)?;
-        write!(f, "</section></main>")?;
-        end(f, log.time_s, "/log", "/log.json")
-    }
+        )),
+        table(&log.decisions, log.shows_addresses)
+    );
+    let paths = ["/log", "/log.json"];
+    html::page("decisions", &header("Decisions"), &main, log.time_s, paths)
 }
 
-/// Writes the form of a search.
-pub(super) fn form(f: &mut Formatter<'_>, search: &Search) -> fmt::Result {
-    write!(
-        f,
-        "<form action=\"/log\" role=\"search\"><label>Words <input name=\"q\" type=\"search\" value=\"{}\"></label>\
-         <label>List <input name=\"list\" value=\"{}\"></label><label>Action <select name=\"action\"><option value=\"\">any</option>",
-        Text(&search.words),
-        Text(&search.list)
-    )?;
+/// Returns the form of a search.
+pub(super) fn form(search: &Search) -> String {
     let names = Action::NAMES.iter().map(|(name, _)| *name);
-    for name in std::iter::once("accept").chain(names) {
+    let options = std::iter::once("accept").chain(names).map(|name| {
         let selected = if name == search.action {
             " selected"
         } else {
             ""
         };
-        write!(f, "<option{selected}>{name}</option>")?;
-    }
-    write!(f, "</select></label><button>Search</button></form>")
+        format!("<option{selected}>{name}</option>")
+    });
+    let options: String = options.collect();
+    format!(
+        "<form action=\"/log\" role=\"search\"><label>Words <input name=\"q\" type=\"search\" value=\"{}\"></label>\
+         <label>List <input name=\"list\" value=\"{}\"></label>\
+         <label>Action <select name=\"action\"><option value=\"\">any</option>{options}</select></label>\
+         <button>Search</button></form>",
+        Text(&search.words),
+        Text(&search.list)
+    )
 }
 
-/// Writes decisions as a table.
-pub(super) fn table(
-    f: &mut Formatter<'_>,
-    decisions: &[Logged],
-    shows_addresses: bool,
-) -> fmt::Result {
-    if !shows_addresses {
-        write!(
-            f,
-            "<p class=\"dim\">Addresses are not shown or kept: <code>show_addresses</code> in <code>[status]</code> is off. \
-             The log of the mail server has them.</p>"
-        )?;
-    }
+/// Returns decisions as a table.
+pub(super) fn table(decisions: &[Logged], shows_addresses: bool) -> String {
+    let hidden = "<p class=\"dim\">Addresses are not shown or kept: <code>show_addresses</code> in <code>[status]</code> is off. \
+                  The log of the mail server has them.</p>";
+    let note = if shows_addresses { "" } else { hidden };
     if decisions.is_empty() {
-        return write!(f, "<p>None.</p>");
+        return format!("{note}<p>None.</p>");
     }
     let when = format!("Time ({})", zone(now_s()));
-    write!(
-        f,
-        "<table id=\"decisions\"><thead><tr><th>{when}<th>Action<th>Sender<th>List<th>Field<th>Case</tr></thead><tbody>"
-    )?;
-    for Logged { decision, undo } in decisions {
-        let one = decision;
-        let Who {
-            sender, recipient, ..
-        } = one.who.clone().unwrap_or_default();
-        write!(
-            f,
-            "<tr><td data-name=\"{when}\">{}<td data-name=\"Action\"><b>{}</b> <span class=\"dim\">{}</span>\
-             <td data-name=\"Sender\" class=\"who\">{}",
-            seconds(one.time_s),
-            Text(&one.action),
-            Text(&one.reason),
-            Text(&sender),
-        )?;
-        if !recipient.is_empty() {
-            write!(f, " <span class=\"dim\">to {}</span>", Text(&recipient))?;
+    let columns = [
+        (&*when, ""),
+        ("Action", ""),
+        ("Sender", "who"),
+        ("List", "list"),
+        ("Field", "wide"),
+        ("Case", ""),
+    ];
+    note.to_owned() + &html::table("decisions", &columns, decisions.iter().map(row))
+}
+
+/// Returns the cells of a decision. What is `wide` has no place on a phone, where it is unfolded.
+fn row(logged: &Logged) -> Vec<String> {
+    let Decision {
+        action,
+        reason,
+        list,
+        source,
+        identity,
+        case,
+        ..
+    } = &*logged.decision;
+    let span = |class, text: &str| format!(" <span class=\"{class}\">{}</span>", Text(text));
+    let mut who = String::new();
+    let mut to = String::new();
+    if let Some(known) = &logged.decision.who {
+        who = Text(&known.sender).to_string();
+        if !known.recipient.is_empty() {
+            to = format!("to {}", known.recipient);
         }
-        if !undo.is_empty() {
-            write!(f, "<details><summary>undo</summary>")?;
-            for Undo { what, command } in undo {
-                write!(f, "<p>To {}:</p><code>{}</code>", Text(what), Text(command))?;
-            }
-            write!(f, "</details>")?;
-        }
-        write!(
-            f,
-            "<td data-name=\"List\">{} <span class=\"dim\">{}</span><td data-name=\"Field\">{}<td data-name=\"Case\">{}</tr>",
-            Text(&one.list),
-            Text(if one.source == one.list {
-                ""
-            } else {
-                &one.source
-            }),
-            Text(&one.identity),
-            Text(&one.case)
-        )?;
     }
-    write!(f, "</tbody></table>")
+    who += &span("dim wide", &to);
+    if !logged.undo.is_empty() {
+        let unfolded = Text(identity);
+        who += &format!(
+            "<details><summary>undo</summary><p class=\"phone\">{unfolded}{}</p>",
+            span("dim", &to)
+        );
+        for Undo { what, command } in &logged.undo {
+            who += &format!("<p>To {}:</p><code>{}</code>", Text(what), Text(command));
+        }
+        who += "</details>";
+    }
+    let when = seconds(logged.decision.time_s);
+    let (year, day) = when.split_at_checked(5).unwrap_or_default();
+    let source = if source == list { "" } else { source };
+    vec![
+        format!("<span class=\"wide\">{year}</span>{day}"),
+        format!("<b>{}</b>{}", Text(action), span("dim", reason)),
+        who,
+        Text(list).to_string() + &span("dim", source),
+        Text(identity).to_string(),
+        Text(case).to_string(),
+    ]
 }

@@ -38,8 +38,8 @@ pub use check::{CheckProblem, Checked, CheckedList, check};
 pub use counts::Counts;
 pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use history::Minute;
+use log::Search;
 pub use log::{Log, Logged};
-use log::{LogPage, Search};
 pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
 pub use source::Status;
 pub use text::Painted;
@@ -61,7 +61,7 @@ impl Status {
     pub fn page(&self, asked: &str) -> Page {
         let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
         match path {
-            "/" => html::page(&page::Html(&self.report())),
+            "/" => page::page(&self.report()),
             "/metrics" => Page {
                 code: 200,
                 media_type: prometheus::MEDIA_TYPE,
@@ -70,7 +70,7 @@ impl Status {
             "/status.json" => json(&self.report()),
             "/log" => {
                 let search = Search::read(query);
-                html::page(&LogPage(&search, &self.log(&search)))
+                log::page(&search, &self.log(&search))
             }
             "/log.json" => json(&self.log(&Search::read(query))),
             "/healthz" => Page::text(200, "ok\n"),

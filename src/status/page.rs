@@ -1,292 +1,213 @@
 //! The status page: HTML and inline SVG, without scripts and external resources.
 //!
 //! It follows the reader's setting of light or dark, and fits a phone: there, tables become lists.
-//! The chart contains no text, because text would shrink with it.
 
-use std::fmt::{self, Display, Formatter};
-
-use super::chart;
+use super::chart::charts;
 use super::explanation;
-use super::html::{Text, begin, end};
-use super::log::{Search, form, table};
-use super::report::Report;
+use super::html::{self, Text, card, dim, paragraph, table};
+use super::log::{self, Search};
+use super::report::{List, Report};
 use super::words::{
-    VerdictGroup, action, approximate, at_most, duration, freshness, grouped, largest, last_day,
-    operation, recent, sentence,
+    VerdictGroup, action, approximate, duration, facts, freshness, grouped, largest, last_day,
+    listed, recent, sentence,
 };
+use crate::daemon::Page;
 
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;
 
-/// A report as an HTML page.
-pub(super) struct Html<'a>(pub(super) &'a Report);
-
-impl Display for Html<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let report = self.0;
-        let health = report.health.name();
-        begin(f, health)?;
-        write!(
-            f,
-            "<header><h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
-             <span class=\"dim\">{} · {} · up {} · process {}</span></header><main>",
-            Text(&report.mail),
-            Text(&report.version),
-            approximate(report.uptime_s),
-            report.process
-        )?;
-        write!(
-            f,
-            "<p class=\"first\" id=\"sentence\">{}</p>",
-            Text(&sentence(report))
-        )?;
-        for problem in &report.problems {
-            let severity = problem.severity.name();
-            write!(
-                f,
-                "<p class=\"problem {severity}\">{}</p>",
-                Text(&problem.text)
-            )?;
-        }
-        innocent(f, report)?;
-        tiles(f, report)?;
-        chart::day(f, report)?;
-        chart::month(f, report)?;
-        lists(f, report)?;
-        decisions(f, report)?;
-        complaint(f)?;
-        hits(f, report)?;
-        write!(f, "<div class=\"two\">")?;
-        write!(
-            f,
-            "<section class=\"card\"><h2>Reasons</h2><p class=\"dim\">All messages since the start, with the reasons of the log.</p>"
-        )?;
-        bars(f, &largest(&report.messages.reasons), "reason")?;
-        write!(f, "</section>")?;
-        durations(f, report)?;
-        write!(f, "</div><div class=\"two\">")?;
-        for (heading, lines) in operation(report) {
-            write!(f, "<section class=\"card\"><h2>{heading}</h2>")?;
-            for line in lines {
-                write!(f, "<p>{}</p>", Text(&line))?;
-            }
-            write!(f, "</section>")?;
-        }
-        write!(f, "</div></main>")?;
-        end(f, report.time_s, "/", "/status.json")
+/// Returns a report as a page.
+pub(super) fn page(report: &Report) -> Page {
+    let health = report.health.name();
+    let header = format!(
+        "<h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
+         <span class=\"dim\">{} · {} · up {} · process {}</span>",
+        Text(&report.mail),
+        Text(&report.version),
+        approximate(report.uptime_s),
+        report.process
+    );
+    let mut main = format!(
+        "<p class=\"first\" id=\"sentence\">{}</p>",
+        Text(&sentence(report))
+    );
+    for problem in &report.problems {
+        let (severity, text) = (problem.severity.name(), Text(&problem.text));
+        main += &format!("<p class=\"problem {severity}\">{text}</p>");
     }
+    main += &innocent(report);
+    main += &tiles(report);
+    main += &charts(report);
+    main += &lists(report);
+    main += &decisions(report);
+    main += COMPLAINT;
+    for list in report.lists.iter().filter(|list| hits(list) > 0) {
+        main += &details(list, report);
+    }
+    main += "<div class=\"two\">";
+    for fact in facts(report) {
+        let lines: String = fact.lines.iter().map(|line| paragraph(line)).collect();
+        let is_nothing = fact.lines.is_empty() && fact.counts.is_empty();
+        let none = if is_nothing {
+            dim("none yet")
+        } else {
+            String::new()
+        };
+        main += &card(fact.heading, &(lines + &bars(&fact.counts, "") + &none));
+    }
+    main += "</div>";
+    html::page(health, &header, &main, report.time_s, ["/", "/status.json"])
 }
 
-fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    write!(f, "<section class=\"tiles\">")?;
-    let mut tile = |id: &str, value: &str, label: &str| {
-        write!(
-            f,
+fn innocent(report: &Report) -> String {
+    let lines = report.possibly_innocent.iter();
+    let lines: String = lines
+        .map(|line| format!("<li>{}</li>", Text(line)))
+        .collect();
+    let lines = match lines.is_empty() {
+        true => "<li class=\"dim\">Nobody in the last 24 h.</li>",
+        false => &lines,
+    };
+    card(
+        "Possibly innocent",
+        &format!("<ul id=\"innocent\">{lines}</ul>"),
+    )
+}
+
+fn tiles(report: &Report) -> String {
+    let tile = |id: &str, value: &str, label: &str| {
+        format!(
             "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
         )
     };
-    let when = last_day(report);
-    for (id, kind) in [
-        ("refused", VerdictGroup::Refused),
-        ("marked", VerdictGroup::Marked),
-        ("accepted", VerdictGroup::Accepted),
-    ] {
-        let count = grouped(kind.count(report.minutes.iter()));
-        tile(id, &count, &format!("{} {when}", kind.name()))?;
-    }
-    let entries = report.lists.iter().filter_map(|list| list.filter.as_ref());
-    let entries = entries.map(|filter| filter.entries).sum();
-    tile("entries", &grouped(entries), "entries in all lists")?;
-    let durations = &report.durations;
-    let median = durations.median_s.map_or_else(|| "–".to_owned(), duration);
-    tile("median", &median, "median time per message")?;
-    write!(f, "</section>")
+    let group = |id: &str, group: VerdictGroup| {
+        let count = grouped(group.count(report.minutes.iter()));
+        tile(
+            id,
+            &count,
+            &format!("{} {}", group.name(), last_day(report)),
+        )
+    };
+    let filters = report.lists.iter().filter_map(|list| list.filter.as_ref());
+    let entries = grouped(filters.map(|filter| filter.entries).sum());
+    let median = report.durations.median_s;
+    let tiles = [
+        group("refused", VerdictGroup::Refused),
+        group("marked", VerdictGroup::Marked),
+        group("accepted", VerdictGroup::Accepted),
+        tile("entries", &entries, "entries in all lists"),
+        tile(
+            "median",
+            &median.map_or_else(|| "–".to_owned(), duration),
+            "median time per message",
+        ),
+    ];
+    format!("<section class=\"tiles\">{}</section>", tiles.concat())
 }
 
-fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    write!(
-        f,
-        "<section class=\"card\"><h2>Lists</h2><table id=\"lists\"><thead><tr><th>List<th>Action<th class=\"n\">Entries\
-         <th class=\"gap\">Built<th class=\"n\">Hits, 24 h<th class=\"n\">Hits since start<th class=\"n\">Hits per 1,000 messages</tr></thead><tbody>"
-    )?;
-    for list in &report.lists {
-        let hits: u64 = list.hits.values().sum();
+/// Returns how many senders a list has named.
+fn hits(list: &List) -> u64 {
+    list.hits.values().sum()
+}
+
+fn lists(report: &Report) -> String {
+    let columns = [
+        ("List", ""),
+        ("Action", ""),
+        ("Entries", "n"),
+        ("Built", "gap"),
+        ("Hits, 24 h", "n"),
+        ("Hits since start", "n"),
+        ("Hits per 1,000 messages", "n"),
+    ];
+    let row = |list: &List| {
         let (built, is_fresh) = match &list.filter {
             Some(filter) => freshness(filter),
             None => ("no filter".to_owned(), false),
         };
-        let entries = list.filter.as_ref().map_or(0, |filter| filter.entries);
+        let class = if is_fresh { "" } else { "bad" };
         #[allow(clippy::cast_precision_loss, reason = "for the eye")]
-        let rate = hits as f64 * 1000.0 / report.messages.total.max(1) as f64;
-        write!(
-            f,
-            "<tr><td data-name=\"List\"><b>{}</b><td data-name=\"Action\">{}<td data-name=\"Entries\" class=\"n\">{}\
-             <td data-name=\"Built\" class=\"gap {}\">{built}<td data-name=\"Hits, 24 h\" class=\"n\">{}<td data-name=\"Hits since start\" class=\"n\">{}\
-             <td data-name=\"Hits per 1,000 messages\" class=\"n\">{rate:.1}</tr>",
-            Text(&list.name),
-            Text(&action(list)),
-            grouped(entries),
-            if is_fresh { "" } else { "bad" },
+        let rate = hits(list) as f64 * 1000.0 / report.messages.total.max(1) as f64;
+        vec![
+            format!("<b>{}</b>", Text(&list.name)),
+            Text(&action(list)).to_string(),
+            grouped(list.filter.as_ref().map_or(0, |filter| filter.entries)),
+            format!("<span class=\"{class}\">{built}</span>"),
             grouped(list.hits_24h),
-            grouped(hits)
-        )?;
-    }
-    write!(
-        f,
-        "</tbody></table><p class=\"dim\">A message with several listed senders has several hits.</p></section>"
+            grouped(hits(list)),
+            format!("{rate:.1}"),
+        ]
+    };
+    let note = dim("A message with several listed senders has several hits.");
+    card(
+        "Lists",
+        &(table("lists", &columns, report.lists.iter().map(row)) + &note),
     )
 }
 
-/// Writes the hits by list, identity and source.
-fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    for list in report
-        .lists
-        .iter()
-        .filter(|list| list.hits.values().any(|count| *count > 0))
-    {
-        let name = Text(&list.name);
-        write!(
-            f,
-            "<section class=\"card\"><h2>Hits of {name}</h2><div class=\"two\"><div><h3>by sender field</h3>"
-        )?;
-        bars(f, &largest(&list.hits), "hits")?;
-        let mut sources = largest(&list.sources);
-        let more = sources.len().saturating_sub(SOURCES_MAX);
-        sources.truncate(SOURCES_MAX);
-        write!(f, "</div><div><h3>by source</h3>")?;
-        bars(f, &sources, "source")?;
-        if more > 0 {
-            write!(f, "<p class=\"dim\">and {more} more</p>")?;
-        }
-        write!(
-            f,
-            "</div></div><p class=\"dim\">Messages decided by this list: "
-        )?;
-        let decided: Vec<String> = largest(&list.messages)
-            .iter()
-            .map(|(verdict, count)| format!("{verdict} {}", grouped(*count)))
-            .collect();
-        write!(f, "{}", Text(&decided.join(", ")))?;
-        write!(
-            f,
-            ". Whitelisted: {}; false positives ruled out by records: {}; undecided: {}.",
-            grouped(list.whitelisted),
-            grouped(list.false_positives),
-            grouped(list.undecided)
-        )?;
-        if let Some(last_s) = list.last_hit_s {
-            write!(f, " Last hit: {}.", recent(last_s, report.time_s))?;
-        }
-        let entries = list.top_entries.iter();
-        let entries: Vec<String> = entries
-            .map(|(entry, count)| format!("{entry} {}", grouped(*count)))
-            .collect();
-        if !entries.is_empty() {
-            let entries = entries.join(", ");
-            write!(
-                f,
-                " Entries with most of the last decisions: {}.",
-                Text(&entries)
-            )?;
-        }
-        write!(f, "</p></section>")?;
+fn decisions(report: &Report) -> String {
+    let mut body = log::form(&Search::default());
+    if report.shows_addresses {
+        body += &explanation::form("");
     }
-    Ok(())
+    body += &log::table(&report.decisions, report.shows_addresses);
+    card("Last decisions", &body)
 }
 
-/// Writes a bar for each count, with a length relative to the largest.
-fn bars(f: &mut Formatter<'_>, rows: &[(&str, u64)], class: &str) -> fmt::Result {
-    let most = rows
-        .iter()
-        .map(|(_, count)| *count)
-        .max()
-        .unwrap_or(1)
-        .max(1);
-    for (name, count) in rows {
-        write!(
-            f,
+/// Help for an administrator whom a user has called.
+const COMPLAINT: &str = "\
+<section class=\"card\"><h2>If a sender complains</h2><p>The reply that the sender got has a case id. \
+<code>blocklist-milter case ID</code> explains the decision, and says how \
+to accept the sender.</p><p><code>blocklist-milter explain --address ADDRESS</code> shows whether a list \
+names an address.</p></section>";
+
+/// Returns the hits of a list by field, by source and by entry.
+fn details(list: &List, report: &Report) -> String {
+    let mut sources = largest(&list.sources);
+    let more = sources.len().saturating_sub(SOURCES_MAX);
+    sources.truncate(SOURCES_MAX);
+    let more = if more > 0 {
+        dim(&format!("and {more} more"))
+    } else {
+        String::new()
+    };
+    let mut about = format!(
+        "Messages decided by this list: {}. Whitelisted: {}; false positives ruled out by records: {}; undecided: {}.",
+        listed(&largest(&list.messages)),
+        grouped(list.whitelisted),
+        grouped(list.false_positives),
+        grouped(list.undecided)
+    );
+    if let Some(last_s) = list.last_hit_s {
+        about += &format!(" Last hit: {}.", recent(last_s, report.time_s));
+    }
+    if !list.top_entries.is_empty() {
+        let entries = listed(&list.top_entries);
+        about += &format!(" Entries with most of the last decisions: {entries}.");
+    }
+    let body = format!(
+        "<div class=\"two\"><div><h3>by sender field</h3>{}</div><div><h3>by source</h3>{}{more}</div></div>{}",
+        bars(&largest(&list.hits), "hits"),
+        bars(&sources, "source"),
+        dim(&about)
+    );
+    card(&format!("Hits of {}", list.name), &body)
+}
+
+/// Returns a bar for each count, with a length relative to the largest.
+fn bars(rows: &[(String, u64)], class: &str) -> String {
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let bar = |(name, count): &(String, u64)| {
+        let share = (count * 100).checked_div(most).filter(|_| *count > 0);
+        let bar = share.map(|share| format!("<i style=\"width:{share}%\"></i>"));
+        format!(
             "<div class=\"row {class}\"><span>{}</span><u>{}</u><b>{}</b></div>",
             Text(name),
-            match count * 100 / most {
-                0 if *count == 0 => String::new(),
-                share => format!("<i style=\"width:{share}%\"></i>"),
-            },
+            bar.unwrap_or_default(),
             grouped(*count)
-        )?;
-    }
-    if rows.is_empty() {
-        write!(f, "<p class=\"dim\">none yet</p>")?;
-    }
-    Ok(())
-}
-
-fn durations(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    let durations = &report.durations;
-    write!(
-        f,
-        "<section class=\"card\"><h2>Time per message</h2><p class=\"dim\">99% {}.</p>",
-        at_most(durations.p99_s, durations.count)
-    )?;
-    let mut rows: Vec<(String, u64)> = Vec::new();
-    let mut before = 0;
-    for (bound, count) in &durations.at_most {
-        rows.push((format!("up to {}", duration(*bound)), count - before));
-        before = *count;
-    }
-    rows.push(("longer".to_owned(), durations.count - before));
-    let first = rows
-        .iter()
-        .position(|(_, count)| *count > 0)
-        .unwrap_or(rows.len());
-    let last = rows
-        .iter()
-        .rposition(|(_, count)| *count > 0)
-        .map_or(0, |last| last + 1);
-    let shown = rows.get(first..last).unwrap_or_default();
-    let shown: Vec<_> = shown
-        .iter()
-        .map(|(name, count)| (name.as_str(), *count))
-        .collect();
-    bars(f, &shown, "time")?;
-    write!(f, "</section>")
-}
-
-/// Writes help for an administrator whom a user has called.
-fn complaint(f: &mut Formatter<'_>) -> fmt::Result {
-    write!(
-        f,
-        "<section class=\"card\"><h2>If a sender complains</h2><p>The reply that the sender got has a case id. \
-         <code>journalctl -u blocklist-milter -o cat | blocklist-milter case ID</code> explains the decision, and says how \
-         to accept the sender.</p><p><code>blocklist-milter explain --address ADDRESS</code> shows whether a list \
-         names an address.</p></section>"
-    )?;
-    Ok(())
-}
-
-/// Writes who may have been refused, or nearly, in error.
-fn innocent(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    write!(
-        f,
-        "<section class=\"card\"><h2>Possibly innocent</h2><ul id=\"innocent\">"
-    )?;
-    for line in &report.possibly_innocent {
-        write!(f, "<li>{}</li>", Text(line))?;
-    }
-    if report.possibly_innocent.is_empty() {
-        write!(f, "<li class=\"dim\">Nobody in the last 24 h.</li>")?;
-    }
-    write!(f, "</ul></section>")
-}
-
-/// Writes the last decisions.
-fn decisions(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-    write!(f, "<section class=\"card\"><h2>Last decisions</h2>")?;
-    form(f, &Search::default())?;
-    if report.shows_addresses {
-        explanation::form(f, "")?;
-    }
-    table(f, &report.decisions, report.shows_addresses)?;
-    write!(f, "</section>")
+        )
+    };
+    rows.iter().map(bar).collect()
 }
 
 #[cfg(test)]
@@ -340,11 +261,11 @@ mod tests {
             }],
             ..Report::default()
         };
-        let page = Html(&report).to_string();
+        let page = page(&report).body;
         assert!(
             !page.contains("<script") && !page.contains("\"'&"),
             "{page}"
         );
-        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 17);
+        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 19);
     }
 }

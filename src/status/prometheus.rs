@@ -8,272 +8,154 @@
 use std::fmt::{Display, Write as _};
 
 use super::counts::Counts;
-use super::report::{Connections, Durations, Filter, List, Reloads, Report};
+use super::report::{Filter, List, Report};
 use crate::snapshot::Health;
 
-/// The prefix of all names.
-const PREFIX: &str = "blocklist_milter_";
 /// Media type of the text.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The families of samples: name, type, meaning.
-const FAMILIES: &str = "\
-build_info gauge Version of the program.
-start_time_seconds gauge When the program was started, in Unix time.
-problems gauge Current problems; the status page names them.
-reloads_total counter Reloads of configuration, filters and whitelists.
-last_reload_successful gauge 0 while a file is faulty, and what it said before is in effect.
-whitelist_entries gauge Entries of the whitelist.
-log_lines_lost_total counter Log lines that could not be written.
-messages_total counter Messages decided, by action taken.
-messages_by_reason_total counter Messages decided, by reason as in the log.
-messages_truncated_total counter Messages that named more senders than are looked up.
-recipients_deferred_total counter Recipients asked to come in a transaction of their own.
-circuit_breaker gauge 1 while refusals are turned into tags because there are too many.
-connections gauge Connections of mail servers at the moment.
-connections_total counter Connections of mail servers.
-protocol_errors_total counter Connections that broke the milter protocol.
-connections_cut_total counter Connections not closed by the mail server.
-connection_limit_waits_total counter Times that a mail server had to wait because limits.connections was reached, and each further minute of it.
-list_entries gauge Entries of a list.
-list_generation gauge Rises with each build of the list.
-list_built_timestamp_seconds gauge When the filter of the list was built, in Unix time.
-list_unchanged_seconds gauge Time since the list was built with its present entries.
-list_available gauge 0 while the list has no filter that can be used.
-list_stale gauge 1 while the list is older than this limit of the configuration.
-list_last_good_copy gauge 1 while the last good copy of the filter is in effect, because the file is damaged or gone.
-list_messages_total counter Messages that a list decided.
-list_hits_total counter Senders that a list names.
-list_source_hits_total counter The same by the source in the list.
-list_whitelisted_hits_total counter Hits that the whitelist cleared.
-list_undecided_senders_total counter Senders that could not be looked up in the list.
-list_false_positives_total counter Bloom filter matches that the records did not confirm.
-list_read_errors_total counter Look-ups that failed.
-message_duration_seconds histogram Time to decide a message, including disk waits.
-";
+/// Name, type, meaning, and how the samples of a report are written.
+type Metric = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Report, &mut Samples<'_>),
+);
+
+#[rustfmt::skip]
+const METRICS: &[Metric] = &[
+    ("build_info", "gauge", "Version of the program.", |r, out| out.by("version", [(&*r.version, 1)])),
+    ("start_time_seconds", "gauge", "When the program was started, in Unix time.", |r, out| out.one(r.time_s.saturating_sub(r.uptime_s))),
+    ("problems", "gauge", "Current problems; the status page names them.", |r, out| out.by("severity", problems(r))),
+    ("messages_total", "counter", "Messages decided, by action taken.", |r, out| out.by("verdict", each(&r.messages.verdicts))),
+    ("messages_by_reason_total", "counter", "Messages decided, by reason as in the log.", |r, out| out.by("reason", each(&r.messages.reasons))),
+    ("messages_truncated_total", "counter", "Messages that named more senders than are looked up.", |r, out| out.one(r.messages.truncated)),
+    ("recipients_deferred_total", "counter", "Recipients asked to come in a transaction of their own.", |r, out| out.one(r.messages.recipients_deferred)),
+    ("circuit_breaker", "gauge", "1 while refusals are turned into tags because there are too many.", |r, out| out.one(u8::from(r.messages.circuit_breaker))),
+    ("message_duration_seconds", "histogram", "Time to decide a message, including disk waits.", durations),
+    ("connections", "gauge", "Connections of mail servers at the moment.", |r, out| out.one(r.connections.open)),
+    ("connections_total", "counter", "Connections of mail servers.", |r, out| out.one(r.connections.total)),
+    ("protocol_errors_total", "counter", "Connections that broke the milter protocol.", |r, out| out.by("kind", each(&r.connections.protocol_errors))),
+    ("connections_cut_total", "counter", "Connections not closed by the mail server.", |r, out| out.by("reason", each(&r.connections.cut))),
+    ("connection_limit_waits_total", "counter", "Times that a mail server had to wait because limits.connections was reached, and each further minute of it.", |r, out| out.one(r.connections.limit_waits)),
+    ("list_entries", "gauge", "Entries of a list.", |r, out| out.filters(r, |filter| filter.entries)),
+    ("list_generation", "gauge", "Rises with each build of the list.", |r, out| out.filters(r, |filter| filter.generation)),
+    ("list_built_timestamp_seconds", "gauge", "When the filter of the list was built, in Unix time.", |r, out| out.filters(r, |filter| filter.built_s)),
+    ("list_unchanged_seconds", "gauge", "Time since the list was built with its present entries.", |r, out| out.filters(r, |filter| filter.unchanged_s)),
+    ("list_available", "gauge", "0 while the list has no filter that can be used.", |r, out| out.lists(r, |list| list.filter.is_some().into())),
+    ("list_stale", "gauge", "1 while the list is older than this limit of the configuration.", |r, out| out.lists_by(r, "limit", |list| {
+        vec![("max_age", is(list, |filter| filter.too_old)), ("max_unchanged", is(list, |filter| filter.unchanged_too_long))]
+    })),
+    ("list_last_good_copy", "gauge", "1 while the last good copy of the filter is in effect, because the file is damaged or gone.", |r, out| out.lists(r, |list| is(list, |filter| filter.last_good_copy))),
+    ("list_messages_total", "counter", "Messages that a list decided.", |r, out| out.lists_by(r, "verdict", |list| each(&list.messages))),
+    ("list_hits_total", "counter", "Senders that a list names.", |r, out| out.lists_by(r, "identity", |list| each(&list.hits))),
+    ("list_source_hits_total", "counter", "The same by the source in the list.", |r, out| out.lists_by(r, "source", |list| each(&list.sources))),
+    ("list_whitelisted_hits_total", "counter", "Hits that the whitelist cleared.", |r, out| out.lists(r, |list| list.whitelisted)),
+    ("list_undecided_senders_total", "counter", "Senders that could not be looked up in the list.", |r, out| out.lists(r, |list| list.undecided)),
+    ("list_false_positives_total", "counter", "Bloom filter matches that the records did not confirm.", |r, out| out.lists(r, |list| list.false_positives)),
+    ("list_read_errors_total", "counter", "Look-ups that failed.", |r, out| out.lists(r, |list| list.read_errors)),
+    ("reloads_total", "counter", "Reloads of configuration, filters and whitelists.", |r, out| out.by("result", [("good", r.reloads.good), ("refused", r.reloads.refused)])),
+    ("last_reload_successful", "gauge", "0 while a file is faulty, and what it said before is in effect.", |r, out| out.one(u8::from(!r.reloads.is_old))),
+    ("whitelist_entries", "gauge", "Entries of the whitelist.", |r, out| out.one(r.whitelist_entries)),
+    ("log_lines_lost_total", "counter", "Log lines that could not be written.", |r, out| out.one(r.log_lines_lost)),
+];
 
 /// Returns the report as text.
 pub(super) fn render(report: &Report) -> String {
-    let mut out = Text::default();
-    let started_s = report.time_s.saturating_sub(report.uptime_s);
-    let problems = |severity: Health| {
+    let mut text = String::new();
+    for (name, kind, help, write) in METRICS {
+        let name = &format!("blocklist_milter_{name}");
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let mut samples = Samples { name, text };
+        write(report, &mut samples);
+        text = samples.text;
+    }
+    text
+}
+
+fn problems(report: &Report) -> [(&'static str, usize); 2] {
+    [Health::Warning, Health::Critical].map(|severity| {
         let problems = report.problems.iter();
         let count = problems.filter(|problem| problem.severity == severity);
         (severity.name(), count.count())
-    };
-    out.by("build_info", "version", [(&*report.version, 1)]);
-    out.value("start_time_seconds", started_s);
-    out.by(
-        "problems",
-        "severity",
-        [Health::Warning, Health::Critical].map(problems),
-    );
-    messages(report, &mut out);
-    connections(&report.connections, &mut out);
-    lists(&report.lists, &mut out);
-    let Reloads {
-        good,
-        refused,
-        is_old,
-        ..
-    } = report.reloads;
-    out.by(
-        "reloads_total",
-        "result",
-        [("good", good), ("refused", refused)],
-    );
-    out.value("last_reload_successful", u8::from(!is_old));
-    out.value("whitelist_entries", report.whitelist_entries);
-    out.value("log_lines_lost_total", report.log_lines_lost);
-    out.0
+    })
 }
 
-fn messages(report: &Report, out: &mut Text) {
-    let messages = &report.messages;
-    out.by("messages_total", "verdict", counts(&messages.verdicts));
-    out.by(
-        "messages_by_reason_total",
-        "reason",
-        counts(&messages.reasons),
-    );
-    out.value("messages_truncated_total", messages.truncated);
-    out.value("recipients_deferred_total", messages.recipients_deferred);
-    out.value("circuit_breaker", u8::from(messages.circuit_breaker));
-    let Durations {
-        count,
-        sum_s,
-        at_most,
-        ..
-    } = &report.durations;
-    let bounds = at_most
-        .iter()
-        .map(|(bound, count)| (bound.to_string(), *count));
-    let buckets = bounds.chain([("+Inf".to_owned(), *count)]);
-    out.family("message_duration_seconds");
-    for (bound, count) in buckets {
-        out.sample("message_duration_seconds_bucket", &[("le", &bound)], count);
+fn durations(report: &Report, out: &mut Samples<'_>) {
+    let durations = &report.durations;
+    for (bound, count) in &durations.at_most {
+        out.sample("_bucket", &[("le", &bound.to_string())], count);
     }
-    out.sample("message_duration_seconds_sum", &[], sum_s);
-    out.sample("message_duration_seconds_count", &[], count);
+    out.sample("_bucket", &[("le", "+Inf")], durations.count);
+    out.sample("_sum", &[], durations.sum_s);
+    out.sample("_count", &[], durations.count);
 }
 
-fn connections(connections: &Connections, out: &mut Text) {
-    out.value("connections", connections.open);
-    out.value("connections_total", connections.total);
-    out.by(
-        "protocol_errors_total",
-        "kind",
-        counts(&connections.protocol_errors),
-    );
-    out.by("connections_cut_total", "reason", counts(&connections.cut));
-    out.value("connection_limit_waits_total", connections.limit_waits);
+fn each(counts: &Counts) -> Vec<(&str, u64)> {
+    let counts = counts.iter();
+    counts.map(|(name, count)| (&**name, *count)).collect()
 }
 
-fn lists(lists: &[List], out: &mut Text) {
-    let filters = |value: fn(&Filter) -> u64| {
-        let filters = lists
-            .iter()
-            .filter_map(|list| Some((&*list.name, list.filter.as_ref()?)));
-        filters.map(move |(name, filter)| (name, value(filter)))
-    };
-    let all = |value: fn(&List) -> u64| lists.iter().map(move |list| (&*list.name, value(list)));
-    let is = |list: &List, condition: fn(&Filter) -> bool| {
-        u64::from(list.filter.as_ref().is_some_and(condition))
-    };
-    out.by("list_entries", "list", filters(|filter| filter.entries));
-    out.by(
-        "list_generation",
-        "list",
-        filters(|filter| filter.generation),
-    );
-    out.by(
-        "list_built_timestamp_seconds",
-        "list",
-        filters(|filter| filter.built_s),
-    );
-    out.by(
-        "list_unchanged_seconds",
-        "list",
-        filters(|filter| filter.unchanged_s),
-    );
-    out.by(
-        "list_available",
-        "list",
-        all(|list| u64::from(list.filter.is_some())),
-    );
-    out.of_lists("list_stale", lists, "limit", |list| {
-        vec![
-            ("max_age", is(list, |filter| filter.too_old)),
-            (
-                "max_unchanged",
-                is(list, |filter| filter.unchanged_too_long),
-            ),
-        ]
-    });
-    out.by(
-        "list_last_good_copy",
-        "list",
-        lists
-            .iter()
-            .map(|list| (&*list.name, is(list, |filter| filter.last_good_copy))),
-    );
-    out.of_lists("list_messages_total", lists, "verdict", |list| {
-        counts(&list.messages).collect()
-    });
-    out.of_lists("list_hits_total", lists, "identity", |list| {
-        counts(&list.hits).collect()
-    });
-    out.of_lists("list_source_hits_total", lists, "source", |list| {
-        counts(&list.sources).collect()
-    });
-    out.by(
-        "list_whitelisted_hits_total",
-        "list",
-        all(|list| list.whitelisted),
-    );
-    out.by(
-        "list_undecided_senders_total",
-        "list",
-        all(|list| list.undecided),
-    );
-    out.by(
-        "list_false_positives_total",
-        "list",
-        all(|list| list.false_positives),
-    );
-    out.by(
-        "list_read_errors_total",
-        "list",
-        all(|list| list.read_errors),
-    );
+fn is(list: &List, condition: fn(&Filter) -> bool) -> u64 {
+    list.filter.as_ref().is_some_and(condition).into()
 }
 
-fn counts(counts: &Counts) -> impl Iterator<Item = (&str, u64)> {
-    counts.iter().map(|(name, count)| (name.as_str(), *count))
+/// The samples of one metric, behind those of the metrics before it.
+struct Samples<'a> {
+    name: &'a str,
+    text: String,
 }
 
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    /// Begins a family.
-    fn family(&mut self, name: &str) {
-        let mut known = FAMILIES.lines().filter_map(|line| line.split_once(' '));
-        let (_, meaning) = known.find(|(known, _)| *known == name).unwrap_or_default();
-        let (kind, help) = meaning.split_once(' ').unwrap_or_default();
-        let _ = writeln!(
-            self.0,
-            "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}"
-        );
+impl Samples<'_> {
+    fn one(&mut self, value: impl Display) {
+        self.sample("", &[], value);
     }
 
-    /// Writes a family with one sample.
-    fn value(&mut self, name: &str, value: impl Display) {
-        self.family(name);
-        self.sample(name, &[], value);
-    }
-
-    /// Writes a family with a sample for each value of a label.
-    fn by<'v, V: Display>(
-        &mut self,
-        name: &str,
-        label: &str,
-        values: impl IntoIterator<Item = (&'v str, V)>,
-    ) {
-        self.family(name);
+    /// Writes a sample for each value of a label.
+    fn by<'v, V: Display>(&mut self, label: &str, values: impl IntoIterator<Item = (&'v str, V)>) {
         for (text, value) in values {
-            self.sample(name, &[(label, text)], value);
+            self.sample("", &[(label, text)], value);
         }
     }
 
-    /// The same for each list.
-    fn of_lists(
-        &mut self,
-        name: &str,
-        lists: &[List],
-        label: &str,
-        values: impl Fn(&List) -> Vec<(&str, u64)>,
-    ) {
-        self.family(name);
-        for list in lists {
+    fn lists(&mut self, report: &Report, value: fn(&List) -> u64) {
+        self.by(
+            "list",
+            report.lists.iter().map(|list| (&*list.name, value(list))),
+        );
+    }
+
+    /// Writes a sample for each list that has a filter.
+    fn filters(&mut self, report: &Report, value: fn(&Filter) -> u64) {
+        let lists = report.lists.iter();
+        let filters = lists.filter_map(|list| Some((&*list.name, value(list.filter.as_ref()?))));
+        self.by("list", filters);
+    }
+
+    /// Writes a sample for each list and value of a label.
+    fn lists_by(&mut self, report: &Report, label: &str, values: fn(&List) -> Vec<(&str, u64)>) {
+        for list in &report.lists {
             for (text, value) in values(list) {
-                self.sample(name, &[("list", &list.name), (label, text)], value);
+                self.sample("", &[("list", &list.name), (label, text)], value);
             }
         }
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "{PREFIX}{name}");
-        for (number, (label, text)) in labels.iter().enumerate() {
-            let open = if number == 0 { '{' } else { ',' };
-            let text = text
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n");
-            let _ = write!(self.0, "{open}{label}=\"{text}\"");
-        }
-        let close = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{close} {value}");
+    fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        let labels: Vec<String> = (labels.iter())
+            .map(|(label, text)| {
+                let text = text
+                    .replace('\\', "\\\\")
+                    .replace('"', "\\\"")
+                    .replace('\n', "\\n");
+                format!("{label}=\"{text}\"")
+            })
+            .collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.text, "{}{suffix}{labels} {value}", self.name);
     }
 }
 
@@ -283,9 +165,11 @@ mod tests {
 
     #[test]
     fn labels_are_escaped() {
-        let mut text = Text::default();
-        text.sample("x", &[("a", "1\"\\\n"), ("b", "")], 2);
-        let expected = "blocklist_milter_x{a=\"1\\\"\\\\\\n\",b=\"\"} 2\n";
-        assert_eq!(text.0, expected);
+        let mut samples = Samples {
+            name: "x",
+            text: String::new(),
+        };
+        samples.sample("", &[("a", "1\"\\\n"), ("b", "")], 2);
+        assert_eq!(samples.text, "x{a=\"1\\\"\\\\\\n\",b=\"\"} 2\n");
     }
 }

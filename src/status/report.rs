@@ -218,8 +218,9 @@ impl Status {
         let mut reasons = counts(&counters.reasons, Reason::name);
         reasons.extend(counts(&counters.exemptions, Exemption::name));
         let decisions = counters.decisions.select(|_| true);
+        let hits = history.hits_24h();
         Report {
-            possibly_innocent: possibly_innocent(&decisions, time_s),
+            possibly_innocent: possibly_innocent(&hits, &decisions, time_s),
             hours: history.hours(),
             periods: history.periods(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -233,7 +234,7 @@ impl Status {
                 .max()
                 .unwrap_or_default(),
             problems,
-            lists: lists(&snapshot, time_s, &decisions, |name| history.hits_24h(name)),
+            lists: lists(&snapshot, time_s, &decisions, &hits),
             whitelist_entries: snapshot.policy.whitelist.len() as u64,
             messages: Messages {
                 total: counters.messages(),
@@ -285,7 +286,7 @@ fn lists(
     snapshot: &Snapshot,
     now_s: u64,
     decisions: &[Arc<Decision>],
-    hits_24h: impl Fn(&str) -> u64,
+    hits_24h: &Counts,
 ) -> Vec<List> {
     let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
     let lists = lists.zip(snapshot.freshness(now_s));
@@ -322,7 +323,7 @@ fn lists(
                 })
                 .collect(),
             sources: counted.by_source(),
-            hits_24h: hits_24h(list.name()),
+            hits_24h: hits_24h.get(list.name()).copied().unwrap_or_default(),
             last_hit_s: hits().map(|one| one.time_s).max(),
             top_entries,
             whitelisted: counters.whitelisted.get(),

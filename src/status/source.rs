@@ -53,8 +53,9 @@ impl Status {
         let snapshot = self.live.snapshot();
         let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
         let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));
+        let hits = lists.chain(counters.decisions.hits()).collect();
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.sample(now_s(), &verdicts.collect(), &lists.collect());
+        history.sample(now_s(), &verdicts.collect(), &hits);
         history
     }
 }

@@ -1,16 +1,16 @@
-//! Shows the report on a terminal.
+//! Shows the report and the log on a terminal.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::log::{Log, Logged};
-use super::report::Report;
+use super::report::{List, Report};
 use super::times::time;
 use super::words::{
-    VerdictGroup, action, approximate, at_most, freshness, grouped, largest, last_day, operation,
-    recent, sentence,
+    VerdictGroup, action, approximate, facts, freshness, grouped, last_day, listed, recent,
+    sentence,
 };
-use crate::base::paint::Paint;
-use crate::snapshot::{Health, Who};
+use crate::base::paint::{Paint, wrapped};
+use crate::snapshot::{Decision, Health, Who};
 
 /// Width of the labels at the left.
 const LABEL: usize = 13;
@@ -20,161 +20,145 @@ const NAME: usize = 22;
 /// Something for a terminal, with its colours and width.
 pub struct Painted<'a, T>(pub &'a T, pub Paint);
 
-impl Display for Report {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        Painted(self, Paint::default()).fmt(f)
+impl<T> Painted<'_, T> {
+    /// Returns lines with a label before the first.
+    fn labelled(&self, label: &str, text: &str) -> String {
+        wrapped(&format!("{label:LABEL$}"), LABEL, text, self.1.columns) + "\n"
+    }
+
+    /// Returns lines that somebody should read first.
+    fn attention(&self, is_critical: bool, text: &str) -> String {
+        let lines = wrapped("", 4, text, self.1.columns);
+        let paint = |line| match is_critical {
+            true => self.1.alarm(line) + "\n",
+            false => self.1.bold(line) + "\n",
+        };
+        lines.lines().map(paint).collect()
     }
 }
 
 impl Display for Painted<'_, Report> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(report, paint) = *self;
-        let wrapped = |f: &mut Formatter<'_>, label: &str, text: &str| {
-            wrapped(f, paint.columns, label, text, str::to_owned)
-        };
-        let attention = |f: &mut Formatter<'_>, is_wrong: bool, text: &str| {
-            self::wrapped(f, paint.columns, "", text, |line| match is_wrong {
-                true => paint.alarm(line),
-                false => paint.bold(line),
-            })
-        };
-        attention(f, report.health == Health::Critical, &sentence(report))?;
+        let Self(report, paint) = self;
+        let is_critical = report.health == Health::Critical;
+        f.write_str(&self.attention(is_critical, &sentence(report)))?;
+        let (health, up) = (report.health.name(), approximate(report.uptime_s));
+        let Report {
+            version, process, ..
+        } = report;
         writeln!(
             f,
-            "blocklist-milter {}: {}, up {}, process {}",
-            report.version,
-            report.health.name(),
-            approximate(report.uptime_s),
-            report.process
+            "blocklist-milter {version}: {health}, up {up}, process {process}"
         )?;
         for problem in &report.problems {
             let text = format!("{}: {}", problem.severity.name(), problem.text);
-            attention(f, problem.severity == Health::Critical, &text)?;
+            f.write_str(&self.attention(problem.severity == Health::Critical, &text))?;
         }
         for line in &report.possibly_innocent {
-            wrapped(f, "innocent?", line)?;
+            f.write_str(&self.labelled("innocent?", line))?;
         }
-        let heading = format!(
-            "{:NAME$} {:<17} {:>14} {:>11} {:>12}",
-            "list", "action", "entries", "hits, 24 h", "since start"
-        );
+        let heading = row(["list", "action", "entries", "hits, 24 h", "since start"]);
         writeln!(f, "\n{}", paint.bold(&heading))?;
         for list in &report.lists {
-            let entries = list.filter.as_ref();
-            let entries =
-                entries.map_or_else(|| "no filter".to_owned(), |filter| grouped(filter.entries));
-            writeln!(
-                f,
-                "{:NAME$} {:<17} {entries:>14} {:>11} {:>12}",
-                cut(&list.name),
-                action(list),
-                grouped(list.hits_24h),
-                grouped(list.hits.values().sum())
-            )?;
-            if let Some(filter) = &list.filter {
-                let (built, _) = freshness(filter);
-                writeln!(f, "    built {built}, generation {}", filter.generation)?;
+            f.write_str(&lines(list))?;
+        }
+        let day = VerdictGroup::ALL.map(|group| {
+            format!(
+                "{} {}",
+                grouped(group.count(report.minutes.iter())),
+                group.name()
+            )
+        });
+        let day = format!("{}, {}", day.join("; "), last_day(report));
+        write!(f, "\n{}", self.labelled("messages", &day))?;
+        for fact in facts(report) {
+            let text = match fact.lines.is_empty() {
+                true => listed(&fact.counts),
+                false => fact.lines.join("; "),
+            };
+            if !text.is_empty() {
+                f.write_str(&self.labelled(&fact.heading.to_lowercase(), &text))?;
             }
         }
-        writeln!(f)?;
-        let messages = &report.messages;
-        let by = |counts| {
-            let rows = largest(counts).into_iter();
-            let rows: Vec<_> = rows
-                .map(|(name, count)| format!("{name} {}", grouped(count)))
-                .collect();
-            rows.join(", ")
-        };
-        let day: Vec<String> = VerdictGroup::ALL
-            .iter()
-            .map(|kind| {
-                format!(
-                    "{} {}",
-                    grouped(kind.count(report.minutes.iter())),
-                    kind.name()
-                )
-            })
-            .collect();
-        let day = day.join("; ");
-        wrapped(f, "messages", &format!("{day}, {}", last_day(report)))?;
-        let total = grouped(messages.total);
-        if messages.total == 0 {
-            wrapped(f, "since start", "no messages")?;
-        } else {
-            let verdicts = by(&messages.verdicts);
-            wrapped(f, "since start", &format!("{total}: {verdicts}"))?;
-            wrapped(f, "reasons", &by(&messages.reasons))?;
-        }
-        let durations = &report.durations;
-        if durations.count > 0 {
-            let median = at_most(durations.median_s, durations.count);
-            let slow = at_most(durations.p99_s, durations.count);
-            wrapped(
-                f,
-                "time",
-                &format!("half of the messages {median}, 99% {slow}"),
-            )?;
-        }
-        for (label, lines) in operation(report) {
-            wrapped(f, &label.to_lowercase(), &lines.join("; "))?;
-        }
-        for Logged { decision: one, .. } in &report.decisions {
-            let who = one.who.as_ref().map_or("", |who| &who.sender);
-            let text = format!(
-                "{} {} {who} ({}, list {}, case {})",
-                recent(one.time_s, report.time_s),
-                one.action,
-                one.identity,
-                one.list,
-                one.case
-            );
-            wrapped(f, "decided", &text)?;
+        for Logged { decision, .. } in &report.decisions {
+            let when = recent(decision.time_s, report.time_s);
+            let who = decision
+                .who
+                .as_ref()
+                .map_or_else(String::new, |who| format!(" {}", who.sender));
+            let Decision {
+                action,
+                identity,
+                list,
+                case,
+                ..
+            } = &**decision;
+            let text = format!("{when} {action}{who} ({identity}, list {list}, case {case})");
+            f.write_str(&self.labelled("decided", &text))?;
         }
         Ok(())
-    }
-}
-
-impl Display for Log {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        Painted(self, Paint::default()).fmt(f)
     }
 }
 
 /// One line a decision, the newest last.
 impl Display for Painted<'_, Log> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(log, paint) = *self;
-        for Logged { decision: one, .. } in log.decisions.iter().rev() {
-            write!(
-                f,
-                "{} {}",
-                paint.dim(&time(one.time_s, "%F %H:%M:%S %Z").to_string()),
-                paint.verdict(&one.action, 9)
-            )?;
-            let Who {
-                sender,
-                recipient,
-                client,
-                ..
-            } = one.who.clone().unwrap_or_default();
-            for (before, value) in [
-                ("", &sender),
-                ("to ", &recipient),
-                ("from ", &client),
-                ("list ", &one.list),
-                ("source ", &one.source),
-                ("", &one.identity),
-                ("", &one.reason),
-                ("case ", &one.case),
-            ] {
-                if !value.is_empty() {
-                    write!(f, " {before}{value}")?;
-                }
-            }
-            writeln!(f)?;
+        let Self(log, paint) = self;
+        for Logged { decision, .. } in log.decisions.iter().rev() {
+            let when = time(decision.time_s, "%F %H:%M:%S %Z");
+            let action = paint.verdict(&decision.action, 9);
+            writeln!(f, "{} {action}{}", paint.dim(&when), about(decision))?;
         }
         Ok(())
     }
+}
+
+/// Returns whose mail was decided and why, with a blank before each part.
+fn about(decision: &Decision) -> String {
+    let Who {
+        sender,
+        recipient,
+        client,
+        ..
+    } = decision.who.clone().unwrap_or_default();
+    let parts = [
+        ("", &sender),
+        ("to ", &recipient),
+        ("from ", &client),
+        ("list ", &decision.list),
+        ("source ", &decision.source),
+        ("", &decision.identity),
+        ("", &decision.reason),
+        ("case ", &decision.case),
+    ];
+    let parts = parts.into_iter().filter(|(_, value)| !value.is_empty());
+    parts
+        .map(|(before, value)| format!(" {before}{value}"))
+        .collect()
+}
+
+/// Returns what is known of a list: its figures, and below them its age.
+fn lines(list: &List) -> String {
+    let filter = list.filter.as_ref();
+    let entries = filter.map_or_else(|| "no filter".to_owned(), |filter| grouped(filter.entries));
+    let hits = grouped(list.hits.values().sum());
+    let name = cut(&list.name);
+    let mut lines = row([
+        &name,
+        &action(list),
+        &entries,
+        &grouped(list.hits_24h),
+        &hits,
+    ]) + "\n";
+    if let Some(filter) = filter {
+        let (built, _) = freshness(filter);
+        lines += &format!("    built {built}, generation {}\n", filter.generation);
+    }
+    lines
+}
+
+fn row([list, action, entries, day, start]: [&str; 5]) -> String {
+    format!("{list:NAME$} {action:<17} {entries:>14} {day:>11} {start:>12}")
 }
 
 /// Shortens a name to its column.
@@ -184,34 +168,4 @@ fn cut(name: &str) -> String {
     }
     let start: String = name.chars().take(NAME - 1).collect();
     format!("{start}…")
-}
-
-/// Writes words in lines that fit, with a label before the first; a longer word gets its own line.
-fn wrapped(
-    f: &mut Formatter<'_>,
-    columns: usize,
-    label: &str,
-    text: &str,
-    paint: impl Fn(&str) -> String,
-) -> fmt::Result {
-    let indent = if label.is_empty() { 4 } else { LABEL };
-    let mut line = if label.is_empty() {
-        String::new()
-    } else {
-        format!("{label:LABEL$}")
-    };
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > columns {
-            writeln!(f, "{}", paint(&line))?;
-            line = " ".repeat(indent);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    writeln!(f, "{}", paint(line.trim_end()))
 }

@@ -1,8 +1,10 @@
-//! Formats numbers and times of a report, for the page and the terminal.
+//! What the page and the terminal say alike about a report.
+
+use std::cmp::Reverse;
 
 use super::counts::Counts;
 use super::history::{DAY_S, Minute};
-use super::report::{Filter, List, Report};
+use super::report::{Connections, Durations, Filter, List, Reloads, Report};
 use super::times::{MINUTE, time};
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::snapshot::MAIL_IS_CHECKED;
@@ -79,31 +81,22 @@ pub(super) fn sentence(report: &Report) -> String {
         MAIL_IS_CHECKED => "Working".to_owned(),
         mail => capitalized(mail),
     };
-    let refused = VerdictGroup::Refused;
-    let of = |steps: &[Minute]| -> (u64, u64) {
-        let all = VerdictGroup::ALL
-            .iter()
-            .map(|kind| kind.count(steps.iter()))
-            .sum();
-        (refused.count(steps.iter()), all)
-    };
-    let (now, all) = of(&report.minutes);
-    let (from_s, to_s) = (
-        report.time_s.saturating_sub(2 * DAY_S),
-        report.time_s.saturating_sub(DAY_S),
-    );
-    let before: Vec<Minute> = (report.hours.iter())
-        .filter(|hour| (from_s..to_s).contains(&hour.time_s))
-        .cloned()
-        .collect();
+    let all = VerdictGroup::ALL.iter();
+    let all = all.map(|group| group.count(report.minutes.iter())).sum();
     let mut text = format!(
         "{works}. Refused {} of {} {}",
-        grouped(now),
+        grouped(VerdictGroup::Refused.count(report.minutes.iter())),
         counted(all, "message", "messages"),
         last_day(report)
     );
+    let day_before = |hour: &&Minute| {
+        let age_s = report.time_s.saturating_sub(hour.time_s);
+        (DAY_S + 1..=2 * DAY_S).contains(&age_s)
+    };
+    let before: Vec<&Minute> = report.hours.iter().filter(day_before).collect();
     if !before.is_empty() {
-        text += &format!(" ({} in the 24 h before)", grouped(of(&before).0));
+        let count = VerdictGroup::Refused.count(before.into_iter());
+        text += &format!(" ({} in the 24 h before)", grouped(count));
     }
     text + "."
 }
@@ -120,12 +113,9 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// Formats an upper bound of durations: `up to 50 µs`.
-pub(super) fn at_most(bound: Option<f64>, count: u64) -> String {
-    match bound {
-        Some(bound) => format!("up to {}", duration(bound)),
-        None if count == 0 => "none yet".to_owned(),
-        None => "more than 2.5 s".to_owned(),
-    }
+fn at_most(bound: Option<f64>) -> String {
+    let longer = || "more than 2.5 s".to_owned();
+    bound.map_or_else(longer, |bound| format!("up to {}", duration(bound)))
 }
 
 /// Returns the age of a list in words, and whether it is acceptable.
@@ -147,56 +137,121 @@ pub(super) fn action(list: &List) -> String {
     format!("{}{dry_run}", list.action)
 }
 
-/// Returns what the page and the terminal show alike: headings with their lines.
-pub(super) fn operation(report: &Report) -> Vec<(&'static str, Vec<String>)> {
-    let connections = &report.connections;
+/// Something about a report: sentences, counts by name, or both.
+#[derive(Default)]
+pub(super) struct Fact {
+    /// In lower case on a terminal.
+    pub(super) heading: &'static str,
+    pub(super) lines: Vec<String>,
+    /// A terminal shows them only if there are no lines.
+    pub(super) counts: Vec<(String, u64)>,
+}
+
+/// Returns what is known about messages, and about the program, in the order in which it is shown.
+pub(super) fn facts(report: &Report) -> Vec<Fact> {
+    let messages = &report.messages;
+    let fact = |heading, lines| Fact {
+        heading,
+        lines,
+        ..Fact::default()
+    };
+    let verdicts = listed(&largest(&messages.verdicts));
+    let since_start = match messages.total {
+        0 => "no messages".to_owned(),
+        total => format!("{}: {verdicts}", grouped(total)),
+    };
+    let whitelist = counted(report.whitelist_entries, "entry", "entries");
+    let mut facts = vec![
+        fact("Since start", vec![since_start]),
+        Fact {
+            heading: "Reasons",
+            counts: largest(&messages.reasons),
+            ..Fact::default()
+        },
+        Fact {
+            heading: "Time",
+            ..durations(&report.durations)
+        },
+        fact("Connections", connections(&report.connections)),
+        fact("Reloads", reloads(&report.reloads)),
+        fact("Whitelist", vec![whitelist]),
+    ];
+    if report.log_lines_lost > 0 {
+        let lost = counted(report.log_lines_lost, "line lost", "lines lost");
+        facts.push(fact("Log", vec![lost]));
+    }
+    facts
+}
+
+/// Returns how long messages took: in a sentence, and the messages by time from the first bar to the last.
+fn durations(durations: &Durations) -> Fact {
+    let mut lines = Vec::new();
+    if durations.count > 0 {
+        let median = at_most(durations.median_s);
+        let slow = at_most(durations.p99_s);
+        lines.push(format!("half of the messages {median}, 99% {slow}"));
+    }
+    let mut counts = Vec::new();
+    let mut before = 0;
+    for (bound, count) in &durations.at_most {
+        counts.push((at_most(Some(*bound)), count - before));
+        before = *count;
+    }
+    counts.push(("longer".to_owned(), durations.count - before));
+    let is_empty = |(_, count): &(String, u64)| *count == 0;
+    let first = counts.iter().take_while(|bar| is_empty(bar)).count();
+    counts.drain(..first);
+    while counts.last().is_some_and(is_empty) {
+        counts.pop();
+    }
+    Fact {
+        lines,
+        counts,
+        ..Fact::default()
+    }
+}
+
+fn connections(connections: &Connections) -> Vec<String> {
     let (open, total) = (grouped(connections.open), grouped(connections.total));
-    let mut of_connections = vec![format!("{open} open, {total} since the start")];
-    let ends = [
+    let mut lines = vec![format!("{open} open, {total} since the start")];
+    for (what, counts) in [
         ("protocol error", &connections.protocol_errors),
         ("cut:", &connections.cut),
-    ];
-    for (what, counts) in ends {
+    ] {
         let rows = largest(counts).into_iter();
-        of_connections
-            .extend(rows.map(|(name, count)| format!("{what} {name}: {}", grouped(count))));
+        lines.extend(rows.map(|(name, count)| format!("{what} {name}: {}", grouped(count))));
     }
-    let reloads = &report.reloads;
+    lines
+}
+
+fn reloads(reloads: &Reloads) -> Vec<String> {
     let at = |seconds: Option<u64>| {
         seconds.map_or(String::new(), |at| format!(", last {}", time(at, MINUTE)))
     };
     let refused = grouped(reloads.refused);
-    let mut of_reloads = vec![
+    let mut lines = vec![
         format!("{} good{}", grouped(reloads.good), at(reloads.last_good_s)),
         format!("{refused} refused{}", at(reloads.last_refused_s)),
     ];
     let reason = reloads.last_refused_reason.iter();
-    of_reloads.extend(reason.map(|reason| format!("last refusal: {}", reason.replace('\n', "; "))));
-    let mut all = vec![
-        ("Connections", of_connections),
-        ("Reloads", of_reloads),
-        (
-            "Whitelist",
-            vec![counted(report.whitelist_entries, "entry", "entries")],
-        ),
-    ];
-    if report.log_lines_lost > 0 {
-        all.push((
-            "Log",
-            vec![counted(report.log_lines_lost, "line lost", "lines lost")],
-        ));
-    }
-    all
+    lines.extend(reason.map(|reason| format!("last refusal: {}", reason.replace('\n', "; "))));
+    lines
+}
+
+/// Returns counts as `reject 3, tag 1`.
+pub(super) fn listed(counts: &[(String, u64)]) -> String {
+    let counts = counts.iter();
+    let counts: Vec<_> = counts
+        .map(|(name, count)| format!("{name} {}", grouped(*count)))
+        .collect();
+    counts.join(", ")
 }
 
 /// Returns the counts that are not zero, the largest first.
-pub(super) fn largest(counts: &Counts) -> Vec<(&str, u64)> {
-    let mut rows: Vec<_> = counts
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(name, count)| (name.as_str(), *count))
-        .collect();
-    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+pub(super) fn largest(counts: &Counts) -> Vec<(String, u64)> {
+    let counts = counts.iter().filter(|(_, count)| **count > 0);
+    let mut rows: Vec<_> = counts.map(|(name, count)| (name.clone(), *count)).collect();
+    rows.sort_by_key(|(_, count)| Reverse(*count));
     rows
 }
 

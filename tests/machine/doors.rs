@@ -1,4 +1,4 @@
-//! The maps and the policy service with Postfix: `postmap`, and a running server.
+//! The maps and the policy service with Postfix (`postmap`, and a running server), and the map of rspamd.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +8,10 @@ use std::process::Command;
 use crate::support::mta::Mta;
 use crate::support::postfix::Postfix;
 use crate::support::rig::Rig;
-use crate::support::site::Socket;
+use crate::support::rspamd::Rspamd;
+use crate::support::site::{Site, Socket, Transport};
 use crate::support::smtp::Smtp;
-use crate::support::{Scratch, has, installed, until, usable};
+use crate::support::{Scratch, free_port, has, installed, root, until, usable};
 
 const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
 
@@ -106,4 +107,53 @@ fn a_running_postfix_asks_the_policy_service_and_the_socketmap() {
                 .then_some(())
         });
     }
+}
+
+/// With the file of `contrib/rspamd`. While the daemon is away, a listed sender passes, as that file says.
+#[test]
+fn rspamd_asks_the_daemon() {
+    if !usable(Rspamd::NAME, Rspamd::obstacle()) {
+        return;
+    }
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["@bad.example"]);
+    site.list("mild", &["@mild.example"]);
+    let lists = ["spam", "mild"].map(|name| {
+        let action = if name == "mild" { "tag" } else { "reject" };
+        format!("[[list]]\nname = '{name}'\nfilter = '@DIR@/{name}.blf'\naction = '{action}'\n")
+    });
+    site.configure(&lists.concat());
+    let door = free_port();
+    let config = fs::read_to_string(site.at("milter.toml")).expect("our own file");
+    let doors = format!("listen = [\"rspamd:inet:{door}@127.0.0.1\", ");
+    site.write("milter.toml", &config.replace("listen = [", &doors));
+    let daemon = site.serve();
+    let maps = fs::read_to_string(root("contrib/rspamd/multimap.conf")).expect("a file of ours");
+    let rspamd = Rspamd::start(&maps.replace(":8892/", &format!(":{door}/")));
+    let listed = |sender: &str| {
+        let said = rspamd.scan(sender);
+        let score = "\"SENDER_BLOCKLIST\":{\"name\":\"SENDER_BLOCKLIST\",\"score\":15.0,";
+        has(&said, score);
+        has(&said, "\"action\":\"reject\"");
+        has(&said, &format!("\"options\":[\"{sender}\"]"));
+    };
+    let passes = |sender: &str| has(&rspamd.scan(sender), "\"symbols\":{},");
+    // It keeps its connection to the daemon.
+    for _ in 0..3 {
+        listed("a@bad.example");
+        // Whatever the action: rspamd decides by its score.
+        listed("a@mild.example");
+        passes("a@ok.example");
+        passes("");
+    }
+    assert!(daemon.terminate().success());
+    passes("a@bad.example");
+    let _daemon = site.serve();
+    until("rspamd asks again", || {
+        rspamd
+            .scan("a@bad.example")
+            .contains("SENDER_BLOCKLIST")
+            .then_some(())
+    });
+    listed("a@bad.example");
 }

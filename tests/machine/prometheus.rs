@@ -266,7 +266,11 @@ fn each_alert_fires_when_it_should_and_only_then() {
     let rules = contrib("prometheus/alerts.yml");
     let written = fs::read_to_string(&rules).expect("it is there");
     assert_eq!(written.matches("- alert: ").count(), ALERTS.len());
-    let mut text = format!("rule_files: [\"{}\"]\ntests:\n", rules.display());
+    // Each rule is evaluated for every interval of a day, in each test: a minute would take a minute of the processor.
+    let mut text = format!(
+        "rule_files: [\"{}\"]\nevaluation_interval: 5m\ntests:\n",
+        rules.display()
+    );
     for (alert, firing, quiet) in ALERTS {
         for (series, expected) in [(firing, "[{labels: '{}', value: 1}]"), (quiet, "[]")] {
             text += "- interval: 1m\n  input_series:\n";

@@ -458,7 +458,7 @@ fn settings_that_lose_mail_are_found() {
         (
             "command_timeout=10s",
             "command_timeout=5s",
-            "not more than drain_s = 5",
+            "not more than 5 seconds",
         ),
     ] {
         set.milters(&set.ours().replace(good, bad));
@@ -529,7 +529,7 @@ const NO_POSTFIX: [&str; 2] = ["--postfix", "/nonexistent"];
 #[test]
 fn nothing_is_guessed_from_a_faulty_configuration() {
     let Some(set) = Set::up() else { return };
-    for text in ["lisen = [\"unix:/x\"]\n", "workers = -1\n"] {
+    for text in ["lisen = [\"unix:/x\"]\n", "sandbox = -1\n"] {
         set.site.write("milter.toml", text);
         let found = set.check();
         let [(text, remedy)] = found.wrong() else {
@@ -665,7 +665,7 @@ fn faults_in_sendmails_configuration_are_found() {
     has(text, "no mail filter has the milter's socket");
     has(remedy, &format!("`S={}, T=", site.socket.for_sendmail()));
     with(", F=R", "blocklist").fault("refused for good");
-    with(", T=R:5s", "blocklist").fault("T=R:5s is not more than drain_s = 5");
+    with(", T=R:5s", "blocklist").fault("T=R:5s is not more than 5 seconds");
     let dead = format!("\nXdead, S=inet:{}@127.0.0.1", free_port());
     with(&dead, "dead, blocklist").fault("dead: inet:");
     let remedy = found(&site, "", "blocklist", free_port()).fault("no mail is accepted here");

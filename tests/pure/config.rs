@@ -111,7 +111,6 @@ listen = [\"tcp:25\"]
 workrs = 4
 on_error = \"acept\"
 contact = \"our.example\"
-socket_mode = \"0666\"
 
 [[list]]
 name = \"a b\"
@@ -151,31 +150,30 @@ max_age = \"2 days\"
         text,
         r#"
         1:11:  | listen
-        2:1:   | unknown setting workrs; did you mean workers?
+        2:1:   | unknown setting workrs; there are: listen
         3:12:  | did you mean "accept"?
         4:11:  | must be a mail address in ASCII
-        5:15:  | every local user
-        8:8:   | a name has
-        10:10: | did you mean "reject"?
-        11:10: | did you mean "from"?
-        11:26: | expected a string in quotes, found an integer
-        12:20: | {adress} is unknown
-        14:    | missing required setting filter
-        19:2:  | unknown setting whitlist; did you mean whitelist?
-        23:13: | write 192.0.2.0/24
-        24:17: | expected true or false
-        27:16: | needs authserv_ids
-        30:20: | must be at most 100%
-        34:10: | can be reached from other machines
-        39:11: | "2 days" is not an age
-        31:14: | expected a percentage such as "50%", found a float
+        7:8:   | a name has
+        9:10: | did you mean "reject"?
+        10:10: | did you mean "from"?
+        10:26: | expected a string in quotes, found an integer
+        11:20: | {adress} is unknown
+        13:    | missing required setting filter
+        18:2:  | unknown setting whitlist; did you mean whitelist?
+        22:13: | write 192.0.2.0/24
+        23:17: | expected true or false
+        26:16: | needs authserv_ids
+        29:20: | must be at most 100%
+        33:10: | can be reached from other machines
+        38:11: | "2 days" is not an age
+        30:14: | expected a percentage such as "50%", found a float
         "#,
     );
 }
 
 #[test]
 fn syntax_errors_do_not_hide_the_others() {
-    let problems = parse("workers = 4 4\n\n[log]\nlevl = \"info\"\n").unwrap_err();
+    let problems = parse("sandbox = 4 4\n\n[log]\nlevl = \"info\"\n").unwrap_err();
     assert!(problems[0].starts_with("1:"), "{problems:?}");
     assert!(problems[1].starts_with("4:1:"), "{problems:?}");
     has(&problems[1], "did you mean level?");
@@ -209,14 +207,14 @@ fn syntax_errors_name_their_setting() {
 /// A setting in the wrong section is not taken for a similar one.
 #[test]
 fn a_setting_in_the_wrong_place_is_told_where_it_belongs() {
-    let text = "networks = []\nrequire_dkim = true\n[[list]]\nname='a'\nfilter='x'\non_error='accept'\n[log]\ndrain_s=3\naction='tag'\n";
+    let text = "networks = []\nrequire_dkim = true\n[[list]]\nname='a'\nfilter='x'\non_error='accept'\n[log]\nconnections=3\naction='tag'\n";
     faulty(
         text,
         "
         1:1: | setting networks; it belongs in [exempt]
         2:1: | setting require_dkim; it belongs in [whitelist]
         6:1: | setting on_error in [list]; it belongs at the top of the file, before the first [section]
-        8:1: | setting drain_s in [log]; it belongs in [limits]
+        8:1: | setting connections in [log]; it belongs in [limits]
         9:1: | setting action in [log]; it belongs in [[list]]
         ",
     );
@@ -230,7 +228,6 @@ fn what_would_never_work_is_a_fault() {
         listen = []                                  | 1:10: | listen: lacks
         sandbox = no                                 | 1:11: | ; write true or false
         sandbox = True                               | 1:11: | ; write true or false
-        socket_mode = 0660                           | 1:15: | write permission bits in quotes
         state = 'a'\nstatus_file = "a\\u0000b"       | 2:15: | status_file: a path cannot contain a NUL
         status_file = ''                             | 1:15: | status_file: empty path
         listen = ['unix:/a', 'inet:1@h', 'local:/a'] | 1:34: | unix:/a is listed twice
@@ -239,6 +236,18 @@ fn what_would_never_work_is_a_fault() {
         "#,
     );
     assert!(parse("listen = ['inet:0@127.0.0.1', 'inet:0@127.0.0.1']\n").is_ok());
+}
+
+#[test]
+fn a_setting_that_is_gone_says_what_replaces_it() {
+    each_has_one_fault(
+        r"
+        socket_mode = '0600'             | 1:1: | socket_mode is no longer a setting: sockets have mode 0660
+        workers = 4                      | 1:1: | workers is no longer a setting: there is a thread for each processor
+        [safety]\nmax_growth = '100%'    | 2:1: | max_growth is no longer a setting: a list may grow
+        [status]\ngroup = 'www-data'     | 2:1: | group is no longer a setting: a socket has the group of
+        ",
+    );
 }
 
 /// `listen = "unix:/a"` can mean only one thing.
@@ -279,13 +288,13 @@ fn one_string_is_a_list_of_one() {
 fn files_that_are_not_a_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("latin-1.toml");
-    std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();
+    std::fs::write(&path, b"sandbox = true\n# caf\xe9\n").unwrap();
     let told = |path: &Path| Config::load(path).unwrap_err().to_string();
     has(&told(&path), "latin-1.toml:2:6: not UTF-8");
     has(&told(Path::new("/dev/zero")), "not a configuration file");
     has(&told(folder.path()), "Is a directory");
-    std::fs::write(&path, b"\xef\xbb\xbfworkers = 3\r\n").unwrap();
-    assert_eq!(Config::load(&path).unwrap().workers, 3);
+    std::fs::write(&path, b"\xef\xbb\xbfsandbox = false\r\n").unwrap();
+    assert!(!Config::load(&path).unwrap().sandbox);
 }
 
 #[test]

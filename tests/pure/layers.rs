@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::support::root;
 
 /// Crates, and the only places that may name them.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("tokio", &["daemon/"]),
     ("hyper", &["daemon/http.rs"]),
     ("landlock", &["daemon/confine.rs"]),
@@ -16,7 +16,6 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("seccompiler", &["daemon/calls.rs"]),
     ("tracing_subscriber", &["daemon/logging.rs"]),
     ("mail_parser", &["sender/header.rs", "sender/charset.rs"]),
-    ("arc_swap", &["snapshot/"]),
     ("idna", &["address/"]),
     ("clap", &["cli/", "main.rs", "bin/"]),
     ("sha2", &["filter/digest.rs"]),

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::config::Config;
+use blocklist_milter::config::{Config, READ_PATIENCE};
 use blocklist_milter::daemon::{Job, Readers};
 use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
@@ -94,6 +94,10 @@ impl Reader for Disk {
         }
         accepts
     }
+
+    fn patience(&self) -> Duration {
+        READ_PATIENCE / 10
+    }
 }
 
 impl Disk {
@@ -151,7 +155,7 @@ fn code(reply: &Reply) -> u16 {
 
 #[test]
 fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
-    let site = Site::new("[limits]\nread_ms = 200\n");
+    let site = Site::new("");
     let began = Instant::now();
     let mut envelope = site.screen();
     assert_eq!(rcpt(&mut envelope, "<spam@bad.example>"), Reply::Later);
@@ -181,7 +185,7 @@ fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
 /// A step has one time limit for all of its reads, even if they come one after the other.
 #[test]
 fn the_time_for_reads_is_that_of_the_step() {
-    let site = Site::new("[limits]\nread_ms = 200\n");
+    let site = Site::new("");
     let value = crowd(200, |n| format!("x{n}@bad.test"));
     let began = Instant::now();
     let mut screen = site.screen();
@@ -193,7 +197,7 @@ fn the_time_for_reads_is_that_of_the_step() {
 
 #[test]
 fn on_error_decides_what_is_not_read_in_time() {
-    let site = Site::new("on_error = 'accept'\n[limits]\nread_ms = 100\n");
+    let site = Site::new("on_error = 'accept'\n");
     let mut screen = site.screen();
     assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
     assert_eq!(late(&mut screen), Reply::Continue);
@@ -311,6 +315,10 @@ impl Reader for Slow {
         let readers = &self.readers;
         readers.submit(batch.disk(), batch.can_wait(), Arc::new(job))
     }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(60)
+    }
 }
 
 /// The reads of messages with thousands of senders come last, whoever asked first. A few of them match by chance early in
@@ -325,7 +333,7 @@ fn a_flood_of_crowded_messages_does_not_hold_up_hits() {
         permits: Arc::new(Mutex::new(permits)),
         submitted: AtomicUsize::new(0),
     });
-    let site = Site::new("[limits]\nread_ms = 10_000\n");
+    let site = Site::new("");
     let flood: Vec<Screen> = (0..FLOOD)
         .map(|message| {
             let mut screen = site.screen_on(Arc::clone(&disk) as _);

@@ -1,5 +1,6 @@
-//! A private Exim 4, run from the unpacked files of Debian's package (`tests/run` unpacks them and
-//! names the folder in `EXIM_ROOT`), with the ACL files of `contrib/exim`.
+//! A private Exim 4, run from the unpacked files of Debian's packages (`tests/run` unpacks
+//! exim4-daemon-light into the folder `EXIM_ROOT`, and exim4-daemon-heavy into `EXIM_ROOT-heavy`), with
+//! the ACL files of `contrib/exim`.
 //!
 //! It asks the daemon by policy delegation, at a socket beside that of the milter. Every recipient
 //! is delivered into one maildir. No DNS, no TLS.
@@ -16,7 +17,12 @@ use super::{
     show_on_failure, until,
 };
 
-pub(crate) struct Exim {
+/// Of exim4-daemon-light.
+pub(crate) type Exim = Unpacked<false>;
+/// Of exim4-daemon-heavy.
+pub(crate) type HeavyExim = Unpacked<true>;
+
+pub(crate) struct Unpacked<const HEAVY: bool> {
     scratch: Scratch,
     port: u16,
     mailbox: PathBuf,
@@ -70,26 +76,30 @@ dump:
   headers_add = Delivered-To: $local_part@$domain
 ";
 
-fn program() -> PathBuf {
-    let root = std::env::var_os("EXIM_ROOT").map_or_else(|| file("target/exim"), PathBuf::from);
-    root.join("usr/sbin/exim4")
-}
-
 /// Returns where the daemon answers policy requests, if its milter listens here.
 pub(crate) fn policy_of(milter: &Path) -> PathBuf {
     milter.with_extension("policy")
 }
 
-impl Exim {
+impl<const HEAVY: bool> Unpacked<HEAVY> {
+    fn program() -> PathBuf {
+        let root = std::env::var_os("EXIM_ROOT");
+        let mut root = root.unwrap_or_else(|| file("target/exim").into());
+        if HEAVY {
+            root.push("-heavy");
+        }
+        Path::new(&root).join("usr/sbin/exim4")
+    }
+
     /// Returns the folder of the program, and the configuration.
     pub(crate) fn files(&self) -> (PathBuf, PathBuf) {
-        let program = program();
+        let program = Self::program();
         let folder = program.parent().expect("a folder");
         (folder.to_owned(), self.scratch.join("exim.conf"))
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(Self::program());
         command.arg("-C").arg(self.scratch.join("exim.conf"));
         command
     }
@@ -104,15 +114,15 @@ impl Exim {
     }
 }
 
-impl Mta for Exim {
-    const NAME: &str = "exim";
+impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
+    const NAME: &str = if HEAVY { "exim-heavy" } else { "exim" };
 
     fn obstacle() -> Option<String> {
         if !is_root() {
             return Some("starting a mail server takes root".into());
         }
-        let is_missing = !program().is_file();
-        is_missing.then(|| format!("no {}: tests/run unpacks it", program().display()))
+        let is_missing = !Self::program().is_file();
+        is_missing.then(|| format!("no {}: tests/run unpacks it", Self::program().display()))
     }
 
     fn start(milter: &Socket, when_down: WhenDown) -> Self {
@@ -150,7 +160,7 @@ impl Mta for Exim {
             ("UID", user.to_string()),
             ("GID", group.to_string()),
             ("PORT", port.to_string()),
-            ("PROGRAM", program().display().to_string()),
+            ("PROGRAM", Self::program().display().to_string()),
             (
                 "RCPT",
                 file("contrib/exim/blocklist-milter-rcpt")
@@ -207,7 +217,7 @@ impl Mta for Exim {
     }
 }
 
-impl Drop for Exim {
+impl<const HEAVY: bool> Drop for Unpacked<HEAVY> {
     fn drop(&mut self) {
         show_on_failure("Exim", &self.log());
         if let Ok(process) = fs::read_to_string(self.scratch.join("exim.pid")) {

@@ -36,6 +36,7 @@ pub(crate) mod pieces;
 pub(crate) mod player;
 pub(crate) mod postfix;
 pub(crate) mod rig;
+pub(crate) mod rspamd;
 pub(crate) mod scenario;
 pub(crate) mod scene;
 pub(crate) mod sendmail;

@@ -186,7 +186,7 @@ fn with_socket(folder: &Path, config: &str) -> String {
         .map(|door| format!(", \"{door}:unix:{}\"", in_folder(door)))
         .concat();
     format!(
-        "listen = [\"unix:{}\"{doors}]\nworkers = 2\n{state}{config}",
+        "listen = [\"unix:{}\"{doors}]\n{state}{config}",
         in_folder("m.sock")
     )
 }

@@ -196,11 +196,17 @@ fn the_requests_of_a_message_belong_together() {
         "protocol_state=RCPT sender=a@ok.example recipients_base64={before} recipient=b@our.example"
     );
     has(&client.ask(&exim), "action=452 4.5.3 ");
+    for mark in ["", "1", "1"] {
+        let refused = format!(
+            "protocol_state=RCPT has_refused={mark} sender=a@bad.example recipient=b@our.example"
+        );
+        has(&client.ask(&refused), "action=550 5.7.1 ");
+    }
     drop(client);
-    // 1 and 2 are counted when the next begins, 3 with its answer.
+    // 1 and 2 are counted when the next begins, 3 with its answer, the last with its first recipient.
     let total = || rig.live.counters.messages();
     until("each message is counted once", || {
-        (total() == 3).then_some(())
+        (total() == 4).then_some(())
     });
 }
 
@@ -240,7 +246,7 @@ fn a_map_is_asked_for_an_envelope_sender() {
         (
             "a%40bad.example",
             200,
-            "550 5.7.1 a@bad.example is on the sender blocklist spam",
+            "1 550 5.7.1 a@bad.example is on the sender blocklist spam",
         ),
         ("a@ok.example", 404, "not listed"),
         ("", 404, "not listed"),

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::support::rig::compile;
 use crate::support::site::{SPAM, Site, Transport};
 use crate::support::tools::SmallDisk;
-use crate::support::{has, until, usable};
+use crate::support::{has, until};
 
 const CONFIG: &str =
     "state = 'state'\nstatus_file = 'status'\n[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
@@ -106,7 +106,7 @@ fn complains(live: &Live, words: &[&str]) {
     assert!(is_said, "{problems:?} lack {words:?}");
 }
 
-/// Fails without `or_copies` in `Snapshot::start`: no list is in effect.
+/// Without the copy no list would be in effect.
 #[test]
 fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     let home = Home::new();
@@ -217,9 +217,6 @@ fn a_start_without_a_good_copy_defers() {
     defers("the copy is too old");
     file.set_modified(days_ago(6)).unwrap();
     assert_eq!(entries(&home.start()), Some(1));
-    home.configure(&format!("{CONFIG}[safety]\nlast_good_mib = 0\n"));
-    defers("copies are not wanted");
-    home.configure(CONFIG);
     fs::remove_file(&copy).unwrap();
     defers("there is no copy");
     fs::remove_dir_all(home.path("state")).unwrap();
@@ -283,27 +280,6 @@ fn another_process_takes_no_copies_away() {
 
 /// Entries that a list has dropped do not come back: a copy that cannot be renewed is removed.
 #[test]
-fn a_copy_of_an_older_filter_does_not_outlive_it() {
-    let home = Home::new();
-    let limits = "[safety]\nlast_good_mib = 1\nmax_growth = '99999999%'\n";
-    home.configure(&format!("{CONFIG}{limits}"));
-    home.served();
-    assert_eq!(home.copies().len(), 1);
-    let live = home.start();
-    home.long_list(160_000);
-    assert!(fs::metadata(home.path("spam.blf")).unwrap().len() > 1 << 20);
-    assert!(live.reload().changed);
-    kept(&live);
-    if home.copies().len() == 1 {
-        let why = "they take no space on this file system";
-        usable("copies", Some(why.to_owned()));
-        return;
-    }
-    complains(&live, &["cannot keep a copy", "last_good_mib"]);
-    assert!(home.copies().is_empty());
-}
-
-#[test]
 fn a_full_disk_keeps_no_copy_and_stops_nothing() {
     let home = Home::new();
     let state = home.path("state");
@@ -313,7 +289,6 @@ fn a_full_disk_keeps_no_copy_and_stops_nothing() {
     home.served();
     assert_eq!(home.copies().len(), 1);
     let live = home.start();
-    home.configure(&format!("{CONFIG}[safety]\nmax_growth = '99999999%'\n"));
     home.long_list(3_000);
     assert!(live.reload().changed);
     kept(&live);

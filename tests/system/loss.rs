@@ -131,7 +131,7 @@ fn what_is_switched_off_is_off_at_once() {
     is(&rig, "<third@bad.example>", "accept");
 }
 
-/// Fails without `Tried::last`: an older file of a list that was away for a moment is loaded.
+/// An older file of a list that was away for a moment is loaded.
 #[test]
 fn a_list_that_comes_back_is_compared_with_what_it_was() {
     let rig = rig();

@@ -11,10 +11,10 @@ mod read;
 mod values;
 
 pub use percent::Percent;
-pub(crate) use problem::text_of;
 pub use problem::{Error, Problem};
-pub(crate) use read::{Reader, Section};
+pub(crate) use problem::{Removed, text_of};
+pub(crate) use read::{Checker, Section};
 pub(crate) use values::{
-    Fault, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
+    Invalid, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
     wrong_type,
 };

@@ -13,6 +13,9 @@ use crate::base::access;
 /// Every setting of a file, by section; `""` is the top of the file. Blanks divide them.
 pub(crate) type Settings<'s> = &'s [(&'static str, &'static str)];
 
+/// Section and name of a setting that no longer exists, and what replaces it, as a clause.
+pub(crate) type Removed = (&'static str, &'static str, &'static str);
+
 /// Largest configuration file that is read: a wrong path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
 

@@ -13,14 +13,15 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problem, Settings};
-use super::values::{Fault, nearest, text, wrong_type};
+use super::problem::{Problem, Removed, Settings};
+use super::values::{Invalid, nearest, text, wrong_type};
 
 /// The text being read, and the errors found so far.
-pub(crate) struct Reader<'t> {
+pub(crate) struct Checker<'t> {
     text: &'t str,
     /// Every setting, to tell where a misplaced one belongs.
     settings: Settings<'t>,
+    removed: &'t [Removed],
     problems: RefCell<Vec<Problem>>,
     /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
@@ -28,15 +29,21 @@ pub(crate) struct Reader<'t> {
     has_broken_table: Cell<bool>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> Checker<'t> {
     pub(crate) fn new(text: &'t str, settings: Settings<'t>) -> Self {
         Self {
             text,
             settings,
+            removed: &[],
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
             has_broken_table: Cell::new(false),
         }
+    }
+
+    /// Knows settings of earlier versions, to tell what replaces them.
+    pub(crate) fn with_removed(self, removed: &'t [Removed]) -> Self {
+        Self { removed, ..self }
     }
 
     /// Records an error at a byte of the text.
@@ -100,7 +107,7 @@ impl<'t> Reader<'t> {
         span: Range<usize>,
     ) -> Section<'s, 't> {
         Section {
-            reader: self,
+            checker: self,
             path,
             table: Some(table),
             span,
@@ -124,7 +131,7 @@ impl<'t> Reader<'t> {
 
 /// One table of the file, or a missing table, where every setting has its default.
 pub(crate) struct Section<'s, 't> {
-    reader: &'s Reader<'t>,
+    checker: &'s Checker<'t>,
     path: &'static str,
     table: Option<&'s DeTable<'t>>,
     span: Range<usize>,
@@ -139,14 +146,14 @@ impl<'s, 't> Section<'s, 't> {
 
     /// Records an error at a byte of the text.
     pub(crate) fn problem(&self, at: usize, message: String) {
-        self.reader.problem(at, message);
+        self.checker.problem(at, message);
     }
 
     /// Returns line and column of a setting's value, or of the table if the setting is missing.
     pub(crate) fn place(&self, name: &str) -> (usize, usize) {
         let value = self.table.and_then(|table| table.get(name));
         let at = value.map_or(self.span.start, |value| value.span().start);
-        let place = self.reader.place(at, String::new());
+        let place = self.checker.place(at, String::new());
         (place.line, place.column)
     }
 
@@ -155,13 +162,13 @@ impl<'s, 't> Section<'s, 't> {
         self.table?.get(name)
     }
 
-    fn note(&self, value: &Spanned<DeValue<'_>>, name: &str, fault: &Fault) {
-        let at = match fault.offset {
-            Some(offset) => self.reader.inside(value, offset),
+    fn note(&self, value: &Spanned<DeValue<'_>>, name: &str, invalid: &Invalid) {
+        let at = match invalid.offset {
+            Some(offset) => self.checker.inside(value, offset),
             None => value.span().start,
         };
-        self.reader
-            .problem(at, format!("{name}: {}", fault.message));
+        self.checker
+            .problem(at, format!("{name}: {}", invalid.message));
     }
 
     /// Returns a setting as read by `read`, or its default. Records an error, and then returns the
@@ -170,13 +177,13 @@ impl<'s, 't> Section<'s, 't> {
         &self,
         name: &'static str,
         default: T,
-        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> T {
         let Some(value) = self.value(name) else {
             return default;
         };
-        read(value.get_ref()).unwrap_or_else(|fault| {
-            self.note(value, name, &fault);
+        read(value.get_ref()).unwrap_or_else(|invalid| {
+            self.note(value, name, &invalid);
             default
         })
     }
@@ -185,7 +192,7 @@ impl<'s, 't> Section<'s, 't> {
     pub(crate) fn optional<T>(
         &self,
         name: &'static str,
-        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> Option<T> {
         self.get(name, None, |value| read(value).map(Some))
     }
@@ -194,14 +201,14 @@ impl<'s, 't> Section<'s, 't> {
     pub(crate) fn required<T>(
         &self,
         name: &'static str,
-        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> Option<T> {
         if self.table.is_some_and(|table| table.contains_key(name)) {
             self.optional(name, read)
         } else {
             self.asked.borrow_mut().push(name);
             let message = format!("[{}] missing required setting {name}", self.path);
-            self.reader.problem(self.start(), message);
+            self.checker.problem(self.start(), message);
             None
         }
     }
@@ -212,7 +219,7 @@ impl<'s, 't> Section<'s, 't> {
         &self,
         name: &'static str,
         default: Vec<T>,
-        read: impl Fn(&str) -> Result<T, Fault>,
+        read: impl Fn(&str) -> Result<T, Invalid>,
     ) -> Vec<T> {
         let Some(value) = self.value(name) else {
             return default;
@@ -231,7 +238,7 @@ impl<'s, 't> Section<'s, 't> {
     pub(crate) fn items<T>(
         &self,
         name: &'static str,
-        read: impl Fn(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl Fn(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> Vec<T> {
         let Some(value) = self.value(name) else {
             return Vec::new();
@@ -244,7 +251,7 @@ impl<'s, 't> Section<'s, 't> {
         for item in items {
             match read(item.get_ref()) {
                 Ok(read) => all.push(read),
-                Err(fault) => self.note(item, name, &fault),
+                Err(invalid) => self.note(item, name, &invalid),
             }
         }
         all
@@ -266,7 +273,7 @@ impl<'s, 't> Section<'s, 't> {
         &self,
         name: &'static str,
         wanted: &str,
-        read: impl Fn(&DeValue<'_>) -> Result<T, Fault>,
+        read: impl Fn(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> Vec<(String, T)> {
         let Some(value) = self.value(name) else {
             return Vec::new();
@@ -283,7 +290,9 @@ impl<'s, 't> Section<'s, 't> {
             let key = key.get_ref().as_ref();
             match read(value.get_ref()) {
                 Ok(read) => all.push((key.to_owned(), read)),
-                Err(fault) => self.note(value, &format!("{name}: {}", key.escape_debug()), &fault),
+                Err(invalid) => {
+                    self.note(value, &format!("{name}: {}", key.escape_debug()), &invalid)
+                }
             }
         }
         all
@@ -298,13 +307,13 @@ impl<'s, 't> Section<'s, 't> {
     pub(crate) fn wrong(&self, name: &str, message: &str) {
         let value = self.table.and_then(|table| table.get(name));
         let at = value.map_or(self.span.start, |value| value.span().start);
-        self.reader.problem(at, format!("{name}: {message}"));
+        self.checker.problem(at, format!("{name}: {message}"));
     }
 
     /// Returns the table under `name`; if it is missing, one where every setting has its default.
     pub(crate) fn table(&self, name: &'static str) -> Self {
         let none = Section {
-            reader: self.reader,
+            checker: self.checker,
             path: name,
             table: None,
             span: self.span.clone(),
@@ -318,7 +327,7 @@ impl<'s, 't> Section<'s, 't> {
             self.note(value, name, &wrong_type(&wanted, value.get_ref()));
             return none;
         };
-        self.reader.section(name, table, value.span())
+        self.checker.section(name, table, value.span())
     }
 
     /// Returns the tables under `[[name]]`.
@@ -337,7 +346,7 @@ impl<'s, 't> Section<'s, 't> {
         let mut sections = Vec::new();
         for item in items.iter() {
             match item.get_ref().as_table() {
-                Some(table) => sections.push(self.reader.section(name, table, item.span())),
+                Some(table) => sections.push(self.checker.section(name, table, item.span())),
                 None => wrong(item),
             }
         }
@@ -354,11 +363,17 @@ impl<'s, 't> Section<'s, 't> {
             if asked.contains(&written) {
                 continue;
             }
+            let is_it = |one: &&Removed| (one.0, one.1) == (self.path, written);
+            if let Some((_, name, instead)) = self.checker.removed.iter().find(is_it) {
+                let message = format!("{name} is no longer a setting: {instead}; remove this line");
+                self.checker.problem(key.span().start, message);
+                continue;
+            }
             let place = match self.path {
                 "" => String::new(),
                 path => format!(" in [{path}]"),
             };
-            let home = elsewhere(self.reader.settings, written);
+            let home = elsewhere(self.checker.settings, written);
             let hint = match (home, nearest(written, &asked)) {
                 (Some(section), _) => format!("; it belongs {section}"),
                 (None, Some(name)) => format!("; did you mean {name}?"),
@@ -366,7 +381,7 @@ impl<'s, 't> Section<'s, 't> {
             };
             let written = written.escape_debug();
             let message = format!("unknown setting {written}{place}{hint}");
-            self.reader.problem(key.span().start, message);
+            self.checker.problem(key.span().start, message);
         }
     }
 }

@@ -11,12 +11,12 @@ pub(crate) use toml::de::DeValue as Value;
 
 /// Why a value is invalid, and at which byte of a string, if known.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct Invalid {
     pub(crate) message: String,
     pub(crate) offset: Option<usize>,
 }
 
-impl<T: Into<String>> From<T> for Fault {
+impl<T: Into<String>> From<T> for Invalid {
     fn from(message: T) -> Self {
         Self {
             message: message.into(),
@@ -37,26 +37,26 @@ pub(crate) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
         .map(|(_, name)| name)
 }
 
-pub(crate) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
+pub(crate) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Invalid {
     let found = found.type_str();
     let has_vowel = found.starts_with(['a', 'e', 'i', 'o', 'u']);
     let article = if has_vowel { "an" } else { "a" };
     format!("expected {wanted}, found {article} {found}").into()
 }
 
-pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
+pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Invalid> {
     value
         .as_str()
         .ok_or_else(|| wrong_type("a string in quotes", value))
 }
 
 /// Reads a string as its type does.
-pub(crate) fn parsed<T: FromStr<Err: ToString>>(value: &DeValue<'_>) -> Result<T, Fault> {
+pub(crate) fn parsed<T: FromStr<Err: ToString>>(value: &DeValue<'_>) -> Result<T, Invalid> {
     let parsed = text(value)?.parse();
-    parsed.map_err(|error: T::Err| Fault::from(error.to_string()))
+    parsed.map_err(|error: T::Err| Invalid::from(error.to_string()))
 }
 
-pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
+pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Invalid> {
     value
         .as_bool()
         .ok_or_else(|| wrong_type("true or false", value))
@@ -66,7 +66,7 @@ pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
 pub(crate) fn number(
     value: &DeValue<'_>,
     range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, Fault> {
+) -> Result<u64, Invalid> {
     let written = value
         .as_integer()
         .ok_or_else(|| wrong_type("a whole number", value))?;
@@ -77,20 +77,20 @@ pub(crate) fn number(
 }
 
 /// Reads `"50%"`.
-pub(crate) fn percent(value: &DeValue<'_>) -> Result<Percent, Fault> {
+pub(crate) fn percent(value: &DeValue<'_>) -> Result<Percent, Invalid> {
     let written = value
         .as_str()
         .ok_or_else(|| wrong_type("a percentage such as \"50%\"", value))?;
-    written.parse().map_err(Fault::from)
+    written.parse().map_err(Invalid::from)
 }
 
 /// Reads `"50%"`, at most `"100%"`.
-pub(crate) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Fault> {
-    percent(value)?.of_a_whole().map_err(Fault::from)
+pub(crate) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Invalid> {
+    percent(value)?.of_a_whole().map_err(Invalid::from)
 }
 
 /// Reads one of a few words. The error for a misspelt one suggests the most similar word.
-pub(crate) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
+pub(crate) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Invalid> {
     if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
         return Ok(chosen);
     }

@@ -11,8 +11,7 @@ use crate::base::clock::{now_s, today};
 use crate::base::day::Day;
 use crate::cli::{Done, Output, say};
 use crate::config::{self, Config, DEFAULT_PATH};
-use crate::digest::{self, History};
-use crate::filter::{Filter, Load};
+use crate::logs::{self, History};
 use crate::screen::case_time;
 
 /// Arguments of `report`.
@@ -51,7 +50,7 @@ pub struct Case {
 
 /// Prints a report of logs.
 pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
-    let mut options = digest::Options {
+    let mut options = logs::Options {
         since: args.since,
         now: now_s().cast_signed(),
         host: host_name(),
@@ -65,11 +64,11 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
         None => History::default(),
     };
     say_what_is_read(&args.logs);
-    let digest = digest::digest(&args.logs, &options, &mut history)?;
+    let summary = logs::summarize(&args.logs, &options, &mut history)?;
     if let Some(to) = &args.mail_to {
-        write!(out, "{}", digest.mail_headers(to))?;
+        write!(out, "{}", summary.mail_headers(to))?;
     }
-    out.show_lines(&digest, args.json)?;
+    out.show_lines(&summary, args.json)?;
     out.flush()?;
     // Last: if printing fails, the next report must show the same again.
     if let Some(file) = &args.state {
@@ -101,8 +100,8 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
     say_what_is_read(&args.logs);
-    let Some(mut case) = digest::find_case(id, &args.logs, now_s().cast_signed())? else {
-        let when = digest::shown_time(made).unwrap_or_default();
+    let Some(mut case) = logs::find_case(id, &args.logs, now_s().cast_signed())? else {
+        let when = logs::shown_time(made).unwrap_or_default();
         say(format_args!(
             "blocklist-milter: case {id} is not in the {}; it dates from {when}: name a log of that time",
             if args.logs.is_empty() {
@@ -113,25 +112,9 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         ));
         return Ok(ExitCode::FAILURE);
     };
-    let config = read_config(config)?;
-    let whitelist = config
-        .as_ref()
-        .and_then(|config| config.whitelist.files.first().cloned());
-    let file = config.and_then(|config| text_list(&config, &case));
-    case.find_undo(whitelist, &file.unwrap_or_default());
+    case.find_undo(read_config(config)?.as_ref());
     out.show_lines(&case, args.json)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the text list that a case names as its source, if its filter is on this machine.
-fn text_list(config: &Config, case: &digest::Case) -> Option<String> {
-    let list = config
-        .enabled_lists()
-        .find(|list| list.terms.name == case.list)?;
-    let filter = Filter::open(&list.filter, Load::Disk).ok()?;
-    let mut sources = filter.spec().sources.iter();
-    let source = sources.find(|source| source.name == case.source)?;
-    Some(source.file.clone())
 }
 
 /// Finds the case id in what a reply shows: the id, `(case ID)`, or the whole reply. Returns it with

@@ -156,7 +156,7 @@ fn explain(
     if args.json {
         out.json(&explanation)?;
     } else {
-        let report = explain::Report {
+        let report = explain::ExplainedMail {
             mail: &mail,
             explanation: &explanation,
             paint: out.paint(),
@@ -182,7 +182,7 @@ fn replay(
         out.json(&replay)?;
     } else {
         let paint = out.paint();
-        write!(out, "{}", replay.report(paint))?;
+        write!(out, "{}", replay.text(paint))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::max_rejects::MaxRejects;
 use crate::base::day::Day;
 use crate::base::settings::{
-    Fault, Percent, Section, Value, boolean, number, parsed, percent, percent_of_a_whole, text,
+    Invalid, Percent, Section, Value, boolean, number, parsed, percent, percent_of_a_whole, text,
 };
 
 /// `[build]`: settings of the filter. What is `None` or empty was not given.
@@ -123,7 +123,7 @@ impl FeedSettings {
     }
 }
 
-fn url(value: &Value<'_>) -> Result<String, Fault> {
+fn url(value: &Value<'_>) -> Result<String, Invalid> {
     let url = text(value)?;
     let host = url.strip_prefix("https://").unwrap_or_default();
     if host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')

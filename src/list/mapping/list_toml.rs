@@ -18,7 +18,7 @@ use std::path::Path;
 use super::build::{BuildSettings, FeedSettings};
 use super::declared::{Declared, Values};
 use crate::base::settings::{
-    Error, Fault, Reader, Section, Value, boolean, parsed, text, text_of, wrong_type,
+    Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
 use crate::list::format::Format;
 use crate::list::table::text::Text;
@@ -81,9 +81,9 @@ impl ListToml {
     /// # Errors
     /// Its faults: all of them, with their lines.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let reader = Reader::new(text, &SETTINGS);
-        let list = Self::read(&reader);
-        let problems = reader.into_problems();
+        let checker = Checker::new(text, &SETTINGS);
+        let list = Self::read(&checker);
+        let problems = checker.into_problems();
         if problems.is_empty() {
             return Ok(list);
         }
@@ -93,9 +93,9 @@ impl ListToml {
         })
     }
 
-    fn read(reader: &Reader<'_>) -> Self {
-        let document = reader.document();
-        let top = reader.section("", document.get_ref(), 0..0);
+    fn read(checker: &Checker<'_>) -> Self {
+        let document = checker.document();
+        let top = checker.section("", document.get_ref(), 0..0);
         let read = {
             let section = top.table("read");
             let read = declared(&section);
@@ -251,7 +251,7 @@ fn distinct<T>(
 }
 
 /// Reads a heading, a number from 1, or a key path.
-fn column_of(value: &Value<'_>) -> Result<String, Fault> {
+fn column_of(value: &Value<'_>) -> Result<String, Invalid> {
     let written = match (value.as_str(), value.as_integer()) {
         (Some(name), _) => name.to_owned(),
         (None, Some(number)) => number.as_str().to_owned(),
@@ -265,7 +265,7 @@ fn column_of(value: &Value<'_>) -> Result<String, Fault> {
 }
 
 /// Reads the values of a column: texts, whole numbers, true and false.
-fn values(value: &Value<'_>) -> Result<Vec<String>, Fault> {
+fn values(value: &Value<'_>) -> Result<Vec<String>, Invalid> {
     let one = |value: &Value<'_>| {
         let written = value.as_str().map(str::to_owned);
         let number = || value.as_integer().map(|number| number.as_str().to_owned());
@@ -281,7 +281,7 @@ fn values(value: &Value<'_>) -> Result<Vec<String>, Fault> {
 }
 
 /// Reads a number, whole or not.
-fn float(value: &Value<'_>) -> Result<f64, Fault> {
+fn float(value: &Value<'_>) -> Result<f64, Invalid> {
     let written = value.as_integer().map(|number| number.as_str());
     let written = written.or_else(|| value.as_float().map(|number| number.as_str()));
     let number = written.and_then(|written| written.parse().ok());

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::declared::Declared;
 use super::list_toml;
-use crate::base::settings::{Reader, text};
+use crate::base::settings::{Checker, text};
 use crate::list::table::text::Text;
 
 /// A published export.
@@ -50,10 +50,10 @@ pub(super) fn find(shape: Shape, names: &[String]) -> Option<&'static Profile> {
 
 /// Reads the profiles, and the problems of their text.
 fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
-    let reader = Reader::new(text_of, &[]);
+    let checker = Checker::new(text_of, &[]);
     let profiles = {
-        let document = reader.document();
-        let top = reader.section("", document.get_ref(), 0..0);
+        let document = checker.document();
+        let top = checker.section("", document.get_ref(), 0..0);
         let sections = top.tables("profile").into_iter();
         let profiles = sections.map(|section| {
             let name = section.required("name", |value| Ok(text(value)?.to_owned()));
@@ -76,7 +76,7 @@ fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
         top.finish();
         profiles
     };
-    let problems = reader.into_problems();
+    let problems = checker.into_problems();
     (profiles, problems.iter().map(ToString::to_string).collect())
 }
 

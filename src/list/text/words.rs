@@ -1,6 +1,6 @@
 //! Cutting a line into words and pieces without cutting through quotes.
 
-use crate::rfc5322::{self, Place};
+use crate::rfc5322::{self, Role};
 
 /// Tracks quotes, comments and angle brackets through a text.
 pub(crate) struct Nesting {
@@ -20,7 +20,7 @@ impl Nesting {
     /// opens is outside, the one that closes is not.
     pub(crate) fn step(&mut self, byte: u8) -> bool {
         let was_angled = self.angled;
-        let outside = self.inner.step(byte) == Place::Outside;
+        let outside = self.inner.step(byte) == Role::Outside;
         match byte {
             b'<' if outside => self.angled = true,
             b'>' if outside => self.angled = false,

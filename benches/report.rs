@@ -1,11 +1,11 @@
 //! The time of `blocklist-milter report` for a million lines of the daemon's log, in each format.
 //!
-//! `cargo bench --bench digest`
+//! `cargo bench --bench report`
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use blocklist_milter::digest::{History, Options, digest};
+use blocklist_milter::logs::{History, Options, summarize};
 use divan::Bencher;
 
 fn main() {
@@ -101,12 +101,12 @@ fn a_million_lines(bencher: Bencher<'_, '_>, form: &str) {
         ..Options::default()
     };
     bencher.bench_local(|| {
-        let found = digest(
+        let found = summarize(
             std::slice::from_ref(&path),
             &options,
             &mut History::default(),
         )
-        .expect("a digest");
+        .expect("a summary");
         assert_eq!((found.messages, found.other_lines), (LINES as u64, 0));
     });
 }

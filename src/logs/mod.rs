@@ -3,24 +3,24 @@
 //! | file | about |
 //! |---|---|
 //! | `line` | one line of the log, in every form |
-//! | `count` | counts over many lines |
+//! | `summary` | counts over many lines: what `report` shows |
 //! | `history` | the data kept from one report to the next |
-//! | `text` | the report as a mail |
+//! | `text` | the summary as a mail |
 //! | `case` | the decision that a reply names |
 //!
 //! The daemon is not involved: the commands read its log from the journal, files or standard input.
 
 mod case;
-mod count;
 mod history;
 mod line;
+mod summary;
 mod text;
 
 use std::path::{Path, PathBuf};
 
 pub use case::{Case, find_case, shown_time};
-pub use count::{Digest, Idle, Options, digest};
 pub use history::History;
+pub use summary::{Idle, Options, Refused, Summary, summarize};
 
 pub use crate::base::whole_file::FileError as Error;
 use crate::journal;

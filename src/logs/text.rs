@@ -1,11 +1,12 @@
-//! A report as the text of a mail: plain text with lines of 78 columns (RFC 5322 section 2.1.1), but for
+//! A summary as the text of a mail: plain text with lines of 78 columns (RFC 5322 section 2.1.1), but for
 //! long words.
 
 use std::fmt::{self, Display, Formatter};
 
-use super::count::{Digest, IDLE_DAYS, Refused};
+use super::summary::{IDLE_DAYS, Refused, Summary};
 use crate::address::escaped;
 use crate::base::numbers::{counted, grouped, percent};
+use crate::base::paint::wrapped;
 
 const COLUMNS: usize = 78;
 /// Number of columns before a label: two spaces, the number, two spaces.
@@ -13,7 +14,7 @@ const NUMBER: usize = 13;
 /// Maximum number of rows of a table; `--json` shows all.
 const ROWS: usize = 25;
 
-impl Digest {
+impl Summary {
     /// Returns the headers before the text for a mail to this address, for `sendmail -t`.
     #[must_use]
     pub fn mail_headers(&self, to: &str) -> String {
@@ -40,7 +41,7 @@ impl Digest {
     }
 }
 
-impl Display for Digest {
+impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.title())?;
         if self.messages == 0 {
@@ -83,7 +84,7 @@ impl Display for Digest {
     }
 }
 
-impl Digest {
+impl Summary {
     fn idle(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.idle.is_empty() {
             return Ok(());
@@ -171,19 +172,5 @@ fn listed_by(list: &str, source: &str) -> String {
 /// than a line, such as a path, makes a longer one.
 fn lines(f: &mut Formatter<'_>, start: &str, text: &str) -> fmt::Result {
     let text = escaped(text.as_bytes()).to_string();
-    f.write_str(start)?;
-    let mut column = start.len();
-    for (number, word) in text.split(' ').enumerate() {
-        let length = word.chars().count();
-        if number > 0 && column + 1 + length > COLUMNS {
-            write!(f, "\n{:1$}", "", start.len())?;
-            column = start.len();
-        } else if number > 0 {
-            f.write_str(" ")?;
-            column += 1;
-        }
-        f.write_str(word)?;
-        column += length;
-    }
-    writeln!(f)
+    writeln!(f, "{}", wrapped(start, start.len(), &text, COLUMNS))
 }

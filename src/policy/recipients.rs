@@ -8,10 +8,9 @@
 //! reaction: the recipients accepted so far get the message, the others stay queued.
 
 use super::action::Action;
-use super::definition::Policy;
+use super::definition::{MixedRecipients, Policy};
 use super::examine::{Hit, Scratch};
 use super::exempt::Recipient;
-use super::mixed_recipients::MixedRecipients;
 use crate::address::Canonical;
 use crate::sender::Identity;
 
@@ -20,11 +19,11 @@ const SETS_MAX: usize = 64;
 
 /// The sets of lists (as bits) that affect a message's accepted recipients, each set once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct ListSets {
     sets: Vec<u64>,
 }
 
-impl Reach {
+impl ListSets {
     /// Every list affects every recipient.
     pub const EVERYBODY: &[u64] = &[u64::MAX];
 
@@ -55,7 +54,7 @@ impl Reach {
 
 impl Policy {
     /// Returns the lists that affect mail to this recipient; 0 means that it is exempt.
-    pub fn reach(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
+    pub fn lists_for(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
         scratch.note(recipient.longest());
         let form = scratch.whitelist_form.get_or_insert_with(Canonical::new);
         if self
@@ -65,7 +64,7 @@ impl Policy {
         {
             return 0;
         }
-        let mut reach = 0;
+        let mut lists = 0;
         for (index, list) in self.lists.iter().enumerate() {
             let terms = &list.terms;
             let wanted = terms.recipients.is_empty()
@@ -76,10 +75,10 @@ impl Policy {
                     .find_exempt(recipient, form)
                     .is_none()
             {
-                reach |= 1 << index;
+                lists |= 1 << index;
             }
         }
-        reach
+        lists
     }
 
     /// Returns whether a recipient that these lists affect needs a transaction of its own: some
@@ -88,7 +87,7 @@ impl Policy {
     ///
     /// A list that checks only the envelope sender has its result by now: it matters only if it was
     /// hit.
-    pub fn is_apart(&self, lists: u64, accepted: &Reach, hits: &[Hit]) -> bool {
+    pub fn is_apart(&self, lists: u64, accepted: &ListSets, hits: &[Hit]) -> bool {
         let Some(&first) = accepted.sets().first() else {
             return false;
         };
@@ -113,18 +112,15 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_no_list_is_forgotten_and_none_goes_too_far() {
-        let mut reach = Reach::default();
+        let mut sets = ListSets::default();
         for index in 0..SETS_MAX {
-            reach.add(1 << index | 1);
+            sets.add(1 << index | 1);
         }
-        assert_eq!(reach.sets().len(), SETS_MAX);
+        assert_eq!(sets.sets().len(), SETS_MAX);
         for lists in [0b1010, 0b0110] {
-            reach.add(lists);
+            sets.add(lists);
         }
-        assert_eq!(reach.sets().len(), SETS_MAX);
-        assert_eq!(
-            reach.sets()[SETS_MAX - 2..],
-            [0, 1 << 62 | 1 << 63 | 0b1111]
-        );
+        assert_eq!(sets.sets().len(), SETS_MAX);
+        assert_eq!(sets.sets()[SETS_MAX - 2..], [0, 1 << 62 | 1 << 63 | 0b1111]);
     }
 }

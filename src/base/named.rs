@@ -1,0 +1,40 @@
+//! Closed sets whose members have a name: in settings, in the log, in JSON.
+
+/// Defines an enum whose variants have names; with `ALL`, `NAMES` and `name`.
+///
+/// ```text
+/// named! {
+///     /// What happens.
+///     #[derive(Clone, Copy, PartialEq)]
+///     pub enum Thing {
+///         /// The first.
+///         One = "one",
+///     }
+/// }
+/// ```
+macro_rules! named {
+    ($(#[$of_all:meta])* pub enum $set:ident { $($(#[$of_one:meta])* $one:ident = $name:literal,)+ }) => {
+        $(#[$of_all])*
+        pub enum $set {
+            $($(#[$of_one])* $one,)+
+        }
+
+        impl $set {
+            /// All of them, in their order.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$one),+];
+
+            /// All of them, each with its name.
+            pub const NAMES: [(&'static str, Self); Self::ALL.len()] = [$(($name, Self::$one)),+];
+
+            /// Returns its name in settings, the log and JSON.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$one => $name,)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use named;

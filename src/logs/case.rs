@@ -1,0 +1,221 @@
+//! One decision, found by the case id in the reply, and explained for the person who must answer a
+//! complaint.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::line::{Decision, What, parse};
+use super::{Error, each_line};
+use crate::address::escaped;
+use crate::config::Config;
+use crate::explain::in_words;
+use crate::filter::{Filter, Load};
+use crate::policy::{Action, Reason};
+use crate::screen::{Field, case_time};
+use crate::undo::{self, Undo};
+
+/// A decision from the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Case {
+    /// Its fields in the log; those that the log does not have are empty.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// The time, in UTC.
+    pub time: Option<String>,
+    /// The recipients for whom it was decided one by one.
+    pub recipients: Vec<String>,
+    /// Whether a record confirms the hit.
+    pub proved: bool,
+    /// Commands that accept the sender from now on, the best first.
+    pub undo: Vec<Undo>,
+    /// The whitelist to add it to.
+    pub whitelist_file: Option<PathBuf>,
+}
+
+/// Finds a case in logs.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, Error> {
+    let mut found: Option<Case> = None;
+    let finder = memchr::memmem::Finder::new(id);
+    let mut is_known = false;
+    // The decision may have been made before the id, and is written after it.
+    let since = case_time(id).map_or(0, |made| made - 60);
+    each_line(logs, since, |line| {
+        let has_id = finder.find(line.as_bytes()).is_some();
+        if is_known && !has_id {
+            return true;
+        }
+        let Some(line) = parse(line, now) else {
+            return false;
+        };
+        is_known = true;
+        if let What::Decision(decision) = line.what
+            && decision.get(Field::Case) == id
+        {
+            let recipient = decision.get(Field::Recipient).to_owned();
+            let case = found.get_or_insert_with(|| Case {
+                time: line.at.and_then(shown_time),
+                proved: decision.get(Field::Proved) != "false",
+                decision: *decision,
+                ..Case::default()
+            });
+            case.add_recipient(recipient);
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+impl Case {
+    /// Adds how to undo the decision with this configuration.
+    pub fn find_undo(&mut self, config: Option<&Config>) {
+        let get = |field| self.decision.get(field);
+        let whitelist = config.and_then(|config| config.whitelist.files.first());
+        let file = config.and_then(|config| self.text_list(config));
+        self.undo = undo::commands(
+            get(Field::Address),
+            get(Field::Entry),
+            &file.unwrap_or_default(),
+            whitelist.map(|file| &**file),
+        );
+        self.whitelist_file = whitelist.cloned();
+    }
+
+    /// Returns the text list with the entry, if the filter is on this machine.
+    fn text_list(&self, config: &Config) -> Option<String> {
+        let get = |field| self.decision.get(field);
+        let mut lists = config.enabled_lists();
+        let list = lists.find(|list| list.terms.name == get(Field::List))?;
+        let filter = Filter::open(&list.filter, Load::Disk).ok()?;
+        let mut sources = filter.spec().sources.iter();
+        let source = sources.find(|source| source.name == get(Field::Source))?;
+        Some(source.file.clone())
+    }
+
+    fn add_recipient(&mut self, recipient: String) {
+        const MAX: usize = 100;
+        let is_new = !recipient.is_empty() && !self.recipients.contains(&recipient);
+        if is_new && self.recipients.len() < MAX {
+            self.recipients.push(recipient);
+        }
+    }
+
+    /// Returns a field as it can be shown.
+    fn shown(&self, field: Field) -> String {
+        escaped(self.decision.get(field).as_bytes()).to_string()
+    }
+}
+
+/// Returns a time as text: `2026-11-21 14:03:22 UTC`.
+#[must_use]
+pub fn shown_time(seconds: i64) -> Option<String> {
+    let time = Timestamp::from_second(seconds).ok()?;
+    Some(time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+/// Returns the end of a sentence that says what was done.
+fn deed(action: &str) -> &'static str {
+    match action.parse() {
+        Ok(Action::Reject) => "was refused for good (5xx)",
+        Ok(Action::Tempfail) => "was refused for now (4xx); the client may try again",
+        Ok(Action::Quarantine) => "was accepted and held",
+        Ok(Action::Discard) => "was accepted and deleted",
+        Ok(Action::Tag) => "was delivered with a header X-Sender-Blocklist",
+        Ok(Action::Log) => "was delivered; the hit was only logged",
+        Err(()) => "was accepted",
+    }
+}
+
+impl Display for Case {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let shown = |field| self.shown(field);
+        write!(f, "Case {}", shown(Field::Case))?;
+        if let Some(time) = &self.time {
+            write!(f, ", {time}")?;
+        }
+        write!(f, "\n  Mail from {}", shown(Field::Client))?;
+        match (&*shown(Field::QueueId), &*shown(Field::MessageId)) {
+            ("" | "NOQUEUE", "") => {}
+            ("" | "NOQUEUE", id) => write!(f, ", Message-ID {id},")?,
+            (id, _) => write!(f, ", queue id {id},")?,
+        }
+        writeln!(f, " {}.", deed(self.decision.get(Field::Action)))?;
+        for recipient in &self.recipients {
+            writeln!(f, "  Recipient: {}", escaped(recipient.as_bytes()))?;
+        }
+        let (list, reason) = (shown(Field::List), self.decision.get(Field::Reason));
+        if !list.is_empty() {
+            let field = match &*shown(Field::Identity) {
+                "mail-from" => "the envelope (MAIL FROM)".to_owned(),
+                field => format!("the header {}", header_name(field)),
+            };
+            let (address, entry) = (shown(Field::Address), shown(Field::Entry));
+            writeln!(f, "  Sender:    {address} in {field}")?;
+            let source = match &*shown(Field::Source) {
+                "" => String::new(),
+                source => format!(", from {source}"),
+            };
+            writeln!(f, "  Listed:    as {entry} on {list}{source}")?;
+        }
+        if !reason.is_empty() {
+            let some = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
+            let unsoftened = some(&shown(Field::Unsoftened));
+            let why = in_words(reason, some(&list).as_deref(), unsoftened.as_deref());
+            writeln!(f, "  Reason:    {reason}: {}", escaped(why.as_bytes()))?;
+        }
+        for (name, field) in [
+            ("Without it", Field::Unsoftened),
+            ("Failure", Field::Failure),
+            ("Cleared by", Field::Whitelist),
+            ("Also listed", Field::Also),
+        ] {
+            let value = shown(field);
+            if !value.is_empty() {
+                writeln!(f, "  {name}: {value}")?;
+            }
+        }
+        if !self.proved {
+            let why = "this may be a false positive of its Bloom pages";
+            writeln!(f, "  The filter has no records: {why}.")?;
+        }
+        if list.is_empty() || reason == Reason::Whitelisted.name() {
+            return Ok(());
+        }
+        self.advice(f)
+    }
+}
+
+impl Case {
+    fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f)?;
+        for Undo { what, command } in &self.undo {
+            writeln!(f, "To {what}:\n  {command}")?;
+        }
+        if self.undo.is_empty() {
+            let why = "the log does not have the address as it was written";
+            writeln!(f, "To accept mail from this sender, whitelist it ({why}).")?;
+        }
+        if self.whitelist_file.is_none() {
+            let none = "a file of [whitelist] in the configuration, which has none now";
+            writeln!(f, "where WHITELIST is {none}.")?;
+        }
+        let limit = "does not clear a listed one in another";
+        writeln!(f, "A whitelisted sender in one field {limit}.")
+    }
+}
+
+/// Returns the header name of an identity: `reply-to` -> `Reply-To`.
+fn header_name(identity: &str) -> String {
+    let words = identity
+        .split('-')
+        .map(|word| match word.split_at_checked(1) {
+            Some((first, rest)) => first.to_ascii_uppercase() + rest,
+            None => word.to_owned(),
+        });
+    words.collect::<Vec<_>>().join("-")
+}

@@ -1,0 +1,303 @@
+//! One line of the daemon's log, in every form in which an administrator may have it.
+//!
+//! ```text
+//! 2026-11-21T14:03:22.123456Z  INFO message queue_id=4Xy client=...        format = "text"
+//! {"timestamp":"...","level":"INFO","message":"message","queue_id":...}    format = "json"
+//!  INFO message queue_id=...                                               journalctl -o cat
+//! Nov 21 14:03:22 mx blocklist-milter[7]:  INFO message queue_id=...       journalctl, syslog
+//! 2026-11-21T14:03:22+01:00 mx blocklist-milter[7]:  INFO message ...      journalctl -o short-iso, rsyslog
+//! {"__REALTIME_TIMESTAMP":"...","MESSAGE":" INFO message ..."}             journalctl -o json
+//! ```
+//!
+//! A line is read from its start: a sender's text is always inside a value, and cannot be taken for
+//! a line.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+use tracing::Level;
+
+use crate::journal;
+use crate::screen::{DECISION, Field};
+
+/// The name of the daemon in syslog and in the journal.
+const PROGRAM: &str = "blocklist-milter";
+
+/// A line of the daemon's log.
+#[derive(Debug)]
+pub(super) struct LogLine {
+    /// Seconds since 1970, if the line has a time.
+    pub(super) at: Option<i64>,
+    pub(super) level: Level,
+    pub(super) what: What,
+}
+
+/// The content of a line.
+#[derive(Debug)]
+pub(super) enum What {
+    Decision(Box<Decision>),
+    /// Any other text.
+    Event(String),
+}
+
+/// The fields of a decision. Fields that the line does not have are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    values: [String; Field::ALL.len()],
+}
+
+impl Decision {
+    /// Returns the value of a field, as in the log.
+    pub fn get(&self, field: Field) -> &str {
+        self.values.get(field as usize).map_or("", |value| value)
+    }
+
+    /// Returns whether the daemon can have written it: each decision says what was done, and whose
+    /// address a list matched.
+    fn is_whole(&self) -> bool {
+        let has = |field| !self.get(field).is_empty();
+        has(Field::Action) && (has(Field::Address) || !has(Field::List))
+    }
+
+    fn set(&mut self, field: Field, value: String) {
+        if let Some(place) = self.values.get_mut(field as usize) {
+            *place = value;
+        }
+    }
+}
+
+/// As an object with the names of the log.
+impl Serialize for Decision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for &field in Field::ALL {
+            match field {
+                // Those about one line of several, and one that is a truth value there.
+                Field::Messages | Field::Recipient | Field::Proved | Field::Us => {}
+                field => map.serialize_entry(field.name(), self.get(field))?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// Reads a line, if it is the daemon's. `now` completes dates without a year.
+pub(super) fn parse(line: &str, now: i64) -> Option<LogLine> {
+    let line = line.trim_end();
+    if !journal::is_json(line)
+        && let Some(found) = daemon_line(line, now)
+    {
+        return Some(found);
+    }
+    let entry = journal::entry(line, now);
+    if entry.program.is_some_and(|program| program != PROGRAM) {
+        return None;
+    }
+    let found = daemon_line(&entry.text, now)?;
+    let at = entry.at.or(found.at);
+    Some(LogLine { at, ..found })
+}
+
+/// Reads a line as the daemon wrote it.
+fn daemon_line(line: &str, now: i64) -> Option<LogLine> {
+    if line.trim_start().starts_with('{') {
+        return object(&serde_json::from_str(line).ok()?);
+    }
+    let (at, rest) = match journal::read_time(line, now) {
+        Some((at, rest)) => (Some(at), rest),
+        None => (None, line),
+    };
+    let rest = rest.trim_start();
+    let rest = match rest.strip_prefix('<') {
+        // The priority for the journal, if another program has read the output.
+        Some(_) => rest.get(3..)?.trim_start(),
+        None => rest,
+    };
+    let (name, rest) = rest.split_once(' ')?;
+    let (level, rest) = (level(name)?, rest.trim_start());
+    let fields = rest.strip_prefix(DECISION);
+    let fields = fields.and_then(|rest| rest.strip_prefix(' '));
+    let decision = fields.and_then(read_fields).filter(Decision::is_whole);
+    let what = match decision {
+        Some(decision) => What::Decision(Box::new(decision)),
+        None => What::Event(rest.to_owned()),
+    };
+    Some(LogLine { at, level, what })
+}
+
+/// Reads `format = "json"`.
+fn object(object: &Map<String, Value>) -> Option<LogLine> {
+    /// Stops at a length that nobody would read.
+    const MAX: usize = 512;
+    let mut decision = Decision::default();
+    let mut others = String::new();
+    for (name, value) in object {
+        let value = text(value);
+        if let Some(field) = Field::from_name(name) {
+            decision.set(field, value.clone());
+        }
+        let is_other = !["timestamp", "level", "message"].contains(&&**name);
+        if is_other && others.len() < MAX && !value.is_empty() {
+            others.extend([" ", name, "=", &value]);
+        }
+    }
+    let get = |name| object.get(name).map(text).unwrap_or_default();
+    let message = get("message");
+    let what = match message == DECISION && decision.is_whole() {
+        true => What::Decision(Box::new(decision)),
+        false => What::Event(message + &others),
+    };
+    Some(LogLine {
+        at: journal::read_iso(&get("timestamp")),
+        level: level(&get("level"))?,
+        what,
+    })
+}
+
+/// Returns a value as text; empty for null, an array or an object.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => String::new(),
+    }
+}
+
+fn level(name: &str) -> Option<Level> {
+    let all = [
+        Level::ERROR,
+        Level::WARN,
+        Level::INFO,
+        Level::DEBUG,
+        Level::TRACE,
+    ];
+    all.into_iter().find(|level| level.as_str() == name)
+}
+
+/// Reads `name=value name="value"`; returns `None` for any other text.
+fn read_fields(mut rest: &str) -> Option<Decision> {
+    let mut decision = Decision::default();
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once('=')?;
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => read_quoted(quoted),
+            None => {
+                let (value, after) = after.split_once(' ').unwrap_or((after, ""));
+                (value.to_owned(), after)
+            }
+        };
+        if let Some(field) = Field::from_name(name) {
+            decision.set(field, value);
+        }
+        rest = after.trim_start();
+    }
+    Some(decision)
+}
+
+/// Reads up to the closing quote, and reverses the escaping of `{:?}`. Returns the value, and what follows.
+fn read_quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut rest = text;
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest.as_bytes()) {
+        let (before, after) = rest.split_at(at);
+        value += before;
+        if let Some(after) = after.strip_prefix('"') {
+            return (value, after);
+        }
+        let mut chars = after.chars();
+        chars.next();
+        match chars.next() {
+            Some('n') => value.push('\n'),
+            Some('r') => value.push('\r'),
+            Some('t') => value.push('\t'),
+            Some('0') => value.push('\0'),
+            Some(same @ ('"' | '\\' | '\'')) => value.push(same),
+            other => {
+                value.push('\\');
+                value.extend(other);
+            }
+        }
+        rest = chars.as_str();
+    }
+    (value + rest, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1795310000; // 2026-11-22T01:13:20Z
+
+    fn decision(line: &str) -> Option<(Option<i64>, String)> {
+        let line = parse(line, NOW)?;
+        let What::Decision(decision) = line.what else {
+            return None;
+        };
+        let fields = [Field::QueueId, Field::Address, Field::Action];
+        Some((line.at, fields.map(|field| decision.get(field)).join(" ")))
+    }
+
+    #[test]
+    fn the_same_decision_is_read_from_every_form_of_the_log() {
+        let fields = r#"message queue_id=4Xy address="a \"b\" action=accept\\" action=reject us=7"#;
+        let json = r#""level":"INFO","message":"message","queue_id":"4Xy","address":"a \"b\" action=accept\\","action":"reject","us":7}"#;
+        let at = Some(1795269802); // 2026-11-21T14:03:22Z
+        let expected = r#"4Xy a "b" action=accept\ reject"#;
+        let quoted = format!(" INFO {fields}")
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"");
+        for (line, at) in [
+            (
+                format!("2026-11-21T14:03:22.123456Z  INFO {fields}\r\n"),
+                at,
+            ),
+            (format!(" INFO {fields}"), None),
+            (format!("<6> INFO {fields}"), None),
+            (
+                format!("Nov 21 14:03:22 mx blocklist-milter[7]:  INFO {fields}"),
+                at,
+            ),
+            (
+                format!("2026-11-21T15:03:22+01:00 mx blocklist-milter[7]: INFO {fields}"),
+                at,
+            ),
+            (
+                format!("2026-11-21T13:03:22.5-0100 mx blocklist-milter: DEBUG {fields}"),
+                at,
+            ),
+            (
+                format!("{{\"timestamp\":\"2026-11-21T14:03:22.123456Z\",{json}"),
+                at,
+            ),
+            (
+                format!(
+                    r#"{{"MESSAGE":"{quoted}","_PID":"7","__REALTIME_TIMESTAMP":"1795269802123456","SYSLOG_IDENTIFIER":"blocklist-milter"}}"#
+                ),
+                at,
+            ),
+        ] {
+            assert_eq!(decision(&line), Some((at, expected.to_owned())), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_others_are_not_read() {
+        let fields = "message queue_id=4Xy action=reject";
+        for line in [
+            format!("Nov 21 14:03:22 mx postfix/smtpd[7]:  INFO {fields}"),
+            format!("Nov 21 14:03:22 mx postfix/smtpd[7]: x blocklist-milter[7]: INFO {fields}"),
+            format!(r#"{{"MESSAGE":" INFO {fields}","SYSLOG_IDENTIFIER":"sshd"}}"#),
+            format!("mx blocklist-milter[7]: INFO {fields}"),
+            // Cut off, or not the daemon's: no sender is named, or no action was taken.
+            " INFO message queue_id=4Xy list=spam action=reject".to_owned(),
+            " INFO message queue_id=4Xy address=a@b.example list=spam".to_owned(),
+            r#"{"level":"INFO","message":"message","list":"spam","action":"reject"}"#.to_owned(),
+            "INFO".to_owned(),
+            "<".to_owned(),
+            "{".to_owned(),
+            r#"{"level":7,"message":{"a":[{}]}}"#.to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(decision(&line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The snapshot in effect, the old ones that messages began with, and which thread frees them.
+//!
+//! A message keeps a [`Weak`](std::sync::Weak) reference to its snapshot from MAIL to its verdict, and an `Arc` only
+//! during each step. So the thread that replaces a snapshot can free old ones, however long a client keeps its message
+//! open. At most [`OLD_MAX`] old snapshots are kept for messages in progress. Gigabytes of memory are freed by the
+//! thread that replaces the snapshot, never by a thread that serves mail.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Snapshot;
+
+/// How many old snapshots are kept for the messages that began with them.
+const OLD_MAX: usize = 1;
+
+/// The snapshot in effect and the old ones that are still in use.
+#[derive(Debug)]
+pub(super) struct InEffect(Mutex<Snapshots>);
+
+#[derive(Debug)]
+struct Snapshots {
+    current: Arc<Snapshot>,
+    /// The oldest first.
+    old: Vec<Arc<Snapshot>>,
+}
+
+impl InEffect {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self(Mutex::new(Snapshots {
+            current: Arc::new(snapshot),
+            old: Vec::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Snapshots> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.lock().current)
+    }
+
+    pub(super) fn replace(&self, snapshot: Arc<Snapshot>) {
+        let mut all = self.lock();
+        let before = std::mem::replace(&mut all.current, snapshot);
+        all.old.push(before);
+        drop(all);
+        self.free_unused();
+    }
+
+    /// Frees the old snapshots that are no longer used, and those that are too many; `false` while there are others.
+    pub(super) fn free_unused(&self) -> bool {
+        self.free_beyond(OLD_MAX)
+    }
+
+    /// Frees all old snapshots; `false` while a step in progress uses one.
+    pub(super) fn free_all(&self) -> bool {
+        self.free_beyond(0)
+    }
+
+    fn free_beyond(&self, most: usize) -> bool {
+        let mut all = self.lock();
+        let old = std::mem::take(&mut all.old);
+        let too_many = old.len().saturating_sub(most);
+        let mut unused = Vec::new();
+        for (number, snapshot) in old.into_iter().enumerate() {
+            // In this order, because a message makes its weak reference while it has a strong one.
+            let is_used = Arc::strong_count(&snapshot) > 1 || Arc::weak_count(&snapshot) > 0;
+            if is_used && number >= too_many {
+                all.old.push(snapshot);
+                continue;
+            }
+            match Arc::try_unwrap(snapshot) {
+                Ok(snapshot) => unused.push(snapshot),
+                Err(snapshot) => all.old.push(snapshot),
+            }
+        }
+        let is_done = all.old.is_empty();
+        // Freeing takes long, and mail must not wait for the lock meanwhile.
+        drop(all);
+        drop(unused);
+        is_done
+    }
+}
