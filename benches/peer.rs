@@ -53,9 +53,8 @@ fn addresses(file: &Path, count: usize) -> io::Result<()> {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let draw = (random >> 40) as f64 / (1_u64 << 24) as f64;
-        // Some domains have many addresses.
-        let domain = (draw.powi(3) * 50_000.0) as u32;
+        // Some domains have many addresses: the cube of an even draw.
+        let domain = (u128::from(random >> 40).pow(3) * 50_000) >> 72;
         let name = NAMES[number % NAMES.len()];
         let mut line = format!("{name}.{number}@mail{domain}.example\n").into_bytes();
         let upper = usize::try_from(random >> 61).expect("three bits");

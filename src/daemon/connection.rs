@@ -28,7 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, Waker};
 
 use super::handover::Detached;
-use super::slow_lane::{LONG_PACKET_BYTES, Pace};
+use super::pace::{LONG_PACKET_BYTES, Pace, TIMED_BYTES};
 use super::socket::Stream;
 use crate::door::Conversation;
 use crate::milter::{Handler, Session, Status};
@@ -37,8 +37,6 @@ use crate::milter::{Handler, Session, Status};
 const READ_BYTES: usize = 8 << 10;
 /// A turn ends after this many reads. A normal mail server waits for answers, so only a faulty one reaches this.
 const READS_A_TURN: u32 = 4;
-/// With less input than this, a step is never long, and its time is not measured.
-const TIMED_BYTES: usize = 1 << 10;
 
 /// From accept to the end of the negotiation.
 const NEGOTIATION_SECONDS: u32 = 30;
@@ -428,75 +426,12 @@ fn lost(error: &io::Error) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::rig::{BUSY, Busy, OFFER};
-    use crate::daemon::slow_lane::SLOW_SECONDS;
-    use crate::endpoint::Door;
-    use std::io::{Read, Write};
-    use std::os::unix::net::UnixStream;
-
-    struct Rig {
-        peer: UnixStream,
-        connection: Connection<Busy>,
-        buffers: Buffers,
-        now: u32,
-    }
-
-    impl Rig {
-        fn new() -> Self {
-            let (peer, stream) = UnixStream::pair().expect("sockets");
-            peer.set_nonblocking(true).expect("a socket");
-            let stream = Stream::from_socket(stream.into()).expect("a socket");
-            Self {
-                peer,
-                connection: Connection::new(stream, Conversation::new(Door::Milter, Busy), 0),
-                buffers: Buffers::default(),
-                now: 0,
-            }
-        }
-
-        fn turn(&mut self) -> Next {
-            let mut signs = Signs {
-                readable: true,
-                ..Signs::default()
-            };
-            let mut turn = Turn {
-                now: self.now,
-                detaches: false,
-                waker: Waker::noop(),
-                buffers: &mut self.buffers,
-            };
-            self.connection.turn(&mut signs, &mut turn)
-        }
-
-        /// The bytes of the answers from the worker, and then from the slow lane.
-        fn serve(&mut self, bytes: &[u8]) -> (usize, usize) {
-            self.peer.write_all(bytes).expect("written");
-            let mut received = [0; 2];
-            for received in &mut received {
-                let mut next = self.turn();
-                while next == Next::Again {
-                    next = self.turn();
-                }
-                *received = self.peer.read(&mut [0; 100]).unwrap_or(0);
-                if next != Next::Long {
-                    assert_eq!(next, Next::Wait);
-                    break;
-                }
-                let cx = &mut Context::from_waker(Waker::noop());
-                let output = &mut Vec::new();
-                while self.connection.catch_up(cx, self.now, output) == Ok(true) {}
-            }
-            let [worker, _] = received;
-            (
-                worker,
-                received[1] + self.peer.read(&mut [0; 100]).unwrap_or(0),
-            )
-        }
-    }
+    use crate::daemon::rig::{OFFER, Pair};
+    use std::io::Write;
 
     #[test]
     fn one_that_never_stops_does_not_keep_the_others_waiting() {
-        let mut rig = Rig::new();
+        let mut rig = Pair::new();
         rig.peer.write_all(OFFER).expect("written");
         rig.peer
             .write_all(&b"\0\0\0\x01A".repeat(10_000))
@@ -509,35 +444,5 @@ mod tests {
         }
         drop(rig.peer.shutdown(std::net::Shutdown::Both));
         assert_eq!(rig.turn(), Next::End(Ended::Closed));
-    }
-
-    #[test]
-    fn long_steps_are_made_in_the_slow_lane() {
-        let mut rig = Rig::new();
-        let packet = |code: u8, payload: &[u8]| {
-            let length = u32::try_from(1 + payload.len()).expect("it is short");
-            [&length.to_be_bytes(), &[code][..], payload].concat()
-        };
-        let rcpt = packet(b'R', b"<c>\0");
-        assert_eq!(rig.serve(OFFER), (17, 0));
-        // A recipient after a long packet, which arrives in one piece or in two.
-        let mail = packet(b'M', &[b'm'; 5000]);
-        assert_eq!(rig.serve(&[&*mail, &rcpt].concat()), (0, 5));
-        let (head, tail) = mail.split_at(4_500);
-        assert_eq!(rig.serve(head), (0, 0));
-        assert_eq!(rig.serve(&[tail, &rcpt].concat()), (0, 5));
-        // In case the machine was so slow that even this counted as long.
-        rig.now += SLOW_SECONDS;
-        assert_eq!(rig.serve(&rcpt), (5, 0), "this one is short");
-
-        // A short packet that takes long to process.
-        let header = packet(b'L', &[BUSY, b"\0", &[b'v'; TIMED_BYTES], b"\0"].concat());
-        let long = [&*header, &rcpt].concat();
-        assert_eq!(rig.serve(&long), (5, 0));
-        assert_eq!(rig.serve(&long), (5, 0), "the machine may have been busy");
-        assert_eq!(rig.serve(&rcpt), (0, 5), "the next one may take as long");
-        assert_eq!(rig.serve(&rcpt[..7]), (0, 0));
-        rig.now += SLOW_SECONDS;
-        assert_eq!(rig.serve(&rcpt[7..]), (5, 0), "but not for ever");
     }
 }

@@ -29,11 +29,13 @@
 //!
 //! Without systemd's descriptor store, the process ends as described in `shutdown`.
 
+mod accept;
 mod bell;
 mod calls;
 mod changes;
 mod confine;
 mod connection;
+mod connections;
 mod descriptors;
 mod error;
 mod handover;
@@ -41,6 +43,8 @@ mod http;
 mod limit;
 mod listen;
 pub mod logging;
+mod pace;
+mod places;
 mod priority;
 mod readers;
 #[cfg(test)]
@@ -80,6 +84,7 @@ pub use watch::Cause;
 use crate::endpoint::{Endpoint, Listen};
 use crate::milter::Handler;
 use bell::Bell;
+use connections::Means;
 use descriptors::connections_max;
 use handover::{CONNECTIONS, Detached};
 use limit::ConnectionLimit;
@@ -88,7 +93,7 @@ use shutdown::Stop;
 use slow_lane::SlowLane;
 use watch::{Watch, tell};
 use watchdog::{Heartbeat, Watchdog};
-use worker::{Shared, Worker};
+use worker::Worker;
 
 /// What a daemon serves.
 pub trait Service: Send + Sync + 'static {
@@ -235,51 +240,35 @@ impl Daemon {
             let share = taken.len() / (worker_count - n + 1);
             let share = taken.split_off(taken.len() - share);
             let heartbeat = Heartbeat::default();
-            let shared = Shared {
+            let means = Means {
                 service: Arc::clone(service),
-                heartbeat: Arc::clone(&heartbeat),
                 limit: Arc::clone(&limit),
                 slow_lane: slow_lane.clone(),
-                drain: options.drain,
             };
+            let sockets = daemon.listeners.try_clone().map_err(Error::Start)?;
+            let worker = Worker::new(sockets, means, Arc::clone(&heartbeat), options.drain);
+            let mut worker = worker.map_err(Error::Start)?;
+            share
+                .into_iter()
+                .for_each(|one| worker.connections.resume(one));
+            daemon.bells.push(worker.bell());
             let ending = Ending {
                 heartbeat: Arc::clone(&heartbeat),
                 events: events.clone(),
             };
-            let worker = daemon.start_worker(n, share, shared, ending);
-            worker.map_err(Error::Start)?;
+            let work = move || {
+                let _ending = ending;
+                worker.run()
+            };
+            let thread = thread::Builder::new().name(format!("worker {n}"));
+            daemon
+                .workers
+                .push(thread.spawn(work).map_err(Error::Start)?);
             daemon.heartbeats.push(heartbeat);
         }
         let beats = slow_lanes.iter().map(|lane| Arc::clone(&lane.heartbeat));
         daemon.heartbeats.extend(beats);
         Ok(daemon)
-    }
-
-    fn start_worker<S: Service>(
-        &mut self,
-        n: usize,
-        taken: Vec<Detached>,
-        shared: Shared<S>,
-        ending: Ending,
-    ) -> io::Result<()> {
-        let sockets = (self
-            .listeners
-            .doors
-            .iter()
-            .copied()
-            .zip(&self.listeners.open))
-        .map(|(door, listener)| Ok((door, listener.try_clone()?)))
-        .collect::<io::Result<Vec<_>>>()?;
-        let worker = Worker::new(sockets, taken, shared)?;
-        self.bells.push(worker.bell());
-        let work = move || {
-            let _ending = ending;
-            worker.run()
-        };
-        let name = format!("worker {n}");
-        self.workers
-            .push(thread::Builder::new().name(name).spawn(work)?);
-        Ok(())
     }
 
     /// The addresses on which it listens. If port 0 was configured, with the port that the system has chosen.

@@ -7,21 +7,26 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::Event;
 use tempfile::TempDir;
 
 use super::Service;
+use super::connection::{Buffers, Connection, Next, Signs, Turn};
+use super::connections::Means;
 use super::handover::Detached;
 use super::limit::ConnectionLimit;
 use super::listen::Listener;
+use super::pace::{LONG_STEP, processor_time};
 use super::shutdown::Stop;
-use super::slow_lane::{LONG_STEP, SlowLane, processor_time};
+use super::slow_lane::SlowLane;
+use super::socket::Stream;
 use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
-use super::worker::{Shared, Worker};
+use super::worker::Worker;
+use crate::door::Conversation;
 use crate::endpoint::Door;
 use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
 
@@ -142,19 +147,22 @@ impl Site {
         let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
         let seconds = Heartbeat::default();
         let mut lanes = SlowLane::start_for(1).expect("a thread");
-        let shared = Shared {
+        let means = Means {
             service: Arc::new(Talk {
                 text,
                 seconds: Arc::clone(&seconds),
             }),
-            heartbeat: seconds,
             limit: Arc::new(ConnectionLimit::new(connections_max, Arc::clone(&traffic))),
             slow_lane: lanes.pop().expect("one thread"),
-            drain: Duration::from_secs(DRAIN_SECONDS.into()),
         };
+        let drain = Duration::from_secs(DRAIN_SECONDS.into());
         let sockets = vec![(Door::Milter, Listener::Unix(listener))];
+        let mut worker = Worker::new(sockets, means, seconds, drain).expect("a worker");
+        taken
+            .into_iter()
+            .for_each(|one| worker.connections.resume(one));
         Self {
-            worker: Worker::new(sockets, taken, shared).expect("a worker"),
+            worker,
             traffic,
             folder,
             events: Vec::with_capacity(8),
@@ -252,5 +260,66 @@ impl Client {
             Err(error) => error.kind() != ErrorKind::WouldBlock,
             Ok(_) => true,
         }
+    }
+}
+
+/// A connection without a worker, and its mail server.
+pub(super) struct Pair {
+    pub(super) peer: UnixStream,
+    pub(super) connection: Connection<Busy>,
+    buffers: Buffers,
+    pub(super) now: u32,
+}
+
+impl Pair {
+    pub(super) fn new() -> Self {
+        let (peer, stream) = UnixStream::pair().expect("sockets");
+        peer.set_nonblocking(true).expect("a socket");
+        let stream = Stream::from_socket(stream.into()).expect("a socket");
+        Self {
+            peer,
+            connection: Connection::new(stream, Conversation::new(Door::Milter, Busy), 0),
+            buffers: Buffers::default(),
+            now: 0,
+        }
+    }
+
+    pub(super) fn turn(&mut self) -> Next {
+        let mut signs = Signs {
+            readable: true,
+            ..Signs::default()
+        };
+        let mut turn = Turn {
+            now: self.now,
+            detaches: false,
+            waker: Waker::noop(),
+            buffers: &mut self.buffers,
+        };
+        self.connection.turn(&mut signs, &mut turn)
+    }
+
+    /// The bytes of the answers from the worker, and then from the slow lane.
+    pub(super) fn serve(&mut self, bytes: &[u8]) -> (usize, usize) {
+        self.peer.write_all(bytes).expect("written");
+        let mut received = [0; 2];
+        for received in &mut received {
+            let mut next = self.turn();
+            while next == Next::Again {
+                next = self.turn();
+            }
+            *received = self.peer.read(&mut [0; 100]).unwrap_or(0);
+            if next != Next::Long {
+                assert_eq!(next, Next::Wait);
+                break;
+            }
+            let cx = &mut Context::from_waker(Waker::noop());
+            let output = &mut Vec::new();
+            while self.connection.catch_up(cx, self.now, output) == Ok(true) {}
+        }
+        let [worker, _] = received;
+        (
+            worker,
+            received[1] + self.peer.read(&mut [0; 100]).unwrap_or(0),
+        )
     }
 }

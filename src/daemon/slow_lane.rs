@@ -18,9 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 use super::bell::Bell;
 use super::connection::{Connection, Ended};
@@ -28,14 +26,6 @@ use super::priority;
 use super::watchdog::Heartbeat;
 use crate::milter::Handler;
 
-/// A step with a longer packet counts as long. Headers of real messages are shorter.
-pub(super) const LONG_PACKET_BYTES: usize = 4 << 10;
-/// A step with more CPU time counts as long. Steps of real messages take about ten microseconds; those of messages that are
-/// made to be costly take milliseconds.
-pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
-/// For this long after a long step, further steps of the connection count as long, too. So a sender needs a new connection
-/// for every two long steps in a worker, see [`Pace`].
-pub(super) const SLOW_SECONDS: u32 = 10;
 /// Workers per slow lane: long steps never use more than half of the processors.
 const WORKERS_A_LANE: usize = 2;
 /// How often its heartbeat advances while it has nothing to do.
@@ -166,56 +156,38 @@ pub(super) fn step<H: Handler + Send + 'static>(
     None
 }
 
-/// Whether the steps of a connection count as long.
-///
-/// The processor time of a thread takes a system call. So a step is first measured by the time that passed, which takes
-/// none, and only after a step that seemed long the processor time of the next ones decides: the machine may be busy.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    /// Until this second of its worker's clock, steps are long.
-    slow_until: u32,
-    /// Until this second, they are measured by processor time.
-    doubted_until: u32,
-}
+#[cfg(test)]
+mod tests {
+    use crate::daemon::pace::{SLOW_SECONDS, TIMED_BYTES};
+    use crate::daemon::rig::{BUSY, OFFER, Pair};
 
-/// When a step began.
-pub(super) enum Begun {
-    At(Instant),
-    /// The processor time of this thread until then.
-    After(Duration),
-}
+    #[test]
+    fn long_steps_are_made_in_the_slow_lane() {
+        let mut rig = Pair::new();
+        let packet = |code: u8, payload: &[u8]| {
+            let length = u32::try_from(1 + payload.len()).expect("it is short");
+            [&length.to_be_bytes(), &[code][..], payload].concat()
+        };
+        let rcpt = packet(b'R', b"<c>\0");
+        assert_eq!(rig.serve(OFFER), (17, 0));
+        // A recipient after a long packet, which arrives in one piece or in two.
+        let mail = packet(b'M', &[b'm'; 5000]);
+        assert_eq!(rig.serve(&[&*mail, &rcpt].concat()), (0, 5));
+        let (head, tail) = mail.split_at(4_500);
+        assert_eq!(rig.serve(head), (0, 0));
+        assert_eq!(rig.serve(&[tail, &rcpt].concat()), (0, 5));
+        // In case the machine was so slow that even this counted as long.
+        rig.now += SLOW_SECONDS;
+        assert_eq!(rig.serve(&rcpt), (5, 0), "this one is short");
 
-impl Pace {
-    /// Whether the next step may be long.
-    pub(super) fn is_slow(&self, now: u32) -> bool {
-        now < self.slow_until
+        // A short packet that takes long to process.
+        let header = packet(b'L', &[BUSY, b"\0", &[b'v'; TIMED_BYTES], b"\0"].concat());
+        let long = [&*header, &rcpt].concat();
+        assert_eq!(rig.serve(&long), (5, 0));
+        assert_eq!(rig.serve(&long), (5, 0), "the machine may have been busy");
+        assert_eq!(rig.serve(&rcpt), (0, 5), "the next one may take as long");
+        assert_eq!(rig.serve(&rcpt[..7]), (0, 0));
+        rig.now += SLOW_SECONDS;
+        assert_eq!(rig.serve(&rcpt[7..]), (5, 0), "but not for ever");
     }
-
-    /// Begins to measure a step.
-    pub(super) fn begin(&self, now: u32) -> Begun {
-        if now < self.doubted_until {
-            Begun::After(processor_time())
-        } else {
-            Begun::At(Instant::now())
-        }
-    }
-
-    /// Records a step that has just ended.
-    pub(super) fn note(&mut self, begun: &Begun, now: u32) {
-        match begun {
-            Begun::At(begun) if begun.elapsed() > LONG_STEP => {
-                self.doubted_until = now + SLOW_SECONDS;
-            }
-            Begun::After(begun) if processor_time().saturating_sub(*begun) > LONG_STEP => {
-                self.slow_until = now + SLOW_SECONDS;
-            }
-            Begun::At(_) | Begun::After(_) => {}
-        }
-    }
-}
-
-/// The CPU time of this thread, which does not depend on how busy the machine is.
-pub(super) fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
