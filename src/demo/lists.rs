@@ -5,11 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::Error;
 use crate::base::paint::Paint;
 use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
 use crate::policy::Action;
+
+/// Why the demo cannot run, for the person who wanted to see it.
+pub(super) type Error = Box<dyn std::error::Error>;
 
 /// The lists for which the demo's messages are written, in case there is no folder `blocklists`.
 const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");

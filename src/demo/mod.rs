@@ -22,7 +22,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lists::{compile_lists, write_config};
+use lists::{Error, compile_lists, write_config};
 use peer::{Delivery, Peer, TestMail};
 use scenes::{Scene, scenes};
 use table::Row;
@@ -32,9 +32,6 @@ use crate::base::paint::Paint;
 use crate::daemon::Daemon;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
-
-/// Why the demo cannot run, for the person who wanted to see it.
-type Error = Box<dyn std::error::Error>;
 
 /// A folder that is removed with its content when dropped.
 struct Folder(PathBuf);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::recorder::RecordedDecision;
+use super::decision::RecordedDecision;
 use crate::address::escaped;
 use crate::base::day::Day;
 use crate::compile;

@@ -6,6 +6,7 @@
 //! daemon never sees the headers of a message that is refused at RCPT, but the person who asks
 //! wants to know about them too.
 
+mod decision;
 mod explanation;
 mod message;
 mod recorder;
@@ -18,10 +19,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use decision::RecordedDecision;
+use decision::text_of;
 pub use explanation::{Explanation, Lookup, Named, Recipient};
 pub use message::{EachMessage, Field, Headers, each_message};
-pub use recorder::RecordedDecision;
-use recorder::{Recorder, text_of};
+use recorder::Recorder;
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{ExplainedMail, in_words};
 

@@ -57,6 +57,10 @@ fn a_message_with_several_refused_recipients_is_logged_once() {
     scene.daemon.logged(&["last@listed-domain.test"]);
     let log = scene.daemon.log();
     for (sender, _) in senders {
-        assert_eq!(log.matches(&format!("={sender} ")).count(), 1, "{log}");
+        assert_eq!(
+            log.matches(&format!("address=\"{sender}\"")).count(),
+            1,
+            "{log}"
+        );
     }
 }

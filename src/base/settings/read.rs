@@ -291,7 +291,7 @@ impl<'s, 't> Section<'s, 't> {
             match read(value.get_ref()) {
                 Ok(read) => all.push((key.to_owned(), read)),
                 Err(invalid) => {
-                    self.note(value, &format!("{name}: {}", key.escape_debug()), &invalid)
+                    self.note(value, &format!("{name}: {}", key.escape_debug()), &invalid);
                 }
             }
         }
