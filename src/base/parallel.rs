@@ -10,6 +10,21 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// Divides a block into parts of whole lines, one for each processor, but no shorter than `min_bytes`.
+pub(crate) fn line_parts(block: &[u8], min_bytes: usize) -> Vec<&[u8]> {
+    let wanted = block.len().div_ceil(processors()).max(min_bytes);
+    let (mut parts, mut left) = (Vec::new(), block);
+    while !left.is_empty() {
+        let end = left
+            .get(wanted..)
+            .and_then(|rest| memchr::memchr(b'\n', rest));
+        let (part, rest) = left.split_at(end.map_or(left.len(), |at| wanted + at + 1));
+        parts.push(part);
+        left = rest;
+    }
+    parts
+}
+
 /// Does each task on its own thread, and returns the results in the order of the tasks. If the
 /// system cannot start more threads, the calling thread does the remaining tasks one after the
 /// other.

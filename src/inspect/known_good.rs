@@ -18,12 +18,17 @@ use super::query::{Finding, Query};
 use crate::address::{Canonical, escaped};
 use crate::base::day::Day;
 use crate::base::numbers::counted;
+use crate::base::parallel::{line_parts, on_threads};
 use crate::compile::{Error, Progress, inputs, open_input};
 use crate::filter::Load;
 use crate::filter::format::MAGIC;
 
-/// Maximum number of bytes of a line that are read at once. A log line is shorter.
+/// Most bytes of lines that are read at once.
+const BLOCK_BYTES: u64 = 4 << 20;
+/// Most bytes that the last line of a block may add. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;
+/// A thread for fewer bytes is not worth its cost.
+const MIN_PART_BYTES: usize = 64 << 10;
 
 /// The result of looking up known good senders in a filter.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -48,41 +53,66 @@ impl KnownGood {
 /// # Errors
 /// When a file cannot be read.
 pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<KnownGood, Error> {
-    let mut query = Query::open(filter, Load::Memory, today)?;
-    let rules = query.lookup().rules();
+    let query = Query::open(filter, Load::Memory, today)?;
     let mut found = KnownGood::default();
     let mut seen = HashSet::new();
-    let mut canonical = Canonical::new();
     for input in inputs(known)? {
         let failed = || Error::io(&input.path, "read");
         let content = open_input(&input, &Progress::new()).map_err(failed())?;
-        let mut lines = BufReader::new(content);
-        let mut line = Vec::new();
-        let start = lines.fill_buf().map_err(failed())?;
+        let mut content = BufReader::new(content);
+        let start = content.fill_buf().map_err(failed())?;
         if start.starts_with(&MAGIC) {
             let why = "a filter file, which contains no addresses; use lists or logs";
             return Err(failed()(io::Error::other(why)));
         }
-        loop {
-            let mut rest = lines.by_ref().take(LINE_BYTES);
-            if rest.read_until(b'\n', &mut line).map_err(failed())? == 0 {
-                break;
-            }
-            for written in addresses(&line) {
-                // A log names most senders many times.
-                if canonical.read(written, rules).is_err() || seen.contains(canonical.as_bytes()) {
-                    continue;
-                }
-                seen.insert(canonical.as_bytes().to_vec());
-                found.asked += 1;
-                let finding = query.ask(written)?;
-                if finding.listed && finding.matches.iter().any(|found| found.proved) {
-                    found.listed.push(finding);
-                } else if finding.hits_pages {
-                    found.hit.push(escaped(canonical.as_bytes()).to_string());
+        let mut block = Vec::new();
+        while read_lines(&mut content, &mut block).map_err(failed())? {
+            let parts = line_parts(&block, MIN_PART_BYTES);
+            for part in on_threads(parts, |part| look_up(&mut query.clone(), part, &seen)) {
+                for (address, finding) in part? {
+                    if seen.contains(&address) {
+                        continue;
+                    }
+                    found.asked += 1;
+                    if finding.listed && finding.matches.iter().any(|found| found.proved) {
+                        found.listed.push(finding);
+                    } else if finding.hits_pages {
+                        found.hit.push(escaped(&address).to_string());
+                    }
+                    seen.insert(address);
                 }
             }
-            line.clear();
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a block of whole lines, but for a line that is too long. Returns whether there was one.
+fn read_lines(content: &mut impl BufRead, block: &mut Vec<u8>) -> io::Result<bool> {
+    block.clear();
+    content.take(BLOCK_BYTES).read_to_end(block)?;
+    content.take(LINE_BYTES).read_until(b'\n', block)?;
+    Ok(!block.is_empty())
+}
+
+/// Looks up every address in some lines, once, but for those that were seen before. Returns the
+/// canonical form of each with the finding.
+fn look_up(
+    query: &mut Query,
+    lines: &[u8],
+    seen: &HashSet<Vec<u8>>,
+) -> Result<Vec<(Vec<u8>, Finding)>, Error> {
+    let rules = query.lookup().rules();
+    let mut canonical = Canonical::new();
+    let mut found = Vec::new();
+    // A log names most senders many times.
+    let mut asked = HashSet::new();
+    for written in addresses(lines) {
+        if canonical.read(written, rules).is_err() || seen.contains(canonical.as_bytes()) {
+            continue;
+        }
+        if asked.insert(canonical.as_bytes().to_vec()) {
+            found.push((canonical.as_bytes().to_vec(), query.ask(written)?));
         }
     }
     Ok(found)
@@ -123,17 +153,17 @@ const SEPARATORS: [bool; 256] = {
 
 /// Returns everything that looks like an address: the text around an `@`, up to white
 /// space, quotes, brackets and the like.
-fn addresses(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn addresses(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_end = |byte: &u8| SEPARATORS[usize::from(*byte)];
     let mut from = 0;
     // Most of a log contains no addresses, so this goes from one `@` to the next.
     let words = std::iter::from_fn(move || {
-        let at = from + memchr::memchr(b'@', &line[from..])?;
-        let before = line[from..at].iter().rposition(is_end);
+        let at = from + memchr::memchr(b'@', &lines[from..])?;
+        let before = lines[from..at].iter().rposition(is_end);
         let start = before.map_or(from, |before| from + before + 1);
-        let behind = line[at..].iter().position(is_end);
-        from = behind.map_or(line.len(), |behind| at + behind);
-        Some(&line[start..from])
+        let behind = lines[at..].iter().position(is_end);
+        from = behind.map_or(lines.len(), |behind| at + behind);
+        Some(&lines[start..from])
     });
     words.filter_map(|word| {
         // `from=a@b` in logs. An `=` may also be inside a local part (VERP, SRS).

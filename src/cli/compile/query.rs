@@ -10,7 +10,7 @@ use std::path::Path;
 use super::args::QueryArgs;
 use crate::base::clock::today;
 use crate::base::day::Day;
-use crate::base::parallel::{on_threads, processors};
+use crate::base::parallel::{line_parts, on_threads};
 use crate::cli::Done;
 use crate::cli::output::{Output, success};
 use crate::compile::Error;
@@ -64,7 +64,9 @@ fn all_of_stdin(
     let mut listed = false;
     let failed = || Error::io(Path::new("standard input"), "read");
     while let Some(block) = blocks.next().map_err(failed())? {
-        let answers = on_threads(parts(&block), |part| answer(&mut query.clone(), part, json));
+        let answers = on_threads(line_parts(&block, MIN_PART_BYTES), |part| {
+            answer(&mut query.clone(), part, json)
+        });
         for answer in answers {
             let (text, any) = answer?;
             listed |= any;
@@ -73,21 +75,6 @@ fn all_of_stdin(
         out.flush()?;
     }
     Ok(listed)
-}
-
-/// Divides a block into parts of whole lines, one for each processor.
-fn parts(block: &[u8]) -> Vec<&[u8]> {
-    let wanted = block.len().div_ceil(processors()).max(MIN_PART_BYTES);
-    let (mut parts, mut left) = (Vec::new(), block);
-    while !left.is_empty() {
-        let end = left
-            .get(wanted..)
-            .and_then(|rest| memchr::memchr(b'\n', rest));
-        let (part, rest) = left.split_at(end.map_or(left.len(), |at| wanted + at + 1));
-        parts.push(part);
-        left = rest;
-    }
-    parts
 }
 
 /// Answers each non-empty line.
@@ -187,7 +174,7 @@ mod tests {
             let blocks = blocks(text, drop);
             assert_eq!(blocks.concat(), text, "{drop}");
             assert_eq!(
-                parts(&blocks.concat().repeat(3000)).concat(),
+                line_parts(&blocks.concat().repeat(3000), MIN_PART_BYTES).concat(),
                 text.repeat(3000)
             );
             let (_, whole) = blocks.split_last().unwrap();
