@@ -13,7 +13,7 @@ use super::listen::Listener;
 use super::socket::Stream;
 use crate::endpoint::Door;
 
-/// Wakes only one of the workers that wait for a socket.
+/// Wakes only one of the workers that wait for a socket: of those that have nothing to do, the one that was added first.
 const NEW: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
 /// The listening sockets of a worker, which add their events to its epoll.
@@ -70,7 +70,13 @@ impl Acceptor {
             return None;
         }
         match Stream::accept(listener) {
-            Ok(stream) => Some((stream, *door)),
+            Ok(stream) => {
+                let door = *door;
+                if let Err(error) = self.queue_up(event, listener) {
+                    self.wait_out(&error);
+                }
+                Some((stream, door))
+            }
             Err(error) => {
                 self.limit.give_back();
                 match error.kind() {
@@ -81,6 +87,19 @@ impl Acceptor {
                 None
             }
         }
+    }
+
+    /// Lets the next connection of a socket wake another worker. Otherwise the first worker would get all connections while it
+    /// is not busy, and would be alone with them when all their mail servers send at once.
+    fn queue_up(&self, event: u64, listener: &Listener) -> io::Result<()> {
+        epoll::delete(&*self.epoll, listener.as_fd())?;
+        self.add(event, listener)
+    }
+
+    /// Waits for connections of a socket, behind the workers that already do. Those that are in its queue count, too.
+    fn add(&self, event: u64, listener: &Listener) -> io::Result<()> {
+        let data = EventData::new_u64(event);
+        Ok(epoll::add(&*self.epoll, listener.as_fd(), data, NEW)?)
     }
 
     /// Notes that the connection that was accepted last could not be served.
@@ -140,8 +159,7 @@ impl Acceptor {
 
     fn listen(&mut self) -> io::Result<()> {
         for (event, (_, listener)) in (self.first..).zip(&self.sockets) {
-            let data = EventData::new_u64(event);
-            epoll::add(&*self.epoll, listener.as_fd(), data, NEW)?;
+            self.add(event, listener)?;
         }
         self.state = State::Listening;
         Ok(())
