@@ -21,7 +21,7 @@ use crate::endpoint::Endpoint;
 use crate::explain::{ExplainedMail, Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
-use crate::screen::{Batch, Reader, Screen, Timer, log_accepted};
+use crate::screen::{Batch, Reader, Screen, log_accepted};
 use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
 
@@ -162,10 +162,6 @@ impl Reader for Readers {
     fn submit(&self, batch: &Arc<Batch>) -> bool {
         let job = Arc::clone(batch);
         Self::submit(self, batch.disk(), batch.can_wait(), job)
-    }
-
-    fn until(&self, deadline: Instant) -> Timer {
-        Box::pin(Self::until(deadline))
     }
 }
 

@@ -1,153 +1,375 @@
-//! The connections of one worker, each a task of its own.
+//! The connections of one worker: they come, get turns, go to the slow lane and return, and end.
 //!
-//! The worker is informed when one ends or panics, which does not affect the others, and ends those whose deadline has
-//! passed.
+//! System calls cost more than everything else here, so there is one for each change: a connection is added to the epoll
+//! once, for edges, and leaves it by being closed. Memory of a session that has ended serves the next.
 
-use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::connection::{Connection, Ended};
+use super::Service;
+use super::bell::Bell;
+use super::connection::{Buffers, Connection, Ended, Next, Turn};
 use super::handover::Detached;
+use super::limit::ConnectionLimit;
+use super::places::{Places, State};
+use super::shutdown::Stop;
+use super::slow_lane::{Home, SlowLane, Visit};
 use super::socket::Stream;
-use super::state::ConnectionState;
-use super::traffic::{Cut, Traffic};
-use super::watchdog::Heartbeat;
+use super::traffic::Cut;
 use crate::door::Conversation;
-use crate::milter::{Handler, Session};
+use crate::endpoint::Door;
+use crate::milter::Session;
 
-/// The result of a task.
-pub(super) type Joined = Result<(Id, Ended), JoinError>;
+/// Sessions kept for later connections: as many as often end and begin together. Each takes up to three KiB.
+const SPARE_MAX: usize = 64;
 
-/// The connections of one thread.
-pub(super) struct Connections {
-    /// Seconds since the start, counted by [`sweep`](Self::sweep).
-    now: Heartbeat,
-    tasks: JoinSet<Ended>,
-    states: HashMap<Id, (AbortHandle, Arc<ConnectionState>)>,
-    slow_lane: Handle,
-    detached: Vec<Detached>,
-    traffic: Arc<Traffic>,
+/// For a connection. Not `OUT`, which would wake for each answer that was read.
+const INPUT: EventFlags = EventFlags::IN
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
+/// What the connections of a worker need.
+pub(super) struct Means<S: Service> {
+    pub(super) service: Arc<S>,
+    /// The connection limit of all workers.
+    pub(super) limit: Arc<ConnectionLimit>,
+    /// Runs long steps.
+    pub(super) slow_lane: SlowLane<S::Handler>,
 }
 
-impl Connections {
-    /// Starts without connections.
-    pub(super) fn new(now: Heartbeat, traffic: Arc<Traffic>, slow_lane: Handle) -> Self {
+/// The connections of a worker.
+pub(super) struct Connections<S: Service> {
+    means: Means<S>,
+    epoll: Arc<OwnedFd>,
+    home: Arc<Home<S::Handler>>,
+    places: Places<S::Handler>,
+    buffers: Buffers,
+    #[allow(clippy::vec_box, reason = "a conversation holds its session in a box")]
+    spare: Vec<Box<Session<S::Handler>>>,
+    detached: Vec<Detached>,
+    /// Another process takes over.
+    detaches: bool,
+    /// The second of the worker.
+    now: u32,
+}
+
+impl<S: Service> Connections<S> {
+    /// None yet. Each will have events with the number of its place.
+    pub(super) fn new(means: Means<S>, epoll: Arc<OwnedFd>, bell: Arc<Bell>) -> Self {
         Self {
-            now,
-            tasks: JoinSet::new(),
-            states: HashMap::new(),
-            slow_lane,
+            means,
+            epoll,
+            home: Arc::new(Home::new(bell)),
+            places: Places::default(),
+            buffers: Buffers::default(),
+            spare: Vec::new(),
             detached: Vec::new(),
-            traffic,
+            detaches: false,
+            now: 0,
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.tasks.len()
+    /// What wakes their worker.
+    pub(super) fn bell(&self) -> &Arc<Bell> {
+        &self.home.bell
     }
 
-    pub(super) fn spawn<H: Handler + Send + 'static>(
-        &mut self,
-        stream: Stream,
-        session: Conversation<H>,
-        permit: Option<OwnedSemaphorePermit>,
-    ) {
-        self.traffic.opened.increment();
-        let state = Arc::new(ConnectionState::new(Arc::clone(&self.now)));
-        let kept = Arc::clone(&state);
-        let lane = self.slow_lane.clone();
-        let task = match stream {
-            Stream::Unix(stream) => self
-                .tasks
-                .spawn(Connection::new(stream, session, state, permit).serve(lane)),
-            Stream::Tcp(stream) => self
-                .tasks
-                .spawn(Connection::new(stream, session, state, permit).serve(lane)),
+    /// How many there are.
+    pub(super) fn open(&self) -> usize {
+        self.places.open()
+    }
+
+    /// Whether any has more to do.
+    pub(super) fn has_due(&self) -> bool {
+        self.places.due() > 0
+    }
+
+    /// Whether any waits for an answer of its handler.
+    pub(super) fn has_late(&self) -> bool {
+        self.places.has_late()
+    }
+
+    /// Begins a connection that is counted already.
+    ///
+    /// # Errors
+    /// The epoll does not take it.
+    pub(super) fn begin(&mut self, stream: Stream, door: Door) -> io::Result<()> {
+        let spare = (door == Door::Milter).then(|| self.spare.pop()).flatten();
+        let session = match spare {
+            Some(session) => Conversation::Milter(session),
+            None => Conversation::new(door, self.means.service.handler()),
         };
-        self.states.insert(task.id(), (task, kept));
+        self.add(stream, session).map(drop)
     }
 
     /// Continues a connection of the previous process.
-    pub(super) fn resume<H: Handler + Send + 'static>(
-        &mut self,
-        connection: Detached,
-        handler: H,
-        permit: Option<OwnedSemaphorePermit>,
-    ) {
-        let session = Session::resume(handler, &connection.history);
-        match (Stream::from_socket(connection.socket), session) {
-            (Ok(stream), Some(session)) => {
-                self.spawn(stream, Conversation::Milter(Box::new(session)), permit);
+    pub(super) fn resume(&mut self, connection: Detached) {
+        self.means.limit.take_over();
+        let stream = Stream::from_socket(connection.socket);
+        let session = Session::resume(self.means.service.handler(), &connection.history);
+        let added = stream.map(|stream| {
+            session.map(|session| self.add(stream, Conversation::Milter(Box::new(session))))
+        });
+        match added {
+            Ok(Some(Ok(place))) => self.places.set_due(place),
+            Ok(Some(Err(error))) | Err(error) => {
+                tracing::warn!(%error, "cannot take over a connection");
+                self.means.limit.give_back();
             }
-            (Err(error), _) => tracing::warn!(%error, "cannot take over a connection"),
-            (Ok(_), None) => tracing::warn!(
-                "cannot take over a connection: this version does not understand its state"
-            ),
+            Ok(None) => {
+                tracing::warn!(
+                    "cannot take over a connection: this version does not understand its state"
+                );
+                self.means.limit.give_back();
+            }
         }
     }
 
-    /// Waits for the next connection to end; `None`: there are no connections.
-    pub(super) async fn next_end(&mut self) -> Option<Joined> {
-        self.tasks.join_next_with_id().await
+    /// Adds a connection that is counted already. Returns its place.
+    fn add(&mut self, stream: Stream, session: Conversation<S::Handler>) -> io::Result<usize> {
+        let connection = Connection::new(stream, session, self.now);
+        let place = self.places.next();
+        let data = EventData::new_u64(place as u64);
+        epoll::add(&*self.epoll, &connection, data, INPUT)?;
+        self.places.add(connection, &self.home.bell);
+        self.means.limit.traffic.opened.increment();
+        Ok(place)
     }
 
-    /// Asks all connections to detach.
-    pub(super) fn detach(&self) {
-        for (_, state) in self.states.values() {
-            state.detach();
+    /// Notes an event of the connection in this place.
+    pub(super) fn note(&mut self, place: u64, flags: EventFlags) {
+        let number = usize::try_from(place).unwrap_or(usize::MAX);
+        if let Some(place) = self.places.get_mut(number) {
+            let hung_up = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+            place.signs.readable |= flags.intersects(EventFlags::IN | hung_up);
+            place.signs.hung_up |= flags.intersects(hung_up);
+            self.places.set_due(number);
         }
     }
 
-    /// Removes a connection that has ended, and stores one that has detached.
-    pub(super) fn reap(&mut self, joined: Joined) {
-        self.traffic.closed.increment();
-        let id = match joined {
-            Ok((id, ended)) => {
-                match ended {
-                    Ended::Closed => {}
-                    Ended::Detached(connection) => self.detached.push(connection),
-                    Ended::Broken(kind) => self.traffic.protocol_errors.increment(kind),
-                    Ended::Lost => self.traffic.cut.increment(Cut::Lost),
+    /// Notes what other threads have to say. Returns how the worker must stop.
+    pub(super) fn hear(&mut self) -> Option<Stop> {
+        let returns = std::mem::take(&mut *self.home.returns());
+        for back in returns {
+            match (back.connection, self.places.get_mut(back.place)) {
+                (Ok(connection), Some(place)) => {
+                    place.state = State::Here(connection);
+                    self.places.set_due(back.place);
                 }
-                id
+                (Err(ended), _) => self.end(back.place, ended),
+                (Ok(_), None) => {}
             }
-            Err(error) => {
-                if error.is_panic() {
-                    self.traffic.cut.increment(Cut::Panic);
-                    tracing::error!("internal error: a connection failed");
-                }
-                error.id()
-            }
+        }
+        let (woken, stop) = {
+            let mut news = self.home.bell.news();
+            (std::mem::take(&mut news.woken), news.stop)
         };
-        self.states.remove(&id);
+        woken.into_iter().for_each(|place| self.places.wake(place));
+        stop
     }
 
-    /// Counts a second, and ends the connections whose deadline has passed; with `idle`, also those that have been idle for
-    /// this many seconds.
-    pub(super) fn sweep(&mut self, idle: Option<u32>) {
-        self.now.fetch_add(1, Relaxed);
-        for (task, state) in self.states.values() {
-            if state.is_over() {
-                self.traffic.cut.increment(Cut::Timeout);
-                tracing::info!("closing a connection: timeout");
-                task.abort();
-            } else if idle.is_some_and(|seconds| state.is_idle_for(seconds)) {
-                task.abort();
+    /// Gives each connection that is due one turn. Who becomes due meanwhile gets the next.
+    pub(super) fn serve(&mut self) {
+        for _ in 0..self.places.due() {
+            if let Some(place) = self.places.next_due() {
+                self.serve_one(place);
             }
         }
     }
 
-    /// Closes all open connections. Returns those that have detached.
-    pub(super) async fn close(mut self) -> Vec<Detached> {
-        self.tasks.abort_all();
-        while let Some(joined) = self.next_end().await {
-            self.reap(joined);
+    fn serve_one(&mut self, number: usize) {
+        let Some(place) = self.places.get_mut(number) else {
+            return;
+        };
+        // In the slow lane, it gets its turn when it returns.
+        let State::Here(connection) = &mut place.state else {
+            return;
+        };
+        let mut turn = Turn {
+            now: self.now,
+            detaches: self.detaches,
+            waker: &place.waker,
+            buffers: &mut self.buffers,
+        };
+        let signs = &mut place.signs;
+        let next = catch_unwind(AssertUnwindSafe(|| connection.turn(signs, &mut turn)));
+        match next.unwrap_or(Next::End(Ended::Failed)) {
+            Next::Wait => self.leave_waiting(number),
+            Next::Again => self.places.set_due(number),
+            Next::Long => self.send_away(number),
+            Next::End(ended) => self.end(number, ended),
+        }
+    }
+
+    /// Leaves a connection until something wakes it.
+    fn leave_waiting(&mut self, number: usize) {
+        let Some(place) = self.places.get_mut(number) else {
+            return;
+        };
+        let State::Here(connection) = &place.state else {
+            return;
+        };
+        let is_waiting = connection.is_waiting();
+        if place.awaits_space != connection.has_unsent() {
+            place.awaits_space = !place.awaits_space;
+            let events = match place.awaits_space {
+                true => INPUT | EventFlags::OUT,
+                false => INPUT,
+            };
+            let data = EventData::new_u64(number as u64);
+            if epoll::modify(&*self.epoll, connection, data, events).is_err() {
+                return self.end(number, Ended::Lost);
+            }
+        }
+        if is_waiting {
+            self.places.set_late(number);
+        }
+    }
+
+    /// Sends a connection to the slow lane.
+    fn send_away(&mut self, number: usize) {
+        let Some(place) = self.places.get_mut(number) else {
+            return;
+        };
+        let State::Here(connection) = std::mem::replace(&mut place.state, State::Away) else {
+            return;
+        };
+        let visit = Visit {
+            connection,
+            place: number,
+            now: self.now,
+            waker: place.waker.clone(),
+            home: Arc::clone(&self.home),
+        };
+        if !self.means.slow_lane.take(visit) {
+            self.end(number, Ended::Lost);
+        }
+    }
+
+    /// Has those that wait for an answer of their handler ask for it.
+    pub(super) fn wake_late(&mut self) {
+        self.places.wake_late();
+    }
+
+    /// Ends those whose deadline has passed in this second, and those without a message that have been silent for `idle`
+    /// seconds.
+    pub(super) fn sweep(&mut self, now: u32, idle: Option<u32>) {
+        self.now = now;
+        for number in self.places.numbers() {
+            let Some(connection) = self.places.here(number) else {
+                continue;
+            };
+            if connection.is_over(now) {
+                self.end(number, Ended::Late);
+            } else if idle.is_some_and(|seconds| connection.is_idle_for(seconds, now)) {
+                self.end(number, Ended::Idle);
+            }
+        }
+    }
+
+    /// From now on, all leave this process.
+    pub(super) fn detach(&mut self) {
+        self.detaches = true;
+        let numbers = self.places.numbers();
+        numbers.for_each(|place| self.places.set_due(place));
+    }
+
+    /// Closes all. Returns those that have detached before.
+    pub(super) fn close(mut self) -> Vec<Detached> {
+        for number in self.places.numbers() {
+            self.end(number, Ended::Closed);
         }
         self.detached
+    }
+
+    fn end(&mut self, number: usize, ended: Ended) {
+        let Some(state) = self.places.take(number) else {
+            return;
+        };
+        let traffic = &self.means.limit.traffic;
+        match ended {
+            Ended::Closed | Ended::Idle | Ended::Detached(_) => {}
+            Ended::Broken(kind) => traffic.protocol_errors.increment(kind),
+            Ended::Lost => traffic.cut.increment(Cut::Lost),
+            Ended::Late => {
+                traffic.cut.increment(Cut::Timeout);
+                tracing::info!("closing a connection: timeout");
+            }
+            Ended::Failed => {
+                traffic.cut.increment(Cut::Panic);
+                tracing::error!("internal error: a connection failed");
+            }
+        }
+        match (state, ended) {
+            (State::Here(connection), Ended::Detached(history)) => {
+                self.detached.push(connection.into_detached(history));
+            }
+            (State::Here(connection), Ended::Closed) if self.spare.len() < SPARE_MAX => {
+                self.spare.extend(connection.into_session());
+            }
+            _ => {}
+        }
+        // Counted when its descriptor is closed.
+        traffic.closed.increment();
+        self.means.limit.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::daemon::rig::{LATE_RCPT, LATE_SECONDS, MAIL, PANIC_RCPT, RCPT, Site};
+    use crate::daemon::traffic::Cut;
+
+    #[test]
+    fn an_answer_that_nobody_announces_is_noticed() {
+        let mut site = Site::new(10);
+        let mut waits = site.negotiated();
+        waits.send(MAIL);
+        waits.send(LATE_RCPT);
+        waits.send(RCPT);
+        site.wait(LATE_SECONDS - 1);
+        assert_eq!(waits.answer(), None);
+        site.wait(1);
+        assert_eq!((waits.answer(), waits.answer()), (Some(b'y'), Some(b'y')));
+    }
+
+    #[test]
+    fn a_panic_ends_its_own_connection_only() {
+        let mut site = Site::new(10);
+        let mut bad = site.negotiated();
+        let mut good = site.negotiated();
+        bad.send(MAIL);
+        bad.send(PANIC_RCPT);
+        assert_eq!(site.seconds_to_end(&mut bad), 0);
+        assert_eq!(site.traffic.cut.get(Cut::Panic), 1);
+        good.send(MAIL);
+        good.send(RCPT);
+        site.serve();
+        assert_eq!(good.answer(), Some(b'y'));
+    }
+
+    /// The memory of a session serves the next one, and nothing of the session is in it.
+    #[test]
+    fn a_new_connection_begins_anew() {
+        let mut site = Site::new(10);
+        for _ in 0..3 {
+            let mut client = site.negotiated();
+            client.send(MAIL);
+            client.send(&RCPT[..3]);
+            site.serve();
+            drop(client);
+            site.serve();
+            assert_eq!(site.worker.connections.spare.len(), 1);
+            // Outside of a message, this breaks the protocol.
+            let mut client = site.negotiated();
+            client.send(RCPT);
+            assert_eq!(site.seconds_to_end(&mut client), 0);
+        }
+        assert_eq!(site.traffic.protocol_errors.sum(), 3);
+        assert_eq!(site.traffic.open(), 0);
     }
 }

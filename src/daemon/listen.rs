@@ -155,6 +155,14 @@ impl Listeners {
         Ok(listeners)
     }
 
+    /// Other descriptors of the same sockets, and what is spoken at each.
+    pub(super) fn try_clone(&self) -> io::Result<Vec<(Door, Listener)>> {
+        let sockets = self.doors.iter().zip(&self.open);
+        sockets
+            .map(|(door, listener)| Ok((*door, listener.try_clone()?)))
+            .collect()
+    }
+
     /// Stores the sockets of `listen` for the next process; systemd keeps its own anyway.
     pub(super) fn hand_over(mut self) {
         let own = self.open.iter().skip(self.from_systemd);

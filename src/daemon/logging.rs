@@ -12,16 +12,17 @@
 //! file would cause another write, and so on forever.
 //!
 //! Lines go to standard error, where journald or a container reads them. journald adds the time of each line, and takes its
-//! priority from a prefix (`<4>`, sd-daemon(3)). If the reader hangs, a write blocks; so a separate thread writes the lines
-//! from a bounded queue. It collects them for some milliseconds, so that a line of a busy daemon costs no system call of its
-//! own; a kill (SIGKILL) loses those. Lines for which the queue has no space, or that cannot be written (full disk), are lost and
-//! counted. As soon as lines can be written again, one of them reports how many were lost.
+//! priority from a prefix (`<4>`, sd-daemon(3)). If the reader hangs, a write blocks; so a separate thread writes the lines,
+//! which all threads append to one bounded buffer. It collects them for some milliseconds, so that a line of a busy daemon
+//! costs no memory and no system call of its own; a kill (SIGKILL) loses those, an orderly end loses none. Lines for which the
+//! buffer has no space, or that cannot be written (full disk), are lost and counted. As soon as lines can be written again, one
+//! of them reports how many were lost.
 
 use std::env;
 use std::io::{self, Write};
 use std::panic;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -34,12 +35,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::metrics::Counter;
 
-/// Lines that may wait to be written.
-const QUEUE_LINES: usize = 8192;
+/// Most bytes of lines that wait to be written: some ten thousand lines.
+const WAITING_BYTES_MAX: usize = 2 << 20;
+/// A buffer that waiting lines have made larger than this is freed.
+const WAITING_BYTES_KEPT: usize = 256 << 10;
 /// Longer lines are truncated.
 const LINE_BYTES_MAX: usize = 32 << 10;
-/// Most bytes per write, if several lines wait.
-const BATCH_BYTES: usize = 64 << 10;
 /// How long lines are collected after the first one. Meanwhile nobody has to wake the thread.
 const COLLECTED: Duration = Duration::from_millis(5);
 
@@ -59,18 +60,52 @@ pub enum LineFormat {
 /// The running log. Dropping it writes the waiting lines, unless the reader hangs.
 #[derive(Debug)]
 pub struct Logging {
-    lost: Arc<Counter>,
-    queue: SyncSender<Line>,
+    queue: Arc<Queue>,
     /// Closed when the thread has written all lines.
     written: Receiver<()>,
 }
 
-/// An element of the queue.
-#[derive(Debug)]
-enum Line {
-    Text(Vec<u8>),
+/// The lines that wait to be written.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    /// Wakes the thread that writes, if it rests.
+    work: Condvar,
+    lost: Arc<Counter>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    lines: u64,
+    /// The thread has nothing to write.
+    rests: bool,
     /// There are no more lines.
-    End,
+    ended: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for lines and moves them to `batch`. Returns their number, and whether there will be more.
+    fn collect(&self, batch: &mut Vec<u8>) -> (u64, bool) {
+        let mut waiting = self.lock();
+        while waiting.lines == 0 && !waiting.ended {
+            waiting.rests = true;
+            let woken = self.work.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.rests = false;
+        if !waiting.ended {
+            drop(waiting);
+            thread::sleep(COLLECTED);
+            waiting = self.lock();
+        }
+        std::mem::swap(&mut waiting.bytes, batch);
+        (std::mem::take(&mut waiting.lines), !waiting.ended)
+    }
 }
 
 impl Logging {
@@ -124,94 +159,70 @@ impl Logging {
     /// Number of lines lost since the start, because the queue was full or they could not be written.
     #[must_use]
     pub fn lost(&self) -> Arc<Counter> {
-        Arc::clone(&self.lost)
+        Arc::clone(&self.queue.lost)
     }
 
     fn write_to(
         out: impl Write + Send + 'static,
         format: LineFormat,
         journal: bool,
-    ) -> io::Result<(Self, Queue)> {
-        let (sender, receiver) = sync_channel(QUEUE_LINES);
-        let lost = Arc::new(Counter::default());
-        let counted = Arc::clone(&lost);
+    ) -> io::Result<(Self, Lines)> {
+        let queue = Arc::<Queue>::default();
+        let lines = Lines {
+            journal,
+            queue: Arc::clone(&queue),
+        };
+        let source = Arc::clone(&queue);
         let (writing, written) = sync_channel(0);
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                write_lines(out, format, journal, &receiver, &counted);
+                write_lines(out, format, journal, &source);
                 drop(writing);
             })?;
-        let queue = Queue {
-            journal,
-            lines: sender.clone(),
-            lost: Arc::clone(&lost),
-        };
-        Ok((
-            Self {
-                lost,
-                queue: sender,
-                written,
-            },
-            queue,
-        ))
+        Ok((Self { queue, written }, lines))
     }
 }
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        // The end of the program does not wait for a reader that hangs, either.
-        if self.queue.try_send(Line::End).is_ok() {
-            let _ = self.written.recv_timeout(LAST_WORDS);
-        }
+        self.queue.lock().ended = true;
+        self.queue.work.notify_one();
+        // The end of the program does not wait for a reader that hangs.
+        let _ = self.written.recv_timeout(LAST_WORDS);
     }
 }
 
-/// Writes lines from the queue until its end.
-fn write_lines(
-    mut out: impl Write,
-    format: LineFormat,
-    journal: bool,
-    lines: &Receiver<Line>,
-    lost: &Counter,
-) {
+/// Writes lines until their end.
+fn write_lines(mut out: impl Write, format: LineFormat, journal: bool, queue: &Queue) {
     let mut reported = 0;
     let mut batch = Vec::new();
     let mut torn = false;
     let mut open = true;
-    while open && let Ok(first) = lines.recv() {
-        if matches!(first, Line::Text(_)) {
-            thread::sleep(COLLECTED);
-        }
+    while open {
         batch.clear();
+        if batch.capacity() > WAITING_BYTES_KEPT {
+            batch = Vec::new();
+        }
+        let count;
+        (count, open) = queue.collect(&mut batch);
+        if batch.is_empty() {
+            continue;
+        }
         if torn {
             // A part of the previous line may have been written.
-            batch.push(b'\n');
+            batch.insert(0, b'\n');
         }
-        let mut count = 0;
-        let mut next = Some(first);
-        while let Some(line) = next.take() {
-            match line {
-                Line::Text(text) => {
-                    batch.extend_from_slice(&text);
-                    count += 1;
-                }
-                Line::End => open = false,
-            }
-            if batch.len() < BATCH_BYTES {
-                next = lines.try_recv().ok();
-            }
-        }
-        let now_lost = lost.get();
+        let now_lost = queue.lost.get();
         if now_lost > reported {
-            // Not through the log itself, because its queue is full.
+            // Not through the log itself, because there may be no space.
             batch.extend_from_slice(priority(journal, Level::WARN));
             format.report_loss(now_lost - reported, &mut batch);
         }
         // If writing the log fails, this cannot be reported until it works again.
         torn = out.write_all(&batch).and_then(|()| out.flush()).is_err();
         if torn {
-            lost.add(count);
+            queue.lost.add(count);
         } else {
             reported = now_lost;
         }
@@ -233,27 +244,28 @@ impl LineFormat {
 }
 
 /// Makes lines for the queue; one per event.
-struct Queue {
+struct Lines {
     journal: bool,
-    lines: SyncSender<Line>,
-    lost: Arc<Counter>,
+    queue: Arc<Queue>,
 }
 
-impl<'a> MakeWriter<'a> for Queue {
+impl<'a> MakeWriter<'a> for Lines {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> LineWriter<'a> {
+        let waiting = self.queue.lock();
         LineWriter {
-            queue: self,
-            line: Vec::new(),
+            queue: &self.queue,
+            start: waiting.bytes.len(),
+            waiting,
         }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> LineWriter<'a> {
-        LineWriter {
-            queue: self,
-            line: priority(self.journal, *event.level()).to_vec(),
-        }
+        let mut line = self.make_writer();
+        let priority = priority(self.journal, *event.level());
+        line.waiting.bytes.extend_from_slice(priority);
+        line
     }
 }
 
@@ -279,17 +291,19 @@ fn priority(journal: bool, level: Level) -> &'static [u8] {
     }
 }
 
-/// One line, queued when it is complete.
+/// One line, written behind the others. It is formatted before, so that it keeps nobody waiting.
 struct LineWriter<'a> {
     queue: &'a Queue,
-    line: Vec<u8>,
+    waiting: MutexGuard<'a, Waiting>,
+    /// Where it starts.
+    start: usize,
 }
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
-        self.line
-            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        let lines = &mut self.waiting.bytes;
+        let room = (self.start + LINE_BYTES_MAX).saturating_sub(lines.len());
+        lines.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         Ok(bytes.len())
     }
 
@@ -300,15 +314,21 @@ impl Write for LineWriter<'_> {
 
 impl Drop for LineWriter<'_> {
     fn drop(&mut self) {
-        let mut line = std::mem::take(&mut self.line);
-        if line.is_empty() {
+        let waiting = &mut *self.waiting;
+        if waiting.bytes.len() == self.start {
             return;
         }
-        if line.len() >= LINE_BYTES_MAX && !line.ends_with(b"\n") {
-            line.push(b'\n');
-        }
-        if self.queue.lines.try_send(Line::Text(line)).is_err() {
+        if waiting.bytes.len() > WAITING_BYTES_MAX {
+            waiting.bytes.truncate(self.start);
             self.queue.lost.increment();
+            return;
+        }
+        if waiting.bytes.len() >= self.start + LINE_BYTES_MAX && !waiting.bytes.ends_with(b"\n") {
+            waiting.bytes.push(b'\n');
+        }
+        waiting.lines += 1;
+        if std::mem::take(&mut waiting.rests) {
+            self.queue.work.notify_one();
         }
     }
 }
@@ -317,7 +337,6 @@ impl Drop for LineWriter<'_> {
 mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
-    use std::sync::{Condvar, Mutex};
 
     /// Blocks until it is opened, then passes on everything.
     struct Gate {
@@ -352,10 +371,11 @@ mod tests {
             written,
         };
         let (logging, queue) = Logging::write_to(gate, LineFormat::Text, false).expect("a thread");
-        // More than fits into the queue, the batch that is being written, and the next one.
-        let total = 4 * QUEUE_LINES as u64;
+        // More than fits into the buffer, and into the one that is being written.
+        let total = 4 * (WAITING_BYTES_MAX / LINE_BYTES_MAX) as u64;
         for n in 0..total {
-            writeln!(queue.make_writer(), "line {n}").expect("never fails");
+            let long = "x".repeat(LINE_BYTES_MAX - 20);
+            writeln!(queue.make_writer(), "line {n}\n{long}").expect("never fails");
         }
         let lost = logging.lost().get();
         assert!(lost > 0);
@@ -363,7 +383,7 @@ mod tests {
         *open.0.lock().expect("not poisoned") = true;
         open.1.notify_all();
         drop(queue);
-        // The end waits for the lines in the queue, if there is space in it for the end marker.
+        // The end waits for the lines in the buffer.
         let mut text = String::new();
         while !text.contains("log lines were lost") {
             let more = lines.recv().expect("the loss is reported");

@@ -4,8 +4,8 @@
 //! names the files to watch, and loads them again when they change.
 //!
 //! ```text
-//!  main thread      signals, watchdog; starts and stops the others
-//!  worker 1..n      accept, read, decide, write; each has a runtime with one thread
+//!  main thread      watchdog; starts and stops the others, when a signal says so
+//!  worker 1..n      accept, read, decide, write; each waits for all its connections at once
 //!  slow lane 1..n   long steps, so that other connections of the worker do not wait
 //!  reader 1..n      read files, so that workers and slow lanes never wait for a disk
 //!  watch            watches folders, polls; loads changed files
@@ -30,6 +30,7 @@
 //! Without systemd's descriptor store, the process ends as described in `shutdown`.
 
 mod accept;
+mod bell;
 mod calls;
 mod changes;
 mod confine;
@@ -39,8 +40,11 @@ mod descriptors;
 mod error;
 mod handover;
 mod http;
+mod limit;
 mod listen;
 pub mod logging;
+mod pace;
+mod places;
 mod priority;
 mod readers;
 #[cfg(test)]
@@ -49,7 +53,6 @@ mod shutdown;
 mod signals;
 mod slow_lane;
 mod socket;
-mod state;
 mod traffic;
 mod unix_socket;
 mod watch;
@@ -62,11 +65,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
-use tokio::sync::{mpsc, watch as latest};
 
 pub use calls::limit_calls;
 pub use confine::{Confined, Needs, keep_memory_private, limit_files};
@@ -80,16 +83,17 @@ pub use watch::Cause;
 
 use crate::endpoint::{Endpoint, Listen};
 use crate::milter::Handler;
-use accept::ConnectionLimit;
+use bell::Bell;
+use connections::Means;
 use descriptors::connections_max;
 use handover::{CONNECTIONS, Detached};
+use limit::ConnectionLimit;
 use listen::Listeners;
 use shutdown::Stop;
-use signals::{Request, Signals};
 use slow_lane::SlowLane;
 use watch::{Watch, tell};
 use watchdog::{Heartbeat, Watchdog};
-use worker::Shared;
+use worker::Worker;
 
 /// What a daemon serves.
 pub trait Service: Send + Sync + 'static {
@@ -175,19 +179,27 @@ impl Options {
     }
 }
 
+/// What the main thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// A signal asks to stop.
+    Stop,
+    /// A signal asks to load everything again.
+    Reload,
+    /// A worker has ended, for whatever reason.
+    Ended,
+}
+
 /// A running daemon. Dropping it ends it without waiting for anything.
 #[derive(Debug)]
 pub struct Daemon {
     listeners: Listeners,
     _status: Option<http::Server>,
-    stop: latest::Sender<Option<Stop>>,
     workers: Vec<JoinHandle<io::Result<Vec<Detached>>>>,
+    bells: Vec<Arc<Bell>>,
     /// Heartbeats of the workers, then of the slow lanes.
     heartbeats: Vec<Heartbeat>,
-    /// The slow lanes end after the workers.
-    _slow_lanes: Vec<SlowLane>,
-    /// One message from each worker that ends; closed when all have.
-    ended: mpsc::UnboundedReceiver<()>,
+    is_stopping: bool,
     watch: Watch,
 }
 
@@ -197,68 +209,66 @@ impl Daemon {
     /// # Errors
     /// A socket cannot be opened, or a thread cannot be started.
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
+        Self::start_with(options, service, &channel().0)
+    }
+
+    /// The same; the end of each worker is an event.
+    fn start_with<S: Service>(
+        options: &Options,
+        service: &Arc<S>,
+        events: &Sender<Event>,
+    ) -> Result<Self, Error> {
         let mut listeners = Listeners::open(&options.listen)?;
         let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
         let status = serve_pages(&mut listeners, options.status.as_ref(), service);
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
-        let (stop, stopped) = latest::channel(None);
-        let (ending, ended) = mpsc::unbounded_channel();
-        let limit = Arc::new(ConnectionLimit::new(
-            options.connections_max,
-            service.traffic(),
-        ));
-        let mut workers = Vec::new();
-        let mut heartbeats = Vec::new();
+        let limit = ConnectionLimit::new(options.connections_max, service.traffic());
+        let limit = Arc::new(limit);
         let worker_count = options.worker_count();
         let slow_lanes = SlowLane::start_for(worker_count).map_err(Error::Start)?;
-        let lanes = slow_lanes.iter().cycle();
-        for (n, slow_lane) in (1..=worker_count).zip(lanes) {
+        let mut daemon = Self {
+            listeners,
+            _status: status,
+            workers: Vec::new(),
+            bells: Vec::new(),
+            heartbeats: Vec::new(),
+            is_stopping: false,
+            watch,
+        };
+        for (n, slow_lane) in (1..=worker_count).zip(slow_lanes.iter().cycle()) {
             // The last worker takes the rest.
             let share = taken.len() / (worker_count - n + 1);
             let share = taken.split_off(taken.len() - share);
             let heartbeat = Heartbeat::default();
-            heartbeats.push(Arc::clone(&heartbeat));
-            let shared = Shared {
+            let means = Means {
                 service: Arc::clone(service),
-                heartbeat: Arc::clone(&heartbeat),
                 limit: Arc::clone(&limit),
-                slow_lane: slow_lane.handle(),
-                stop: stopped.clone(),
-                drain: options.drain,
+                slow_lane: slow_lane.clone(),
             };
-            let sockets = (listeners.doors.iter().copied().zip(&listeners.open))
-                .map(|(door, listener)| Ok((door, listener.try_clone()?)));
-            let sockets = sockets
-                .collect::<io::Result<Vec<_>>>()
-                .map_err(Error::Start)?;
+            let sockets = daemon.listeners.try_clone().map_err(Error::Start)?;
+            let worker = Worker::new(sockets, means, Arc::clone(&heartbeat), options.drain);
+            let mut worker = worker.map_err(Error::Start)?;
+            share
+                .into_iter()
+                .for_each(|one| worker.connections.resume(one));
+            daemon.bells.push(worker.bell());
             let ending = Ending {
-                heartbeat,
-                ended: ending.clone(),
+                heartbeat: Arc::clone(&heartbeat),
+                events: events.clone(),
             };
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(Error::Start)?;
             let work = move || {
                 let _ending = ending;
-                runtime.block_on(worker::run(sockets, share, shared))
+                worker.run()
             };
-            let thread = thread::Builder::new()
-                .name(format!("worker {n}"))
-                .spawn(work);
-            workers.push(thread.map_err(Error::Start)?);
+            let thread = thread::Builder::new().name(format!("worker {n}"));
+            daemon
+                .workers
+                .push(thread.spawn(work).map_err(Error::Start)?);
+            daemon.heartbeats.push(heartbeat);
         }
-        heartbeats.extend(slow_lanes.iter().map(SlowLane::heartbeat));
-        Ok(Self {
-            listeners,
-            _status: status,
-            stop,
-            workers,
-            heartbeats,
-            _slow_lanes: slow_lanes,
-            ended,
-            watch,
-        })
+        let beats = slow_lanes.iter().map(|lane| Arc::clone(&lane.heartbeat));
+        daemon.heartbeats.extend(beats);
+        Ok(daemon)
     }
 
     /// The addresses on which it listens. If port 0 was configured, with the port that the system has chosen.
@@ -275,10 +285,41 @@ impl Daemon {
             (false, false) => (Stop::Finish, "finishing messages in progress"),
         };
         tracing::info!("stopping, {what}");
-        self.stop.send_replace(Some(stop));
+        self.tell_workers(stop);
         let listeners = std::mem::take(&mut self.listeners);
         if stop == Stop::HandOver {
             listeners.hand_over();
+        }
+    }
+
+    fn tell_workers(&mut self, stop: Stop) {
+        self.is_stopping = true;
+        self.bells.iter().for_each(|bell| bell.stop(stop));
+    }
+
+    /// Waits for an event until this time; meanwhile reports to systemd that all is well, as long as it is.
+    fn wait(
+        &self,
+        events: &Receiver<Event>,
+        watchdog: &mut Watchdog,
+        until: Option<Instant>,
+    ) -> Option<Event> {
+        loop {
+            let next = [until, watchdog.next()].into_iter().flatten().min();
+            let event = match next {
+                Some(next) => events.recv_timeout(next.saturating_duration_since(Instant::now())),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(event) => return Some(event),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    watchdog.check(&self.heartbeats, self.workers.len());
+                    if until.is_some_and(|until| Instant::now() >= until) {
+                        return None;
+                    }
+                }
+            }
         }
     }
 
@@ -288,7 +329,7 @@ impl Daemon {
     /// # Errors
     /// [`Error::Worker`], if a thread that served mail has failed.
     pub fn stop(mut self) -> Result<(), Error> {
-        if self.stop.borrow().is_none() {
+        if !self.is_stopping {
             self.drain();
         }
         let mut detached = Vec::new();
@@ -354,17 +395,25 @@ fn take_over(left_behind: &[UnixStream]) -> Vec<Detached> {
     taken
 }
 
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if !self.is_stopping {
+            self.tell_workers(Stop::Finish);
+        }
+    }
+}
+
 /// Reports, when it is dropped, that its thread ends, for whatever reason.
 struct Ending {
     heartbeat: Heartbeat,
-    ended: mpsc::UnboundedSender<()>,
+    events: Sender<Event>,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.heartbeat.store(watchdog::ENDED, Relaxed);
         // If the whole daemon is gone, there is no receiver.
-        let _ = self.ended.send(());
+        let _ = self.events.send(Event::Ended);
     }
 }
 
@@ -374,19 +423,13 @@ impl Drop for Ending {
 /// # Errors
 /// It cannot start, or one of its threads fails.
 pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Start)?;
-    let mut signals = {
-        let _inside = runtime.enter();
-        Signals::listen().map_err(Error::Start)?
-    };
+    let (sender, events) = channel();
+    signals::listen(sender.clone()).map_err(Error::Start)?;
     let options = Options {
         connections_max: connections_max(options),
         ..options.clone()
     };
-    let mut daemon = Daemon::start(&options, service)?;
+    let mut daemon = Daemon::start_with(&options, service, &sender)?;
     if options.limit_calls
         && let Confined::Not(why) = calls::limit_calls()
     {
@@ -396,48 +439,30 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         tracing::info!(%endpoint, "listening");
     }
     tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
-    let mut watchdog = {
-        let _inside = runtime.enter();
-        Watchdog::from_env()
-    };
-    let failed = runtime.block_on(async {
-        loop {
-            tokio::select! {
-                request = signals.next() => match request {
-                    Request::Stop => break false,
-                    Request::Reload => daemon.watch.reload(),
-                },
-                _ = daemon.ended.recv() => break true,
-                () = watchdog.watch(&daemon.heartbeats, daemon.workers.len()) => {}
-            }
+    let mut watchdog = Watchdog::from_env();
+    loop {
+        match daemon.wait(&events, &mut watchdog, None) {
+            Some(Event::Stop) => break,
+            Some(Event::Reload) => daemon.watch.reload(),
+            Some(Event::Ended) | None => return Err(Error::Worker),
         }
-    });
-    if failed {
-        return Err(Error::Worker);
     }
     tell(&[NotifyState::Stopping]);
     daemon.drain();
-    let cut = runtime.block_on(async {
-        loop {
-            tokio::select! {
-                request = signals.next() => match request {
-                    Request::Stop => break true,
-                    Request::Reload => {}
-                },
-                // `None`: all workers have ended.
-                ended = daemon.ended.recv() => if ended.is_none() { break false },
-                () = watchdog.watch(&daemon.heartbeats, daemon.workers.len()) => {}
+    let mut working = daemon.workers.len();
+    let mut until = None;
+    while working > 0 {
+        match daemon.wait(&events, &mut watchdog, until) {
+            Some(Event::Stop) if until.is_none() => {
+                tracing::warn!("second signal to stop, closing connections at once");
+                // Detached connections are still handed over.
+                daemon.tell_workers(Stop::Now);
+                until = Some(Instant::now() + CUT_PATIENCE);
             }
-        }
-    });
-    if cut {
-        tracing::warn!("second signal to stop, closing connections at once");
-        daemon.stop.send_replace(Some(Stop::Now));
-        // Detached connections are still handed over. Does not wait for a thread that hangs.
-        let ended = async { while daemon.ended.recv().await.is_some() {} };
-        let ended = runtime.block_on(async { tokio::time::timeout(CUT_PATIENCE, ended).await });
-        if ended.is_err() {
-            return Err(Error::Worker);
+            Some(Event::Stop | Event::Reload) => {}
+            Some(Event::Ended) => working -= 1,
+            // A thread hangs.
+            None => return Err(Error::Worker),
         }
     }
     daemon.stop()

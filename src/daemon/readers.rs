@@ -11,14 +11,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
-
-use tokio::time::sleep_until;
 
 /// Most jobs that wait for a reader. A connection has only a few jobs at a time, so only a disk that hangs fills the queue.
 const QUEUE_MAX: usize = 1024;
@@ -168,11 +164,6 @@ impl Readers {
             self.shared.work.notify_one();
         }
         fits
-    }
-
-    /// Ready at this time. Must be called, and polled, on a thread of the daemon.
-    pub fn until(deadline: Instant) -> impl Future<Output = ()> + Send {
-        sleep_until(deadline.into())
     }
 }
 

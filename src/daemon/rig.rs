@@ -1,57 +1,62 @@
-//! A worker under test, with a service that answers at length; a handler with much work; mail servers and a slow lane
-//! for a connection without a worker.
+//! A worker under test, with a service that answers at length; a handler with much work.
+//!
+//! Nothing here waits: a test gives the worker its turns, and counts its seconds.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener as StdUnixListener;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::epoll::Event;
 use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
-use tokio::net::UnixStream;
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep, sleep};
 
 use super::Service;
-use super::accept::ConnectionLimit;
+use super::connection::{Buffers, Connection, Next, Signs, Turn};
+use super::connections::Means;
 use super::handover::Detached;
+use super::limit::ConnectionLimit;
 use super::listen::Listener;
+use super::pace::{LONG_STEP, processor_time};
 use super::shutdown::Stop;
-use super::slow_lane::{LONG_STEP, processor_time};
-use super::socket::Transport;
+use super::slow_lane::SlowLane;
+use super::socket::Stream;
+use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
-use super::worker::{Shared, run};
+use super::worker::Worker;
+use crate::door::Conversation;
 use crate::endpoint::Door;
 use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
+
+pub(super) const LATE_SECONDS: u32 = 6;
+pub(super) const DRAIN_SECONDS: u32 = 20;
 
 /// Answers each recipient at length, some of them late, and takes every message.
 pub(super) struct Verbose {
     text: ReplyText,
-    late: Option<Pin<Box<Sleep>>>,
+    seconds: Heartbeat,
+    late: u32,
 }
-
-pub(super) const LATE_SECONDS: u64 = 6;
 
 impl Handler for Verbose {
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
-        if argument == b"<l>" {
-            self.late = Some(Box::pin(sleep(Duration::from_secs(LATE_SECONDS))));
-            return Reply::Later;
+        match argument {
+            b"<l>" => {
+                self.late = self.seconds.load(Relaxed) + LATE_SECONDS;
+                Reply::Later
+            }
+            b"<panic>" => panic!("as the test wants it"),
+            _ => Reply::Text(self.text.clone()),
         }
-        Reply::Text(self.text.clone())
     }
-    fn poll_later(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
-        let late = self.late.as_mut().expect("it waits");
-        late.as_mut()
-            .poll(cx)
-            .map(|()| Reply::Text(self.text.clone()))
+    /// Nobody is woken.
+    fn poll_later(&mut self, _: &mut Context<'_>) -> Poll<Reply> {
+        match self.seconds.load(Relaxed) < self.late {
+            true => Poll::Pending,
+            false => Poll::Ready(Reply::Text(self.text.clone())),
+        }
     }
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
         Reply::Accept
@@ -61,12 +66,18 @@ impl Handler for Verbose {
     }
 }
 
-impl Service for Verbose {
-    type Handler = Self;
-    fn handler(&self) -> Self {
-        Self {
+pub(super) struct Talk {
+    text: ReplyText,
+    seconds: Heartbeat,
+}
+
+impl Service for Talk {
+    type Handler = Verbose;
+    fn handler(&self) -> Verbose {
+        Verbose {
             text: self.text.clone(),
-            late: None,
+            seconds: Arc::clone(&self.seconds),
+            late: 0,
         }
     }
     fn watched(&self) -> Vec<PathBuf> {
@@ -103,84 +114,21 @@ impl Handler for Busy {
     }
 }
 
-/// A mail server that negotiates and then sends ABORT without end.
-pub(super) struct Wild {
-    pub(super) reads: Arc<AtomicU32>,
-}
-
-impl Transport for Wild {
-    fn into_socket(self) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-impl AsyncRead for Wild {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let reads = self.reads.fetch_add(1, Relaxed);
-        if reads == 0 {
-            into.put_slice(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff");
-        } else if reads < 1000 {
-            into.put_slice(&b"\0\0\0\x01A".repeat(1000));
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Wild {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// A slow lane that goes on only when a test has it do so.
-pub(super) fn lane() -> Runtime {
-    Builder::new_current_thread()
-        .build()
-        .expect("a runtime without anything")
-}
-
-impl Transport for DuplexStream {
-    fn into_socket(self) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-/// What there is to read.
-pub(super) fn received(stream: &mut DuplexStream) -> usize {
-    let mut answers = [0; 100];
-    let mut answers = ReadBuf::new(&mut answers);
-    let cx = &mut Context::from_waker(Waker::noop());
-    let _ = Pin::new(stream).poll_read(cx, &mut answers);
-    answers.filled().len()
-}
-
 pub(super) const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
 pub(super) const MAIL: &[u8] = b"\0\0\0\x05M<a>\0";
 pub(super) const RCPT: &[u8] = b"\0\0\0\x05R<c>\0";
 pub(super) const LATE_RCPT: &[u8] = b"\0\0\0\x05R<l>\0";
+pub(super) const PANIC_RCPT: &[u8] = b"\0\0\0\x09R<panic>\0";
 pub(super) const END_OF_HEADERS: &[u8] = b"\0\0\0\x01N";
 
-/// A worker in the runtime of the test, whose time passes as soon as nothing else is
-/// left to do.
+/// A worker, its socket and its time.
 pub(super) struct Site {
-    pub(super) worker: JoinHandle<io::Result<Vec<Detached>>>,
-    pub(super) stop: watch::Sender<Option<Stop>>,
-    pub(super) limit: Arc<ConnectionLimit>,
+    pub(super) worker: Worker<Talk>,
+    pub(super) traffic: Arc<Traffic>,
     pub(super) folder: TempDir,
+    events: Vec<Event>,
+    begun: Instant,
+    pub(super) seconds: u32,
 }
 
 impl Site {
@@ -191,62 +139,187 @@ impl Site {
     /// One that goes on with these connections.
     pub(super) fn with(connections_max: usize, taken: Vec<Detached>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let listener = StdUnixListener::bind(folder.path().join("m")).expect("a socket");
+        let listener = UnixListener::bind(folder.path().join("m")).expect("a socket");
         listener.set_nonblocking(true).expect("a socket");
-        let (stop, stopped) = watch::channel(None);
-        let limit = Arc::new(ConnectionLimit::new(connections_max, Arc::default()));
+        let traffic = Arc::<Traffic>::default();
         let line = "x".repeat(400);
         let lines = vec![line.as_str(); 32];
         let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
-        let shared = Shared {
-            service: Arc::new(Verbose { text, late: None }),
-            heartbeat: Heartbeat::default(),
-            limit: Arc::clone(&limit),
-            slow_lane: Handle::current(),
-            stop: stopped,
-            drain: Duration::from_secs(20),
+        let seconds = Heartbeat::default();
+        let mut lanes = SlowLane::start_for(1).expect("a thread");
+        let means = Means {
+            service: Arc::new(Talk {
+                text,
+                seconds: Arc::clone(&seconds),
+            }),
+            limit: Arc::new(ConnectionLimit::new(connections_max, Arc::clone(&traffic))),
+            slow_lane: lanes.pop().expect("one thread"),
         };
-        let worker = tokio::spawn(run(
-            vec![(Door::Milter, Listener::Unix(listener))],
-            taken,
-            shared,
-        ));
+        let drain = Duration::from_secs(DRAIN_SECONDS.into());
+        let sockets = vec![(Door::Milter, Listener::Unix(listener))];
+        let mut worker = Worker::new(sockets, means, seconds, drain).expect("a worker");
+        taken
+            .into_iter()
+            .for_each(|one| worker.connections.resume(one));
         Self {
             worker,
-            stop,
-            limit,
+            traffic,
             folder,
+            events: Vec::with_capacity(8),
+            begun: Instant::now(),
+            seconds: 0,
         }
     }
 
-    pub(super) async fn connect(&self) -> UnixStream {
-        UnixStream::connect(self.folder.path().join("m"))
-            .await
-            .expect("a connection")
+    /// Gives the worker turns until it has nothing to do.
+    pub(super) fn serve(&mut self) {
+        for _ in 0..30 {
+            let turn = self.worker.turn(Duration::ZERO, &mut self.events);
+            turn.expect("no failure");
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn wait(&mut self, seconds: u32) {
+        for _ in 0..seconds {
+            self.serve();
+            self.seconds += 1;
+            let now = self.begun + Duration::from_secs(self.seconds.into());
+            self.worker.second();
+            self.worker.look(now);
+        }
+        self.serve();
+    }
+
+    pub(super) fn stop(&mut self, stop: Stop) {
+        self.worker.bell().stop(stop);
+        self.serve();
+    }
+
+    /// How long it takes until the worker has ended, and the connections that have detached then.
+    pub(super) fn end(mut self) -> (u32, Vec<Detached>) {
+        let begun = self.seconds;
+        while !self.worker.has_ended() {
+            self.wait(1);
+        }
+        let seconds = self.seconds - begun;
+        (seconds, self.worker.run().expect("no failure"))
+    }
+
+    pub(super) fn connect(&self) -> Client {
+        let stream = UnixStream::connect(self.folder.path().join("m")).expect("a connection");
+        stream.set_nonblocking(true).expect("a socket");
+        Client(stream)
     }
 
     /// A connection that has sent its offer, and read the answer.
-    pub(super) async fn negotiated(&self) -> UnixStream {
-        let mut stream = self.connect().await;
-        stream.write_all(OFFER).await.expect("written");
-        let mut answer = [0; 17];
-        stream.read_exact(&mut answer).await.expect("an answer");
-        stream
+    pub(super) fn negotiated(&mut self) -> Client {
+        let mut client = self.connect();
+        client.send(OFFER);
+        self.serve();
+        assert_eq!(client.answer(), Some(b'O'));
+        client
+    }
+
+    /// After how many seconds it is closed.
+    pub(super) fn seconds_to_end(&mut self, client: &mut Client) -> u32 {
+        let begun = self.seconds;
+        self.serve();
+        while !client.is_closed() {
+            self.wait(1);
+            assert!(self.seconds - begun < 10_000, "it stays open");
+        }
+        self.seconds - begun
     }
 }
 
-/// The letter of the next answer.
-pub(super) async fn answer(stream: &mut UnixStream) -> u8 {
-    let length = stream.read_u32().await.expect("an answer");
-    let mut answer = vec![0; length as usize];
-    stream.read_exact(&mut answer).await.expect("all of it");
-    answer[0]
+/// A mail server.
+pub(super) struct Client(pub(super) UnixStream);
+
+impl Client {
+    pub(super) fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("written");
+    }
+
+    /// The letter of the next answer, if there is one.
+    pub(super) fn answer(&mut self) -> Option<u8> {
+        let mut length = [0; 4];
+        match self.0.read_exact(&mut length) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            read => read.expect("an answer"),
+        }
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut answer).expect("all of it");
+        answer.first().copied()
+    }
+
+    /// Reads what there is; whether the other side has closed the connection.
+    pub(super) fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        match self.0.read_to_end(&mut rest) {
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+            Ok(_) => true,
+        }
+    }
 }
 
-/// Reads until the other side closes the connection; after how many seconds that was.
-pub(super) async fn seconds_to_end(stream: &mut UnixStream) -> u64 {
-    let begun = Instant::now();
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest).await;
-    begun.elapsed().as_secs()
+/// A connection without a worker, and its mail server.
+pub(super) struct Pair {
+    pub(super) peer: UnixStream,
+    pub(super) connection: Connection<Busy>,
+    buffers: Buffers,
+    pub(super) now: u32,
+}
+
+impl Pair {
+    pub(super) fn new() -> Self {
+        let (peer, stream) = UnixStream::pair().expect("sockets");
+        peer.set_nonblocking(true).expect("a socket");
+        let stream = Stream::from_socket(stream.into()).expect("a socket");
+        Self {
+            peer,
+            connection: Connection::new(stream, Conversation::new(Door::Milter, Busy), 0),
+            buffers: Buffers::default(),
+            now: 0,
+        }
+    }
+
+    pub(super) fn turn(&mut self) -> Next {
+        let mut signs = Signs {
+            readable: true,
+            ..Signs::default()
+        };
+        let mut turn = Turn {
+            now: self.now,
+            detaches: false,
+            waker: Waker::noop(),
+            buffers: &mut self.buffers,
+        };
+        self.connection.turn(&mut signs, &mut turn)
+    }
+
+    /// The bytes of the answers from the worker, and then from the slow lane.
+    pub(super) fn serve(&mut self, bytes: &[u8]) -> (usize, usize) {
+        self.peer.write_all(bytes).expect("written");
+        let mut received = [0; 2];
+        for received in &mut received {
+            let mut next = self.turn();
+            while next == Next::Again {
+                next = self.turn();
+            }
+            *received = self.peer.read(&mut [0; 100]).unwrap_or(0);
+            if next != Next::Long {
+                assert_eq!(next, Next::Wait);
+                break;
+            }
+            let cx = &mut Context::from_waker(Waker::noop());
+            let output = &mut Vec::new();
+            while self.connection.catch_up(cx, self.now, output) == Ok(true) {}
+        }
+        let [worker, _] = received;
+        (
+            worker,
+            received[1] + self.peer.read(&mut [0; 100]).unwrap_or(0),
+        )
+    }
 }

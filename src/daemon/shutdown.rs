@@ -11,14 +11,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, Interval, sleep_until};
-
-use super::connections::Connections;
-use super::handover::Detached;
-use super::socket::Socket;
-use crate::endpoint::Door;
-
 /// At the end, a connection without a message is closed after this long without a command. Its SMTP session loses the filter,
 /// even if the client has already sent MAIL, which the server may delay until RCPT. But as long as this process runs, all
 /// new sessions are unfiltered.
@@ -39,207 +31,181 @@ pub(super) enum Stop {
     Now,
 }
 
-/// Serves the open connections until the last one has ended or detached; for no longer than `drain` if other processes wait
-/// for the end. Returns the detached connections. `sweep` ticks once a second.
-pub(super) async fn finish(
-    stop: Stop,
-    mut stops: watch::Receiver<Option<Stop>>,
-    mut sockets: Vec<(Door, Socket)>,
-    mut connections: Connections,
-    mut sweep: Interval,
-    drain: Duration,
-) -> Vec<Detached> {
-    let mut end = None;
-    let mut alone = 0;
-    if stop == Stop::HandOver {
-        connections.detach();
-    }
-    if stop != Stop::Stay {
-        end = Some(Instant::now() + drain);
-        // When our descriptors are closed, new connections go to the next process, if there is one.
-        sockets.clear();
-    }
-    loop {
-        tokio::select! {
-            ended = connections.next_end() => match ended {
-                Some(ended) => connections.reap(ended),
-                None => return connections.close().await,
-            },
-            _ = sweep.tick() => {
-                let waiting = sockets.iter().any(|(_, socket)| socket.has_queue());
-                alone = if waiting { alone + 1 } else { 0 };
-                if alone > ALONE_SECONDS && end.is_none() {
-                    tracing::info!("not accepting new connections, finishing messages in progress");
-                    end = Some(Instant::now() + drain);
-                }
-                let finish = stop != Stop::HandOver && end.is_some();
-                connections.sweep(finish.then_some(FINISH_IDLE_SECONDS));
-            }
-            () = until_now(&mut stops) => return connections.close().await,
-            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
-                tracing::warn!(
-                    connections = connections.len(),
-                    "the time for messages in progress is over, closing the remaining connections"
-                );
-                return connections.close().await;
-            }
+/// The end of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending {
+    pub(super) stop: Stop,
+    /// The second in which the time is over, if other processes wait for the end.
+    over: Option<u32>,
+    /// For how many seconds mail servers have waited.
+    alone: u32,
+}
+
+impl Ending {
+    pub(super) fn new(stop: Stop, now: u32, drain: Duration) -> Self {
+        Self {
+            stop,
+            over: (stop != Stop::Stay).then(|| after(now, drain)),
+            alone: 0,
         }
+    }
+
+    /// Counts a second. Returns the time after which an idle connection is closed now.
+    pub(super) fn second(&mut self, now: u32, has_queue: bool, drain: Duration) -> Option<u32> {
+        self.alone = if has_queue { self.alone + 1 } else { 0 };
+        if self.alone > ALONE_SECONDS && self.over.is_none() {
+            tracing::info!("not accepting new connections, finishing messages in progress");
+            self.over = Some(after(now, drain));
+        }
+        let finishes = self.stop != Stop::HandOver && self.over.is_some();
+        finishes.then_some(FINISH_IDLE_SECONDS)
+    }
+
+    /// Whether the `open` connections have no more time.
+    pub(super) fn is_over(&self, now: u32, open: usize) -> bool {
+        let is_over = self.over.is_some_and(|over| now >= over);
+        if is_over && self.stop != Stop::Now {
+            tracing::warn!(
+                connections = open,
+                "the time for messages in progress is over, closing the remaining connections"
+            );
+        }
+        is_over || self.stop == Stop::Now
     }
 }
 
-/// Waits until all connections must be closed at once.
-async fn until_now(stops: &mut watch::Receiver<Option<Stop>>) {
-    let now = |stop: &Option<Stop>| *stop == Some(Stop::Now);
-    if stops.wait_for(now).await.is_err() {
-        // The sender is gone: this can no longer be requested.
-        std::future::pending::<()>().await;
-    }
+fn after(now: u32, time: Duration) -> u32 {
+    now.saturating_add(u32::try_from(time.as_secs()).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::daemon::rig::{
-        END_OF_HEADERS, LATE_RCPT, LATE_SECONDS, MAIL, OFFER, RCPT, Site, answer, seconds_to_end,
+        DRAIN_SECONDS, END_OF_HEADERS, LATE_RCPT, LATE_SECONDS, MAIL, OFFER, RCPT, Site,
     };
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::UnixStream;
-    use tokio::time::{sleep, timeout};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
 
-    #[tokio::test(start_paused = true)]
-    async fn draining_ends_the_idle_and_lets_messages_finish() {
-        let site = Site::new(10);
-        let mut idle = site.negotiated().await;
-        let mut busy = site.negotiated().await;
-        let mut stuck = site.negotiated().await;
-        busy.write_all(MAIL).await.expect("written");
-        stuck.write_all(MAIL).await.expect("written");
-        // When an answer has arrived, everything before it was read.
-        stuck.write_all(RCPT).await.expect("written");
-        stuck.readable().await.expect("an answer");
-        busy.write_all(RCPT).await.expect("written");
-        busy.readable().await.expect("an answer");
+    #[test]
+    fn draining_ends_the_idle_and_lets_messages_finish() {
+        let mut site = Site::new(10);
+        let mut idle = site.negotiated();
+        let mut busy = site.negotiated();
+        let mut stuck = site.negotiated();
+        for client in [&mut busy, &mut stuck] {
+            client.send(MAIL);
+            client.send(RCPT);
+        }
+        site.stop(Stop::Finish);
+        let stopped = site.seconds;
+        assert!(site.seconds_to_end(&mut idle) <= 4);
+        assert!(UnixStream::connect(site.folder.path().join("m")).is_err());
 
-        site.stop.send_replace(Some(Stop::Finish));
-        assert!(seconds_to_end(&mut idle).await <= 4);
-        let refused = UnixStream::connect(site.folder.path().join("m")).await;
-        assert!(refused.is_err());
-
-        sleep(Duration::from_secs(5)).await;
-        busy.write_all(END_OF_HEADERS).await.expect("still served");
-        let mut answers = Vec::new();
-        busy.read_to_end(&mut answers)
-            .await
-            .expect("closed in order");
-        assert!(answers.ends_with(b"\0\0\0\x01a"));
+        site.wait(5);
+        busy.send(END_OF_HEADERS);
+        site.wait(4);
+        assert_eq!((busy.answer(), busy.answer()), (Some(b'y'), Some(b'a')));
+        assert!(busy.is_closed());
 
         // This connection never ends its message, and is closed when the time is over.
-        let begun = Instant::now();
-        seconds_to_end(&mut stuck).await;
-        assert!(begun.elapsed().as_secs() <= 20);
-        assert!(site.worker.await.expect("no panic").is_ok());
+        assert!(!stuck.is_closed());
+        let already = site.seconds - stopped;
+        let (seconds, _) = site.end();
+        assert_eq!(already + seconds, DRAIN_SECONDS);
+        assert!(stuck.is_closed());
     }
 
     /// The sockets belong to a service manager, and another process may listen on them.
-    #[tokio::test(start_paused = true)]
-    async fn sessions_stay_unless_others_wait_in_vain() {
-        let site = Site::new(10);
-        let mut idle = site.negotiated().await;
-        site.stop.send_replace(Some(Stop::Stay));
-        sleep(Duration::from_secs(3600)).await;
-        idle.write_all(MAIL).await.expect("still served");
-        idle.write_all(RCPT).await.expect("still served");
-        idle.read_exact(&mut [0; 5]).await.expect("an answer");
+    #[test]
+    fn sessions_stay_unless_others_wait_in_vain() {
+        let mut site = Site::new(10);
+        let mut idle = site.negotiated();
+        site.stop(Stop::Stay);
+        site.wait(3600);
+        idle.send(MAIL);
+        idle.send(RCPT);
+        site.serve();
+        assert_eq!(idle.answer(), Some(b'y'));
 
-        let _waits = site.connect().await;
-        let begun = Instant::now();
-        seconds_to_end(&mut idle).await;
-        assert!((20..=30).contains(&begun.elapsed().as_secs()));
-        assert!(site.worker.await.expect("no panic").is_ok());
+        let _waits = site.connect();
+        let (seconds, _) = site.end();
+        assert!((20..=30).contains(&seconds));
+        assert!(idle.is_closed());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn connections_detach_at_once() {
-        let site = Site::new(10);
-        let _idle = site.negotiated().await;
-        let mut half = site.negotiated().await;
-        half.write_all(&MAIL[..7]).await.expect("written");
-        let mut waits = site.negotiated().await;
-        waits.write_all(MAIL).await.expect("written");
-        waits.write_all(LATE_RCPT).await.expect("written");
-        waits.write_all(RCPT).await.expect("written");
-        let mut begun = site.connect().await;
-        begun.write_all(&OFFER[..7]).await.expect("written");
-        sleep(Duration::from_secs(1)).await;
-        let stopped = Instant::now();
-        site.stop.send_replace(Some(Stop::HandOver));
-        let detached = site.worker.await.expect("no panic").expect("in order");
-        assert_eq!(
-            (detached.len(), stopped.elapsed()),
-            (4, Duration::default())
-        );
+    #[test]
+    fn connections_detach_at_once() {
+        let mut site = Site::new(10);
+        let _idle = site.negotiated();
+        let mut half = site.negotiated();
+        half.send(&MAIL[..7]);
+        let mut waits = site.negotiated();
+        for packet in [MAIL, LATE_RCPT, RCPT] {
+            waits.send(packet);
+        }
+        let mut begun = site.connect();
+        begun.send(&OFFER[..7]);
+        site.wait(1);
+        site.stop(Stop::HandOver);
+        let (seconds, detached) = site.end();
+        assert_eq!((seconds, detached.len()), (0, 4));
 
         // The next process has all that was read.
-        let next = Site::with(10, detached);
-        half.write_all(&MAIL[7..]).await.expect("written");
-        half.write_all(RCPT).await.expect("written");
-        assert_eq!(answer(&mut half).await, b'y');
-        assert_eq!(answer(&mut waits).await, b'y');
-        assert_eq!(stopped.elapsed().as_secs(), LATE_SECONDS);
-        assert_eq!(answer(&mut waits).await, b'y');
-        begun.write_all(&OFFER[7..]).await.expect("written");
-        assert_eq!(answer(&mut begun).await, b'O');
-        drop(next);
+        let mut next = Site::with(10, detached);
+        half.send(&MAIL[7..]);
+        half.send(RCPT);
+        begun.send(&OFFER[7..]);
+        next.serve();
+        assert_eq!(half.answer(), Some(b'y'));
+        assert_eq!(begun.answer(), Some(b'O'));
+        next.wait(LATE_SECONDS - 1);
+        assert_eq!(waits.answer(), None);
+        next.wait(1);
+        assert_eq!((waits.answer(), waits.answer()), (Some(b'y'), Some(b'y')));
     }
 
     /// Nobody else waits for a mail server that does not read its answers.
-    #[tokio::test(start_paused = true)]
-    async fn a_deaf_mail_server_is_left() {
-        let site = Site::new(10);
-        let mut deaf = site.negotiated().await;
-        deaf.write_all(MAIL).await.expect("written");
+    #[test]
+    fn a_deaf_mail_server_is_left() {
+        let mut site = Site::new(10);
+        let mut deaf = site.negotiated();
+        deaf.send(MAIL);
         // Each gets an answer of 13 KB.
-        let asks = async { while deaf.write_all(RCPT).await.is_ok() {} };
-        assert!(timeout(Duration::from_secs(5), asks).await.is_err());
-        let stopped = Instant::now();
-        site.stop.send_replace(Some(Stop::HandOver));
-        let detached = site.worker.await.expect("no panic").expect("in order");
-        assert_eq!(
-            (detached.len(), stopped.elapsed()),
-            (0, Duration::default())
-        );
+        while deaf.0.write_all(RCPT).is_ok() {}
+        site.wait(5);
+        site.stop(Stop::HandOver);
+        let (seconds, detached) = site.end();
+        assert_eq!((seconds, detached.len()), (0, 0));
     }
 
     /// A second signal to stop.
-    #[tokio::test(start_paused = true)]
-    async fn the_second_signal_ends_what_stays() {
-        let site = Site::new(10);
-        let mut idle = site.negotiated().await;
-        site.stop.send_replace(Some(Stop::Stay));
-        sleep(Duration::from_secs(1)).await;
-        let begun = Instant::now();
-        site.stop.send_replace(Some(Stop::Now));
-        let detached = site.worker.await.expect("no panic").expect("in order");
-        assert_eq!((detached.len(), begun.elapsed().as_secs()), (0, 0));
-        assert_eq!(idle.read(&mut [0]).await.expect("the end"), 0);
+    #[test]
+    fn the_second_signal_ends_what_stays() {
+        let mut site = Site::new(10);
+        let mut idle = site.negotiated();
+        site.stop(Stop::Stay);
+        site.wait(1);
+        site.stop(Stop::Now);
+        let (seconds, detached) = site.end();
+        assert_eq!((seconds, detached.len()), (0, 0));
+        assert!(idle.is_closed());
     }
 
     /// This connection is not idle: this process must send its answer.
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_late_is_waited_for_at_the_end() {
-        let site = Site::new(10);
-        let mut waits = site.negotiated().await;
-        waits.write_all(MAIL).await.expect("written");
-        waits.write_all(LATE_RCPT).await.expect("written");
-        sleep(Duration::from_secs(1)).await;
-        let begun = Instant::now();
-        site.stop.send_replace(Some(Stop::Finish));
-        assert_eq!(
-            (answer(&mut waits).await, begun.elapsed().as_secs()),
-            (b'y', LATE_SECONDS - 1)
-        );
-        waits.write_all(END_OF_HEADERS).await.expect("still served");
-        assert_eq!(answer(&mut waits).await, b'a');
-        assert!(site.worker.await.expect("no panic").is_ok());
+    #[test]
+    fn an_answer_that_is_late_is_waited_for_at_the_end() {
+        let mut site = Site::new(10);
+        let mut waits = site.negotiated();
+        waits.send(MAIL);
+        waits.send(LATE_RCPT);
+        site.wait(1);
+        site.stop(Stop::Finish);
+        site.wait(LATE_SECONDS - 1);
+        assert_eq!(waits.answer(), Some(b'y'));
+        waits.send(END_OF_HEADERS);
+        site.serve();
+        assert_eq!(waits.answer(), Some(b'a'));
+        assert!(site.end().0 <= 4);
     }
 }

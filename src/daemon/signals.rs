@@ -5,17 +5,14 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
 
 use rustix::process::{Pid, kill_process};
-use signal_hook::consts::SIGHUP;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-/// A request by signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Stop,
-    Reload,
-}
+use super::Event;
 
 /// From now on, SIGHUP does not end the process. Needed while large filters are read, before the daemon handles the signal;
 /// changes in this time are found by the reload at the start.
@@ -35,29 +32,22 @@ pub fn ask_for_reload(process: i32) -> io::Result<()> {
     Ok(kill_process(process, rustix::process::Signal::HUP)?)
 }
 
-/// The signals that the daemon handles.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    /// From now on, these signals do not end the process by themselves.
-    pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Waits for the next signal.
-    pub(super) async fn next(&mut self) -> Request {
-        tokio::select! {
-            _ = self.terminate.recv() => Request::Stop,
-            _ = self.interrupt.recv() => Request::Stop,
-            _ = self.hangup.recv() => Request::Reload,
+/// From now on, these signals do not end the process by themselves: they are events.
+pub(super) fn listen(events: Sender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let listen = move || {
+        for signal in signals.forever() {
+            let event = match signal {
+                SIGHUP => Event::Reload,
+                _ => Event::Stop,
+            };
+            if events.send(event).is_err() {
+                return;
+            }
         }
-    }
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)?;
+    Ok(())
 }

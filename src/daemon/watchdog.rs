@@ -7,10 +7,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::watch::tell;
 
@@ -25,39 +24,41 @@ const TICK_MIN: Duration = Duration::from_secs(2);
 
 /// Checks the heartbeats, if systemd has enabled the watchdog.
 pub(super) struct Watchdog {
-    ticks: Option<Interval>,
+    tick: Option<Duration>,
+    next: Option<Instant>,
     seen: Vec<u32>,
 }
 
 impl Watchdog {
     /// Reads the settings from the environment.
     pub(super) fn from_env() -> Self {
-        let ticks = sd_notify::watchdog_enabled().map(|limit| {
-            let mut ticks = interval((limit / 3).max(TICK_MIN));
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        });
+        let tick = sd_notify::watchdog_enabled().map(|limit| (limit / 3).max(TICK_MIN));
         Self {
-            ticks,
+            tick,
+            next: tick.map(|_| Instant::now()),
             seen: Vec::new(),
         }
     }
 
-    /// Checks the heartbeats forever. The first `workers` belong to workers, the others to slow lanes.
-    pub(super) async fn watch(&mut self, heartbeats: &[Heartbeat], workers: usize) {
-        let Some(ticks) = &mut self.ticks else {
-            return std::future::pending().await;
-        };
-        loop {
-            ticks.tick().await;
-            match stuck(&mut self.seen, heartbeats) {
-                None => tell(&[NotifyState::Watchdog]),
-                Some(worker) if worker <= workers => {
-                    tracing::error!(worker, "a worker thread hangs");
-                }
-                Some(other) => {
-                    tracing::error!(slow_lane = other - workers, "a slow lane hangs");
-                }
+    /// When it has to check the next time.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Checks the heartbeats, if it is time. The first `workers` belong to workers, the others to slow lanes.
+    pub(super) fn check(&mut self, heartbeats: &[Heartbeat], workers: usize) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        self.next = self.tick.map(|tick| now + tick);
+        match stuck(&mut self.seen, heartbeats) {
+            None => tell(&[NotifyState::Watchdog]),
+            Some(worker) if worker <= workers => {
+                tracing::error!(worker, "a worker thread hangs");
+            }
+            Some(other) => {
+                tracing::error!(slow_lane = other - workers, "a slow lane hangs");
             }
         }
     }

@@ -1,157 +1,295 @@
 //! One thread that accepts connections and serves them.
 //!
-//! Each worker has its own runtime with one thread, and its own descriptor of every listening socket. A connection stays with
-//! the worker that has accepted it. The work per packet is a few microseconds, so moving connections between threads would
-//! cost more than it saves. Only much longer work is done elsewhere ([`slow_lane`](super::slow_lane)).
+//! Each worker waits in its own epoll(7) for all its connections, and has its own descriptor of every listening socket. A
+//! connection stays with the worker that has accepted it. The work per packet is a few microseconds, so moving connections
+//! between threads would cost more than it saves. Only much longer work is done elsewhere
+//! ([`slow_lane`](super::slow_lane)).
+//!
+//! ```text
+//!   wait -> [ note events ] -> [ hear other threads ] -> [ one turn for each connection that is due ] -> [ accept ] -> wait
+//! ```
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
-use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
 
 use super::Service;
-use super::accept::{ConnectionLimit, accept};
-use super::connections::Connections;
+use super::accept::Acceptor;
+use super::bell::Bell;
+use super::connections::{Connections, Means};
 use super::handover::Detached;
 use super::listen::Listener;
-use super::shutdown::{Stop, finish};
-use super::socket::Socket;
+use super::shutdown::{Ending, Stop};
 use super::watchdog::Heartbeat;
-use crate::door::Conversation;
 use crate::endpoint::Door;
 
 /// How often deadlines are checked. All deadlines are whole seconds.
-const SWEEP: Duration = Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// How often a worker looks at what does not wake it: an answer that is late, a connection limit that was reached, a lack of
+/// descriptors or memory.
+const LOOK: Duration = Duration::from_millis(100);
+/// Events per wait.
+const EVENTS_MAX: usize = 256;
 
-/// The data that a worker gets.
-pub(super) struct Shared<S> {
-    pub(super) service: Arc<S>,
-    /// Shows that this worker makes progress.
-    pub(super) heartbeat: Heartbeat,
-    /// The connection limit of all workers.
-    pub(super) limit: Arc<ConnectionLimit>,
-    /// Runs long steps.
-    pub(super) slow_lane: Handle,
-    /// When and how the daemon must stop.
-    pub(super) stop: watch::Receiver<Option<Stop>>,
-    /// How long messages in progress may take then.
-    pub(super) drain: Duration,
+/// Numbers of events: below this, it is the place of a connection; from here up, a listening socket.
+const SOCKETS: u64 = 1 << 32;
+const BELL: u64 = u64::MAX;
+
+/// A worker.
+pub(super) struct Worker<S: Service> {
+    epoll: Arc<OwnedFd>,
+    acceptor: Acceptor,
+    pub(super) connections: Connections<S>,
+    /// Shows that it makes progress: the seconds that it has counted.
+    heartbeat: Heartbeat,
+    ending: Option<Ending>,
+    /// How long messages in progress may take when the daemon stops.
+    drain: Duration,
 }
 
-/// Serves until it must stop, and then until the last connection has ended or detached.
-pub(super) async fn run<S: Service>(
-    listeners: Vec<(Door, Listener)>,
-    taken_over: Vec<Detached>,
-    mut shared: Shared<S>,
-) -> io::Result<Vec<Detached>> {
-    let sockets = listeners
-        .into_iter()
-        .map(|(door, listener)| Socket::new(listener).map(|socket| (door, socket)))
-        .collect::<io::Result<Vec<_>>>()?;
-    let mut connections = Connections::new(
-        Arc::clone(&shared.heartbeat),
-        Arc::clone(&shared.limit.traffic),
-        shared.slow_lane.clone(),
-    );
-    for connection in taken_over {
-        let permit = shared.limit.try_permit();
-        connections.resume(connection, shared.service.handler(), permit);
+impl<S: Service> Worker<S> {
+    /// A worker that serves new connections of these sockets.
+    pub(super) fn new(
+        sockets: Vec<(Door, Listener)>,
+        means: Means<S>,
+        heartbeat: Heartbeat,
+        drain: Duration,
+    ) -> io::Result<Self> {
+        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+        let bell = Arc::new(Bell::new()?);
+        let rings = EventFlags::IN | EventFlags::ET;
+        epoll::add(&*epoll, &*bell, EventData::new_u64(BELL), rings)?;
+        let limit = Arc::clone(&means.limit);
+        Ok(Self {
+            acceptor: Acceptor::new(Arc::clone(&epoll), sockets, SOCKETS, limit)?,
+            connections: Connections::new(means, Arc::clone(&epoll), bell),
+            epoll,
+            heartbeat,
+            ending: None,
+            drain,
+        })
     }
-    let mut sweep = interval(SWEEP);
-    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let stop = loop {
-        tokio::select! {
-            (stream, door, permit) = accept(&sockets, &shared.limit) => {
-                let session = Conversation::new(door, shared.service.handler());
-                connections.spawn(stream, session, Some(permit));
+
+    /// What stops it.
+    pub(super) fn bell(&self) -> Arc<Bell> {
+        Arc::clone(self.connections.bell())
+    }
+
+    /// Serves until it must stop, and then until the last connection has ended or detached. Returns those that have detached.
+    pub(super) fn run(mut self) -> io::Result<Vec<Detached>> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut second = Instant::now() + SECOND;
+        let mut look = second;
+        while !self.has_ended() {
+            let has_to_look = self.connections.has_late() || self.acceptor.is_paused();
+            let next = match has_to_look {
+                true => look.min(second),
+                false => second,
+            };
+            let patience = next.saturating_duration_since(Instant::now());
+            self.turn(patience, &mut events)?;
+            let now = Instant::now();
+            if now >= look {
+                look = now + LOOK;
+                self.look(now);
             }
-            Some(ended) = connections.next_end() => connections.reap(ended),
-            _ = sweep.tick() => connections.sweep(None),
-            stop = shared.stop.wait_for(Option::is_some) => {
-                // If the sender is gone, the whole daemon is gone.
-                break stop.ok().and_then(|stop| *stop).unwrap_or(Stop::Finish);
+            if now >= second {
+                second = now + SECOND;
+                self.second();
             }
         }
-    };
-    let Shared {
-        stop: stops, drain, ..
-    } = shared;
-    Ok(finish(stop, stops, sockets, connections, sweep, drain).await)
+        Ok(self.connections.close())
+    }
+
+    /// Waits for events, and serves them.
+    pub(super) fn turn(&mut self, patience: Duration, events: &mut Vec<Event>) -> io::Result<()> {
+        let patience = match self.connections.has_due() {
+            true => Duration::ZERO,
+            false => patience,
+        };
+        self.wait(patience, events)?;
+        let open = self.connections.open();
+        for event in events.iter() {
+            let number = event.data.u64();
+            if number < SOCKETS {
+                self.connections.note(number, event.flags);
+            }
+        }
+        if self.connections.bell().is_heard()
+            && let Some(stop) = self.connections.hear()
+        {
+            self.stop(stop);
+        }
+        self.connections.serve();
+        if self.connections.open() < open {
+            self.acceptor.try_again();
+        }
+        // Last, because a new connection may get the place of one that has just ended.
+        for event in events.iter() {
+            let number = event.data.u64();
+            if (SOCKETS..BELL).contains(&number)
+                && let Some((stream, door)) = self.acceptor.accept(number)
+                && let Err(error) = self.connections.begin(stream, door)
+            {
+                self.acceptor.give_up(&error);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, patience: Duration, events: &mut Vec<Event>) -> io::Result<()> {
+        // Rounded up: otherwise it would not wait at all in the last millisecond.
+        let millis = u64::try_from(patience.as_nanos().div_ceil(1_000_000)).unwrap_or(1000);
+        let patience = Timespec::try_from(Duration::from_millis(millis));
+        let patience = patience.map_err(io::Error::other)?;
+        events.clear();
+        match epoll::wait(&*self.epoll, spare_capacity(events), Some(&patience)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks at what does not wake it.
+    pub(super) fn look(&mut self, now: Instant) {
+        self.connections.wake_late();
+        self.acceptor.try_again();
+        self.acceptor.note_waiting(now);
+    }
+
+    /// Counts a second, and ends the connections whose deadline has passed; at the end of the daemon also idle ones.
+    pub(super) fn second(&mut self) {
+        let now = self.heartbeat.fetch_add(1, Relaxed) + 1;
+        let mut idle = None;
+        if let Some(ending) = &mut self.ending {
+            let has_queue = self.acceptor.has_queue();
+            idle = ending.second(now, has_queue, self.drain);
+        }
+        self.connections.sweep(now, idle);
+        self.acceptor.try_again();
+    }
+
+    /// Begins to stop.
+    fn stop(&mut self, stop: Stop) {
+        if self.ending.is_some_and(|ending| ending.stop == stop) {
+            return;
+        }
+        self.ending = Some(Ending::new(stop, self.now(), self.drain));
+        match stop {
+            Stop::Stay => self.acceptor.stop(),
+            // When our descriptors are closed, new connections go to the next process, if there is one.
+            Stop::HandOver | Stop::Finish | Stop::Now => self.acceptor.close(),
+        }
+        if stop == Stop::HandOver {
+            self.connections.detach();
+        }
+    }
+
+    fn now(&self) -> u32 {
+        self.heartbeat.load(Relaxed)
+    }
+
+    /// Whether there is nothing left to do, or no time for it.
+    pub(super) fn has_ended(&self) -> bool {
+        let open = self.connections.open();
+        self.ending
+            .is_some_and(|ending| open == 0 || ending.is_over(self.now(), open))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::rig::{MAIL, RCPT, Site, seconds_to_end};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::time::{Instant, sleep};
+    use crate::daemon::rig::{MAIL, RCPT, Site};
+    use crate::daemon::traffic::Cut;
+    use std::io::Write;
 
-    #[tokio::test(start_paused = true)]
-    async fn each_kind_of_waiting_has_its_limit() {
-        let site = Site::new(10);
-        let mut silent = site.connect().await;
-        assert!((29..=32).contains(&seconds_to_end(&mut silent).await));
+    #[test]
+    fn each_kind_of_waiting_has_its_limit() {
+        let mut site = Site::new(10);
+        let mut silent = site.connect();
+        assert!((29..=32).contains(&site.seconds_to_end(&mut silent)));
 
-        let mut idle = site.negotiated().await;
-        assert!((7209..=7212).contains(&seconds_to_end(&mut idle).await));
+        let mut idle = site.negotiated();
+        assert!((7209..=7212).contains(&site.seconds_to_end(&mut idle)));
 
         // Sending single bytes does not extend the deadline.
-        let mut slow = site.negotiated().await;
-        let begun = Instant::now();
+        let mut slow = site.negotiated();
+        let begun = site.seconds;
         for byte in &MAIL[..8] {
-            slow.write_all(&[*byte]).await.expect("written");
-            sleep(Duration::from_secs(5)).await;
+            slow.send(&[*byte]);
+            site.wait(5);
         }
-        seconds_to_end(&mut slow).await;
-        assert!((59..=62).contains(&begun.elapsed().as_secs()));
+        site.seconds_to_end(&mut slow);
+        assert!((59..=62).contains(&(site.seconds - begun)));
+        assert_eq!(site.traffic.cut.get(Cut::Timeout), 3);
     }
 
     /// Each piece ends inside a packet, but each packet is soon complete.
-    #[tokio::test(start_paused = true)]
-    async fn a_packet_has_its_time_from_its_own_first_byte() {
-        let site = Site::new(10);
-        let mut steady = site.negotiated().await;
-        let stream = MAIL.repeat(10);
-        for piece in stream.chunks(MAIL.len() - 1) {
-            steady.write_all(piece).await.expect("still served");
-            sleep(Duration::from_secs(20)).await;
+    #[test]
+    fn a_packet_has_its_time_from_its_own_first_byte() {
+        let mut site = Site::new(10);
+        let mut steady = site.negotiated();
+        for piece in MAIL.repeat(10).chunks(MAIL.len() - 1) {
+            steady.send(piece);
+            site.wait(20);
         }
-        steady.write_all(RCPT).await.expect("still served");
-        steady.readable().await.expect("an answer");
-        let mut answer = [0; 5];
-        steady.read_exact(&mut answer).await.expect("an answer");
+        steady.send(RCPT);
+        site.serve();
+        assert_eq!(steady.answer(), Some(b'y'));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_takes_no_answers_is_not_read_from_and_then_cut() {
-        let site = Site::new(10);
-        let mut deaf = site.negotiated().await;
-        deaf.write_all(MAIL).await.expect("written");
-        let begun = Instant::now();
+    #[test]
+    fn who_takes_no_answers_is_not_read_from_and_then_cut() {
+        let mut site = Site::new(10);
+        let mut deaf = site.negotiated();
+        deaf.send(MAIL);
+        let begun = site.seconds;
         let mut written = 0;
         // Each gets an answer of 13 KB, and the client does not read.
-        while deaf.write_all(RCPT).await.is_ok() {
-            written += 1;
+        while site.seconds < begun + 40 {
+            match deaf.0.write_all(RCPT) {
+                Ok(()) => written += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => site.wait(1),
+                Err(_) => break,
+            }
+            site.serve();
         }
-        assert!((29..=34).contains(&begun.elapsed().as_secs()));
+        assert!((29..=34).contains(&(site.seconds - begun)));
         assert!(written < 200_000, "it is not read on without end");
     }
 
-    /// After a restart, too, an SMTP client may be silent for hours.
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_that_was_taken_over_has_the_time_of_any_other() {
-        let site = Site::new(10);
-        let mut idle = site.negotiated().await;
-        sleep(Duration::from_secs(1)).await;
-        site.stop.send_replace(Some(Stop::HandOver));
-        let detached = site.worker.await.expect("no panic").expect("in order");
-        assert_eq!(detached.len(), 1);
+    /// The answer comes when the mail server reads again.
+    #[test]
+    fn who_takes_answers_late_gets_all() {
+        let mut site = Site::new(10);
+        let mut slow = site.negotiated();
+        slow.send(MAIL);
+        const ASKED: usize = 100;
+        slow.send(&RCPT.repeat(ASKED));
+        site.wait(3);
+        for _ in 0..ASKED {
+            assert_eq!(slow.answer(), Some(b'y'));
+            site.serve();
+        }
+    }
 
-        let next = Site::with(10, detached);
-        assert!((7209..=7212).contains(&seconds_to_end(&mut idle).await));
-        drop(next);
+    /// After a restart, too, an SMTP client may be silent for hours.
+    #[test]
+    fn a_connection_that_was_taken_over_has_the_time_of_any_other() {
+        let mut site = Site::new(10);
+        let mut idle = site.negotiated();
+        site.wait(1);
+        site.stop(Stop::HandOver);
+        let (_, detached) = site.end();
+        assert_eq!(detached.len(), 1);
+        let mut next = Site::with(10, detached);
+        assert!((7209..=7212).contains(&next.seconds_to_end(&mut idle)));
     }
 }

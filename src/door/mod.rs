@@ -45,6 +45,14 @@ impl<H: Handler> Conversation<H> {
         }
     }
 
+    /// Ends the conversation. Returns its session, ready for the next one, if its memory is worth that.
+    pub fn renew(self) -> Option<Box<Session<H>>> {
+        match self {
+            Self::Milter(mut session) => session.renew().then_some(session),
+            Self::Text(_) => None,
+        }
+    }
+
     /// Takes input that another process has received and not processed.
     pub fn take_unread(&mut self) -> Vec<u8> {
         match self {

@@ -88,8 +88,9 @@ pub trait Handler {
     fn abort(&mut self) {}
 
     /// Returns the answer to a step that got [`Reply::Later`], as soon as there is one. `Pending`
-    /// wakes the task of `cx` when it should ask again. Called only after a [`Reply::Later`]; the
-    /// answer itself must not be [`Reply::Later`].
+    /// wakes the task of `cx` when it should ask again; it is also asked now and then without that,
+    /// so that a handler without a timer notices that it has waited too long. Called only after a
+    /// [`Reply::Later`]; the answer itself must not be [`Reply::Later`].
     fn poll_later(&mut self, _cx: &mut Context<'_>) -> Poll<Reply> {
         Poll::Ready(Reply::Tempfail)
     }

@@ -36,7 +36,7 @@ const HISTORY_BYTES_MAX: usize = RECIPIENTS_BYTES_MAX + (256 << 10);
 /// and as the server writes it.
 const RECIPIENTS_BYTES_MAX: usize = 640 << 10;
 /// A buffer that a message has made larger than this is freed.
-const HISTORY_BYTES_KEPT: usize = 512;
+const HISTORY_BYTES_KEPT: usize = 1024;
 /// A larger buffer grows by this much: doubled, it would be the largest part of a connection.
 const GROWTH_BYTES: usize = 64 << 10;
 

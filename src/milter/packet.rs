@@ -72,6 +72,21 @@ impl Packets {
         self.excess += bytes as usize;
     }
 
+    /// Begins a new stream.
+    pub(super) fn renew(&mut self) {
+        self.drop_held();
+        self.excess = 0;
+    }
+
+    fn drop_held(&mut self) {
+        self.handed_out = false;
+        if self.held.capacity() > HELD_BYTES_KEPT {
+            self.held = Vec::new();
+        } else {
+            self.held.clear();
+        }
+    }
+
     /// Takes the next packet from the start of `input`. `keep` returns the number of payload bytes
     /// wanted of a command; a packet with more than `most` bytes, without those, is not taken.
     pub(super) fn next<'p, 'i: 'p>(
@@ -81,12 +96,7 @@ impl Packets {
         most: usize,
     ) -> Result<Next<'p>, ProtocolError> {
         if self.handed_out {
-            self.handed_out = false;
-            if self.held.capacity() > HELD_BYTES_KEPT {
-                self.held = Vec::new();
-            } else {
-                self.held.clear();
-            }
+            self.drop_held();
         }
         self.excess -= take(input, self.excess).len();
         if self.excess > 0 {

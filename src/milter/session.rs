@@ -63,6 +63,18 @@ impl<H: Handler> Session<H> {
         }
     }
 
+    /// Makes it the session of a new connection, with the memory of this one; `false` if that is not possible, because an
+    /// answer is pending.
+    pub fn renew(&mut self) -> bool {
+        if self.is_waiting() || self.replay.is_some() {
+            return false;
+        }
+        self.packets.renew();
+        self.state.renew();
+        self.unread = Vec::new();
+        true
+    }
+
     /// Continues a connection that another session has served until now, from its
     /// [`history`](Self::history); `None` if the history is invalid.
     ///

@@ -107,6 +107,14 @@ impl<H: Handler> State<H> {
         }
     }
 
+    /// Begins a new connection, with the memory of this one.
+    pub(super) fn renew(&mut self) {
+        self.end_client();
+        self.agreed = Agreed::default();
+        self.phase = Phase::Opening;
+        self.replays = false;
+    }
+
     /// Sets the agreement of an earlier session, and returns the packets of its history, which must
     /// be processed next. There is no new negotiation, because the mail server keeps to the first.
     pub(super) fn resume<'h>(&mut self, history: &'h [u8]) -> Option<&'h [u8]> {
@@ -201,12 +209,7 @@ impl<H: Handler> State<H> {
                 self.history.macros(payload);
             }
             Command::Abort => self.end_message(),
-            Command::QuitNewConnection => {
-                self.end_message();
-                self.macros.end_client();
-                self.history.end_client();
-                self.handler.connect(&Client::default(), &self.macros);
-            }
+            Command::QuitNewConnection => self.end_client(),
             Command::Connect => {
                 self.abort();
                 self.macros.begin_client();
@@ -425,6 +428,14 @@ impl<H: Handler> State<H> {
         self.abort();
         self.macros.end_message();
         self.history.end_message();
+    }
+
+    /// Drops the current message and all about its client.
+    fn end_client(&mut self) {
+        self.end_message();
+        self.macros.end_client();
+        self.history.end_client();
+        self.handler.connect(&Client::default(), &self.macros);
     }
 
     /// Drops the current message, but keeps the macros: those of the command that ends it have

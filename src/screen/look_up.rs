@@ -29,7 +29,6 @@ use super::reads::Pending;
 use super::state::Screen;
 use super::workspace::Workspace;
 use crate::address::escaped;
-use crate::config::READ_PATIENCE;
 use crate::lookup::{Outcome, Read, Reads};
 use crate::policy::{Budget, Circumstances, ListSets, Policy, Seen, Softening, is_aligned};
 use crate::sender::Sender;
@@ -90,14 +89,12 @@ impl<O: Observer> Screen<O> {
         if progress.known.0 != cursor {
             progress.known = (cursor, Vec::new());
         }
-        let deadline = || Instant::now() + READ_PATIENCE;
-        let deadline = *progress.deadline.get_or_insert_with(deadline);
+        let deadline = || Instant::now() + reader.patience();
+        progress.deadline.get_or_insert_with(deadline);
         // A flood of messages with thousands of senders must not use up a slow disk.
         let can_wait = budget.is_a_turn_from(&Budget::default());
-        progress.waits_for = Some(WaitsFor::Reads {
-            pending: Pending::submit(noted, can_wait, &**reader),
-            late: reader.until(deadline),
-        });
+        let pending = Pending::submit(noted, can_wait, &**reader);
+        progress.waits_for = Some(WaitsFor::Reads(pending));
         Looked::Later
     }
 
@@ -117,10 +114,12 @@ impl<O: Observer> Screen<O> {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Some(WaitsFor::Reads { pending, mut late }) => {
-                    let has_time = late.as_mut().poll(cx).is_pending();
-                    if has_time && pending.iter().any(|one| one.poll(cx).is_pending()) {
-                        progress.waits_for = Some(WaitsFor::Reads { pending, late });
+                Some(WaitsFor::Reads(pending)) => {
+                    let has_time = |deadline| Instant::now() < deadline;
+                    if progress.deadline.is_some_and(has_time)
+                        && pending.iter().any(|one| one.poll(cx).is_pending())
+                    {
+                        progress.waits_for = Some(WaitsFor::Reads(pending));
                         return Poll::Pending;
                     }
                     for one in pending {

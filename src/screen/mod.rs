@@ -56,7 +56,7 @@ use look_up::Looked;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
-pub use reads::{Batch, Reader, Timer};
+pub use reads::{Batch, Reader};
 pub use state::Screen;
 pub use trial::Trial;
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::reads::{Answers, Pending, Timer};
+use super::reads::{Answers, Pending};
 use crate::policy::Budget;
 use crate::sender::{Identity, Sender, Senders};
 
@@ -90,6 +90,6 @@ pub(super) struct Progress {
 pub(super) enum WaitsFor {
     /// Until the other connections of the thread have had their turn.
     Turn { taken: bool },
-    /// Until reads are done, or late.
-    Reads { pending: Vec<Pending>, late: Timer },
+    /// Until reads are done, or the deadline has passed.
+    Reads(Vec<Pending>),
 }

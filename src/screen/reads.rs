@@ -1,13 +1,12 @@
 //! Reads of files, which other threads do: no thread that serves mail waits for a disk.
 
-use std::future::Future;
 use std::mem::take;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::Duration;
 
+use crate::config::READ_PATIENCE;
 use crate::filter::Answer;
 use crate::lookup::{Error, Read};
 
@@ -19,12 +18,11 @@ pub trait Reader: Send + Sync {
     /// Has a batch read soon; `false` if that is not possible, because the disk hangs.
     fn submit(&self, batch: &Arc<Batch>) -> bool;
 
-    /// Ready at this time, when nobody waits for a read any longer.
-    fn until(&self, deadline: Instant) -> Timer;
+    /// How long a step of a message waits for its reads.
+    fn patience(&self) -> Duration {
+        READ_PATIENCE
+    }
 }
-
-/// Wakes who waits when a time has come.
-pub type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Reads of one filter. One that hangs does not delay the answers of other filters.
 #[derive(Debug, Default)]

@@ -1,19 +1,18 @@
 //! Look-ups that must read a file, and messages that need very many: other messages do not wait for
 //! them.
 
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::{Config, READ_PATIENCE};
 use blocklist_milter::daemon::{Job, Readers};
 use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
-use blocklist_milter::screen::{Batch, Reader, Screen, Timer};
+use blocklist_milter::screen::{Batch, Reader, Screen};
 use blocklist_milter::snapshot::{Live, Snapshot};
 use tempfile::TempDir;
 
@@ -96,13 +95,8 @@ impl Reader for Disk {
         accepts
     }
 
-    fn until(&self, deadline: Instant) -> Timer {
-        // The tests wait for a tenth of the time only.
-        let deadline = deadline - READ_PATIENCE * 9 / 10;
-        Box::pin(poll_fn(move |_| match Instant::now() < deadline {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        }))
+    fn patience(&self) -> Duration {
+        READ_PATIENCE / 10
     }
 }
 
@@ -186,40 +180,6 @@ fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
     assert_eq!(code(&late(&mut header)), 451);
     assert!(began.elapsed().as_millis() >= 200);
     assert_eq!(abandoned(&site.disk), 3);
-}
-
-/// A job that ends when the test ends.
-struct Hanging(Mutex<Sender<()>>, Mutex<Receiver<()>>);
-
-impl Job for Hanging {
-    fn run(&self) {
-        let begun = self.0.lock().expect("not poisoned").send(());
-        begun.expect("the test listens");
-        let _ended = self.1.lock().expect("not poisoned").recv();
-    }
-
-    fn is_abandoned(&self) -> bool {
-        false
-    }
-}
-
-/// Nothing else wakes the connection.
-#[tokio::test(start_paused = true)]
-async fn the_timers_of_the_daemon_end_the_wait() {
-    let readers = Arc::new(Readers::start(1).expect("a thread"));
-    let (begin, begun) = channel();
-    let (_end, ended) = channel();
-    let job = Arc::new(Hanging(Mutex::new(begin), Mutex::new(ended)));
-    assert!(readers.submit(0, false, job));
-    begun.recv().expect("the reader is at it");
-    let site = Site::new("");
-    let mut screen = site.screen_on(readers);
-    let began = tokio::time::Instant::now();
-    assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
-    let reply = poll_fn(|cx| screen.poll_later(cx)).await;
-    assert_eq!(code(&reply), 451);
-    let millis = began.elapsed().as_millis();
-    assert!((2_000..3_000).contains(&millis), "{millis}");
 }
 
 /// A step has one time limit for all of its reads, even if they come one after the other.
@@ -356,8 +316,8 @@ impl Reader for Slow {
         readers.submit(batch.disk(), batch.can_wait(), Arc::new(job))
     }
 
-    fn until(&self, _: Instant) -> Timer {
-        Box::pin(std::future::pending())
+    fn patience(&self) -> Duration {
+        Duration::from_secs(60)
     }
 }
 

@@ -1,0 +1,100 @@
+//! Wakes a worker from another thread: an answer is there, a connection comes back, the daemon stops.
+//!
+//! It costs a system call only where the worker has heard everything before: many that ring at once are one call.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::shutdown::Stop;
+
+/// The bell of one worker.
+#[derive(Debug)]
+pub(super) struct Bell {
+    /// Readable again after each ring. The worker watches for the edge, so nobody has to read it.
+    event: OwnedFd,
+    is_rung: AtomicBool,
+    news: Mutex<News>,
+}
+
+/// What a worker has not heard yet.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// Connections to continue, by their place.
+    pub(super) woken: Vec<usize>,
+    pub(super) stop: Option<Stop>,
+}
+
+impl Bell {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            is_rung: AtomicBool::new(false),
+            news: Mutex::default(),
+        })
+    }
+
+    /// Wakes the worker.
+    pub(super) fn ring(&self) {
+        if !self.is_rung.swap(true, AcqRel) {
+            // It fails only after 2^64 rings.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Tells the worker to stop.
+    pub(super) fn stop(&self, stop: Stop) {
+        self.news().stop = Some(stop);
+        self.ring();
+    }
+
+    /// Whether its worker hands over its connections, or drops them.
+    pub(super) fn leaves(&self) -> bool {
+        matches!(self.news().stop, Some(Stop::HandOver | Stop::Now))
+    }
+
+    /// Whether it was rung; from now on, the next ring wakes again.
+    pub(super) fn is_heard(&self) -> bool {
+        let is_rung = self.is_rung.load(Acquire);
+        if is_rung {
+            self.is_rung.store(false, Release);
+        }
+        is_rung
+    }
+
+    pub(super) fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What wakes the worker for the connection in this place.
+    pub(super) fn waker(self: &Arc<Self>, place: usize) -> Waker {
+        let bell = Arc::clone(self);
+        Waker::from(Arc::new(Rope { bell, place }))
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+struct Rope {
+    bell: Arc<Bell>,
+    place: usize,
+}
+
+impl Wake for Rope {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.bell.news().woken.push(self.place);
+        self.bell.ring();
+    }
+}

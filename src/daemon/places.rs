@@ -1,0 +1,203 @@
+//! The connections of a worker, each in a numbered place.
+//!
+//! A place remains when its connection ends, and the next one gets it: its number, its waker, its place in a queue. So a sign
+//! that was meant for an earlier connection reaches a later one, which then gets a turn without anything to do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::bell::Bell;
+use super::connection::{Connection, Signs};
+
+/// A place, and what its worker knows about its connection.
+pub(super) struct Place<H> {
+    pub(super) state: State<H>,
+    pub(super) signs: Signs,
+    pub(super) waker: Waker,
+    /// The epoll waits until it can write.
+    pub(super) awaits_space: bool,
+    is_due: bool,
+    is_late: bool,
+}
+
+/// Where the connection of a place is.
+pub(super) enum State<H> {
+    /// There is none.
+    Free,
+    Here(Connection<H>),
+    /// In the slow lane.
+    Away,
+}
+
+/// The places of a worker.
+pub(super) struct Places<H> {
+    places: Vec<Place<H>>,
+    free: Vec<usize>,
+    /// Those that get a turn, each once.
+    due: VecDeque<usize>,
+    /// Those that wait for an answer of their handler, each once.
+    late: Vec<usize>,
+}
+
+impl<H> Default for Places<H> {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+            due: VecDeque::new(),
+            late: Vec::new(),
+        }
+    }
+}
+
+impl<H> Places<H> {
+    /// The place of the next connection.
+    pub(super) fn next(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.places.len())
+    }
+
+    /// Gives a connection this place, in which it can be woken by the bell.
+    pub(super) fn add(&mut self, connection: Connection<H>, bell: &Arc<Bell>) {
+        let number = self.next();
+        self.free.pop();
+        match self.places.get_mut(number) {
+            Some(place) => {
+                place.state = State::Here(connection);
+                place.signs = Signs::default();
+                place.awaits_space = false;
+            }
+            None => self.places.push(Place {
+                state: State::Here(connection),
+                signs: Signs::default(),
+                waker: bell.waker(number),
+                awaits_space: false,
+                is_due: false,
+                is_late: false,
+            }),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Place<H>> {
+        self.places.get_mut(number)
+    }
+
+    /// The connection in this place, if it is here.
+    pub(super) fn here(&self, number: usize) -> Option<&Connection<H>> {
+        match &self.places.get(number)?.state {
+            State::Here(connection) => Some(connection),
+            State::Free | State::Away => None,
+        }
+    }
+
+    /// Frees a place. Returns what was there; `None` if it was free.
+    pub(super) fn take(&mut self, number: usize) -> Option<State<H>> {
+        let place = self.places.get_mut(number)?;
+        let state = std::mem::replace(&mut place.state, State::Free);
+        let was_free = matches!(state, State::Free);
+        if !was_free {
+            self.free.push(number);
+        }
+        (!was_free).then_some(state)
+    }
+
+    /// Number of connections.
+    pub(super) fn open(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// All places, with a connection or without.
+    pub(super) fn numbers(&self) -> std::ops::Range<usize> {
+        0..self.places.len()
+    }
+
+    /// Has a connection get a turn.
+    pub(super) fn set_due(&mut self, number: usize) {
+        if let Some(place) = self.places.get_mut(number)
+            && !std::mem::replace(&mut place.is_due, true)
+        {
+            self.due.push_back(number);
+        }
+    }
+
+    /// How many get a turn.
+    pub(super) fn due(&self) -> usize {
+        self.due.len()
+    }
+
+    /// The next that gets a turn: who has waited longest.
+    pub(super) fn next_due(&mut self) -> Option<usize> {
+        let number = self.due.pop_front()?;
+        if let Some(place) = self.places.get_mut(number) {
+            place.is_due = false;
+        }
+        Some(number)
+    }
+
+    /// Notes that a connection waits for an answer of its handler.
+    pub(super) fn set_late(&mut self, number: usize) {
+        if let Some(place) = self.places.get_mut(number)
+            && !std::mem::replace(&mut place.is_late, true)
+        {
+            self.late.push(number);
+        }
+    }
+
+    /// Whether any waits for an answer.
+    pub(super) fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Has those that wait for an answer ask for it.
+    pub(super) fn wake_late(&mut self) {
+        for number in std::mem::take(&mut self.late) {
+            if let Some(place) = self.places.get_mut(number) {
+                place.is_late = false;
+            }
+            self.wake(number);
+        }
+    }
+
+    /// Has a connection ask for its answer.
+    pub(super) fn wake(&mut self, number: usize) {
+        if let Some(place) = self.places.get_mut(number) {
+            place.signs.woken = true;
+            self.set_due(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::rig::{Busy, Pair};
+
+    /// Whatever has happened to it meanwhile: otherwise, one that never stops gets more and more turns.
+    #[test]
+    fn a_connection_gets_one_turn_at_a_time() {
+        let bell = Arc::new(Bell::new().expect("a bell"));
+        let mut places = Places::<Busy>::default();
+        for _ in 0..2 {
+            places.add(Pair::new().connection, &bell);
+        }
+        for place in [1, 0, 1, 1, 0] {
+            places.set_due(place);
+        }
+        places.wake(1);
+        assert_eq!(places.next_due(), Some(1));
+        places.set_due(1);
+        let rest: Vec<_> = std::iter::from_fn(|| places.next_due()).collect();
+        assert_eq!(rest, [0, 1]);
+    }
+
+    #[test]
+    fn a_place_is_free_once() {
+        let bell = Arc::new(Bell::new().expect("a bell"));
+        let mut places = Places::<Busy>::default();
+        places.add(Pair::new().connection, &bell);
+        assert!(places.take(0).is_some() && places.take(0).is_none());
+        assert_eq!((places.open(), places.next()), (0, 0));
+        places.add(Pair::new().connection, &bell);
+        assert_eq!((places.open(), places.next()), (1, 1));
+    }
+}
