@@ -16,6 +16,9 @@ use crate::endpoint::Door;
 /// Wakes only one of the workers that wait for a socket: of those that have nothing to do, the one that was added first.
 const NEW: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
+/// A worker lets another one have the next connection after so many: queueing up takes two system calls.
+const IN_A_ROW: u32 = 4;
+
 /// The listening sockets of a worker, which add their events to its epoll.
 pub(super) struct Acceptor {
     epoll: Arc<OwnedFd>,
@@ -24,6 +27,8 @@ pub(super) struct Acceptor {
     first: u64,
     limit: Arc<ConnectionLimit>,
     state: State,
+    /// Number of accepted connections since the worker has queued up.
+    accepted: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +58,7 @@ impl Acceptor {
             first,
             limit,
             state: State::Paused,
+            accepted: 0,
         };
         acceptor.listen()?;
         Ok(acceptor)
@@ -72,8 +78,12 @@ impl Acceptor {
         match Stream::accept(listener) {
             Ok(stream) => {
                 let door = *door;
-                if let Err(error) = self.queue_up(event, listener) {
-                    self.wait_out(&error);
+                self.accepted += 1;
+                if self.accepted >= IN_A_ROW {
+                    self.accepted = 0;
+                    if let Err(error) = self.queue_up(event, listener) {
+                        self.wait_out(&error);
+                    }
                 }
                 Some((stream, door))
             }

@@ -154,6 +154,7 @@ fn made_in_use(path: &str) -> bool {
         "var/lib/blocklist-milter",
         "run/blocklist-milter",
         "var/spool/postfix/blocklist-milter",
+        "run/blocklist-fetch/",
         "etc/blocklist-milter/lists",
         "etc/blocklist-milter/fetch/",
         "etc/blocklist-milter/publisher.",
