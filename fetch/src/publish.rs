@@ -468,8 +468,16 @@ fn check_store(
         if is_sound(&name, full.bytes, &full.sha256)? {
             continue;
         }
-        let mut copies = [wanted.filter.clone(), copy_of(wanted, full)].into_iter();
-        let is_again = copies.any(|copy| store.upload(&name, &copy, &full.sha256).is_ok());
+        let mut is_again = false;
+        for copy in [wanted.filter.clone(), copy_of(wanted, full)] {
+            match store.upload(&name, &copy, &full.sha256) {
+                Ok(()) => is_again = true,
+                Err(error @ Error::Store { .. }) => return Err(error),
+                // Another filter, or none.
+                Err(_) => continue,
+            }
+            break;
+        }
         damaged.push(match is_again {
             true => format!("{name}: was damaged in the store, and is uploaded again"),
             false => format!(

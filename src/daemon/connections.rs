@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -259,6 +260,7 @@ impl<S: Service> Connections<S> {
     /// seconds.
     pub(super) fn sweep(&mut self, now: u32, idle: Option<u32>) {
         self.now = now;
+        self.home.now.store(now, Relaxed);
         for number in self.places.numbers() {
             let Some(connection) = self.places.here(number) else {
                 continue;

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,13 +51,18 @@ pub(super) struct Return<H> {
 /// Where connections of a worker come back to.
 pub(super) struct Home<H> {
     pub(super) bell: Arc<Bell>,
+    /// The second of the worker: a connection may have waited here.
+    pub(super) now: AtomicU32,
     returns: Mutex<Vec<Return<H>>>,
 }
 
 impl<H> Home<H> {
     pub(super) fn new(bell: Arc<Bell>) -> Self {
-        let returns = Mutex::default();
-        Self { bell, returns }
+        Self {
+            bell,
+            now: AtomicU32::new(0),
+            returns: Mutex::default(),
+        }
     }
 
     pub(super) fn returns(&self) -> MutexGuard<'_, Vec<Return<H>>> {
@@ -141,7 +147,8 @@ pub(super) fn step<H: Handler + Send + 'static>(
         let connection = &mut visit.connection;
         let cx = &mut Context::from_waker(&visit.waker);
         made = catch_unwind(AssertUnwindSafe(|| {
-            connection.catch_up(cx, visit.now, output)
+            let now = visit.now.max(visit.home.now.load(Relaxed));
+            connection.catch_up(cx, now, output)
         }))
         .unwrap_or(Err(Ended::Failed));
     }

@@ -41,6 +41,9 @@ pub struct KnownGood {
     pub hit: Vec<String>,
 }
 
+/// The canonical form of an address, and the finding if it is listed or hits the pages.
+type Asked = (Vec<u8>, Option<Finding>);
+
 impl KnownGood {
     /// Returns whether none of them is listed or hits the pages.
     pub fn is_clean(&self) -> bool {
@@ -74,10 +77,14 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
                         continue;
                     }
                     found.asked += 1;
-                    if finding.listed && finding.matches.iter().any(|found| found.proved) {
-                        found.listed.push(finding);
-                    } else if finding.hits_pages {
-                        found.hit.push(escaped(&address).to_string());
+                    match finding {
+                        Some(finding)
+                            if finding.listed && finding.matches.iter().any(|it| it.proved) =>
+                        {
+                            found.listed.push(finding);
+                        }
+                        Some(_) => found.hit.push(escaped(&address).to_string()),
+                        None => {}
                     }
                     seen.insert(address);
                 }
@@ -95,13 +102,8 @@ fn read_lines(content: &mut impl BufRead, block: &mut Vec<u8>) -> io::Result<boo
     Ok(!block.is_empty())
 }
 
-/// Looks up every address in some lines, once, but for those that were seen before. Returns the
-/// canonical form of each with the finding.
-fn look_up(
-    query: &mut Query,
-    lines: &[u8],
-    seen: &HashSet<Vec<u8>>,
-) -> Result<Vec<(Vec<u8>, Finding)>, Error> {
+/// Looks up every address in some lines, once, but for those that were seen before.
+fn look_up(query: &mut Query, lines: &[u8], seen: &HashSet<Vec<u8>>) -> Result<Vec<Asked>, Error> {
     let rules = query.lookup().rules();
     let mut canonical = Canonical::new();
     let mut found = Vec::new();
@@ -112,7 +114,8 @@ fn look_up(
             continue;
         }
         if asked.insert(canonical.as_bytes().to_vec()) {
-            found.push((canonical.as_bytes().to_vec(), query.ask(written)?));
+            let finding = Some(query.ask(written)?).filter(|it| it.listed || it.hits_pages);
+            found.push((canonical.as_bytes().to_vec(), finding));
         }
     }
     Ok(found)

@@ -36,7 +36,7 @@ pub enum Command {
     Build(Build),
     /// Show what lists are read as, and what would come of them, without building a filter.
     ///
-    /// For a table without a declaration, it proposes one for list.toml. Exit code 1: a file is refused.
+    /// For a table without a declaration, it proposes one for list.toml. Exit code 1: a build would be refused.
     #[command(after_long_help = examples::PREVIEW)]
     Preview(PreviewArgs),
     /// Show whether addresses are listed, and why.

@@ -47,6 +47,7 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
         args.write && report.is_some_and(|report| report.refused.is_none())
     };
     let is_refused = seen.files.is_empty()
+        || seen.report.refused.is_some() && seen.report.refused_files.is_empty()
         || (seen.files.iter()).any(|file| file.refused.is_some() && !is_mended(file));
     Ok(ExitCode::from(u8::from(is_refused)))
 }

@@ -14,8 +14,8 @@ use crate::list::{Refusal, Skip};
 
 /// Number of lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 20;
-/// Number of reasons counted separately; further ones are counted together.
-const REASONS: usize = 128;
+/// Number of reasons of each kind counted separately; further ones are counted together.
+const REASONS: usize = 64;
 /// Number of bytes of a line that are shown.
 const SHOWN_BYTES: usize = 80;
 
@@ -232,7 +232,8 @@ impl InputCounts {
     /// Returns the rows of a reason; those of further reasons are counted together.
     fn rows(&mut self, why: NotListed, reason: String) -> &mut Rows {
         let mut key = (why, reason);
-        if self.not_listed.len() >= REASONS && !self.not_listed.contains_key(&key) {
+        let of_kind = self.not_listed.keys().filter(|(of, _)| *of == why);
+        if !self.not_listed.contains_key(&key) && of_kind.count() >= REASONS {
             key.1 = "other reasons".to_owned();
         }
         self.not_listed.entry(key).or_default()

@@ -16,7 +16,7 @@ mod proposal;
 mod rows;
 mod survey;
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -81,6 +81,11 @@ pub fn preview(
     against: Option<&Path>,
     progress: &Progress,
 ) -> Result<Preview, Error> {
+    // It is read several times.
+    if fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+        let why = "not a regular file; save its content to a file first";
+        return Err(Error::io(path, "preview")(io::Error::other(why)));
+    }
     let Found {
         lists, passed_over, ..
     } = in_its_folder(path, &plan.declared)?;

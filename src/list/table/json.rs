@@ -119,21 +119,22 @@ impl Keys for JsonLines {
             return b"";
         }
         let mut is_single = true;
-        let is_flat = flat(line, |key, value| {
-            let mut found = |is_key: bool, place: &mut &'l [u8]| {
-                is_single &= !is_key || std::mem::replace(place, value).is_empty();
-            };
-            for (path, place) in paths.entries.iter().zip(&mut entries) {
-                found(
-                    matches!(&path[..], [Step::Key(name)] if name.is(key)),
-                    place,
-                );
-            }
-            for (path, place) in paths.values.iter().zip(&mut values) {
-                found(matches!(&path[..], [name] if name.is(key)), place);
-            }
-            is_single
-        });
+        let is_flat = str::from_utf8(line).is_ok()
+            && flat(line, |key, value| {
+                let mut found = |is_key: bool, place: &mut &'l [u8]| {
+                    is_single &= !is_key || std::mem::replace(place, value).is_empty();
+                };
+                for (path, place) in paths.entries.iter().zip(&mut entries) {
+                    found(
+                        matches!(&path[..], [Step::Key(name)] if name.is(key)),
+                        place,
+                    );
+                }
+                for (path, place) in paths.values.iter().zip(&mut values) {
+                    found(matches!(&path[..], [name] if name.is(key)), place);
+                }
+                is_single
+            });
         // What stands in a string, which has no escapes, or else the word.
         let plain = |text: &'l [u8]| match text {
             [b'"', inner @ .., b'"'] => inner,

@@ -46,6 +46,18 @@ impl Paths {
         if !values.is_empty() && entries.iter().any(has_no_row) {
             return Err("no object holds the entry, so it has no other values");
         }
+        // Of each object, either one member is read or all are: a path of the other kind would find nothing.
+        let differ = |a: &Vec<Step>, b: &Vec<Step>| {
+            let parting = a.iter().zip(b).find(|(a, b)| a != b);
+            parting.is_some_and(|steps| !matches!(steps, (Step::Key(_), Step::Key(_))))
+        };
+        let mut rest = entries.as_slice();
+        while let [first, others @ ..] = rest {
+            if others.iter().any(|other| differ(first, other)) {
+                return Err("two paths go through the same object in different ways");
+            }
+            rest = others;
+        }
         Ok(Self {
             entries,
             values,

@@ -49,7 +49,7 @@ pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
     };
     // A CR at the very end of the first bytes may have its LF after it.
     let before_end = head.split_last().map_or(&[][..], |(_, before)| before);
-    if unit.is_none() && before_end.contains(&b'\r') && !head.contains(&b'\n') {
+    if unit.is_none() && is_text(&head) && before_end.contains(&b'\r') && !head.contains(&b'\n') {
         return refused("its lines end with CR alone; convert it, for example with tr '\\r' '\\n'");
     }
     let whole = Cursor::new(head).chain(input);
