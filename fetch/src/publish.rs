@@ -35,7 +35,7 @@ pub struct Publish {
     pub rings: Vec<(String, Vec<String>)>,
     /// The ring that gets the filter; `None`: all hosts.
     pub only: Option<String>,
-    /// The first ring gets the filter, and for so many seconds nobody else. See [`promote::move_on`].
+    /// The first ring gets the filter, and for so many seconds nobody else.
     pub promote_after_s: Option<u64>,
     /// Whether the last publication may have rings that are not in `rings`: their hosts then get this filter.
     pub all: bool,
