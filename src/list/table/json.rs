@@ -119,7 +119,7 @@ impl Keys for JsonLines {
             return b"";
         }
         let mut is_single = true;
-        let is_flat = str::from_utf8(line).is_ok()
+        let is_flat = (line.is_ascii() || str::from_utf8(line).is_ok())
             && flat(line, |key, value| {
                 let mut found = |is_key: bool, place: &mut &'l [u8]| {
                     is_single &= !is_key || std::mem::replace(place, value).is_empty();
