@@ -409,6 +409,8 @@ fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
     rig.write("late.list", "third@bad.example\n");
     rig.becomes("<third@bad.example>", "reject");
     rig.is("<a@ok.example>", "accept");
+    // A reload waits for the one that is noting its result.
+    rig.live.reload();
     assert_eq!(
         rig.live.status(),
         "serving 2 lists, 3 entries, 1 on the whitelist"
