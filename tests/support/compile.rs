@@ -137,18 +137,6 @@ pub(crate) fn with_days() -> Declared {
     }
 }
 
-/// The same, as options.
-pub(crate) const WITH_DAYS: [&str; 8] = [
-    "--entry",
-    "email",
-    "--rows",
-    "all",
-    "--added-in",
-    "added",
-    "--expires-in",
-    "expires",
-];
-
 /// The same, as `list.toml`.
 pub(crate) const LIST_WITH_DAYS: &str =
     "[read]\nentry = \"email\"\nrows = \"all\"\nadded_in = \"added\"\nexpires_in = \"expires\"\n";

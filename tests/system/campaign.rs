@@ -53,26 +53,12 @@ enum Event {
     Zeros,
 }
 
+use Event::{Away, Build, Flip, Half, InPlace, Link, Rename, Text, Touch, Truncate, Zeros};
+
 const ALL: [Event; 11] = [
-    Event::Build,
-    Event::Rename,
-    Event::Half,
-    Event::Flip,
-    Event::Text,
-    Event::Away,
-    Event::Link,
-    Event::Touch,
-    Event::InPlace,
-    Event::Truncate,
-    Event::Zeros,
+    Build, Rename, Half, Flip, Text, Away, Link, Touch, InPlace, Truncate, Zeros,
 ];
-const IN_USE: [Event; 5] = [
-    Event::Rename,
-    Event::Half,
-    Event::InPlace,
-    Event::Truncate,
-    Event::Zeros,
-];
+const IN_USE: [Event; 5] = [Rename, Half, InPlace, Truncate, Zeros];
 
 /// The site, and the state of its random numbers and builds.
 struct Site {
@@ -83,10 +69,9 @@ struct Site {
 
 impl Site {
     fn new(load: &str) -> Self {
-        let rig = Rig::new(
-            &[("spam.list", &list(0)), ("white.txt", "# nobody\n")],
-            &CONFIG.replace("filter =", &format!("load = '{load}'\nfilter =")),
-        );
+        let files = [("spam.list", &*list(0)), ("white.txt", "# nobody\n")];
+        let config = CONFIG.replace("filter =", &format!("load = '{load}'\nfilter ="));
+        let rig = Rig::new(&files, &config);
         Self {
             rig,
             random: Random(0x5EED),
@@ -103,8 +88,7 @@ impl Site {
     }
 
     fn open(&self) -> File {
-        let file = File::options().write(true).open(self.path());
-        file.expect("our own folder")
+        File::options().write(true).open(self.path()).unwrap()
     }
 
     fn replace(&self, bytes: &[u8]) {
@@ -122,59 +106,59 @@ impl Site {
         let good = fs::read(self.path()).expect("a good filter between two events");
         let reload = |site: &Self| site.rig.live.reload();
         match event {
-            Event::Build => {
+            Build => {
                 self.builds += 1;
                 self.rig.write("spam.list", &list(self.builds));
             }
-            Event::Rename => self.replace(&good),
-            Event::Half => {
+            Rename => self.replace(&good),
+            Half => {
                 let end = self.below(good.len());
                 self.replace(&good[..end]);
             }
-            Event::Flip => {
+            Flip => {
                 let at = self.below(good.len());
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << self.below(8);
                 self.replace(&bytes);
             }
-            Event::Text => self.replace(b"<html>404</html>\n"),
-            Event::Away => fs::remove_file(self.path()).expect("our own folder"),
-            Event::Link => {
+            Text => self.replace(b"<html>404</html>\n"),
+            Away => fs::remove_file(self.path()).unwrap(),
+            Link => {
                 let number = self.random.next();
                 let version = self.rig.path(&format!("version{number}"));
-                fs::write(&version, &good).expect("our own folder");
-                symlink(&version, self.rig.path("link")).expect("our own folder");
-                fs::rename(self.rig.path("link"), self.path()).expect("our own folder");
+                fs::write(&version, &good).unwrap();
+                symlink(&version, self.rig.path("link")).unwrap();
+                fs::rename(self.rig.path("link"), self.path()).unwrap();
                 reload(self);
                 self.replace(&good);
-                fs::remove_file(version).expect("our own folder");
+                fs::remove_file(version).unwrap();
             }
-            Event::Touch => {
+            Touch => {
                 let now = std::time::SystemTime::now();
-                self.open().set_modified(now).expect("our own");
+                self.open().set_modified(now).unwrap();
             }
-            Event::InPlace => fs::write(self.path(), &good).expect("our own folder"),
-            Event::Truncate => {
+            InPlace => fs::write(self.path(), &good).unwrap(),
+            Truncate => {
                 let mut file = self.open();
                 let length = self.below(good.len());
-                file.set_len(length as u64).expect("our own");
+                file.set_len(length as u64).unwrap();
                 self.damaged();
                 reload(self);
-                file.set_len(0).expect("our own");
-                file.write_all(&good).expect("our own");
+                file.set_len(0).unwrap();
+                file.write_all(&good).unwrap();
             }
-            Event::Zeros => {
+            Zeros => {
                 let at = self.below(good.len());
                 let zeros = vec![0; self.below(good.len() - at)];
                 let file = self.open();
-                file.write_all_at(&zeros, at as u64).expect("our own");
+                file.write_all_at(&zeros, at as u64).unwrap();
                 self.damaged();
                 reload(self);
-                file.write_all_at(&good, 0).expect("our own");
+                file.write_all_at(&good, 0).unwrap();
             }
         }
         reload(self);
-        if matches!(event, Event::Half | Event::Flip | Event::Text | Event::Away) {
+        if matches!(event, Half | Flip | Text | Away) {
             self.replace(&good);
             let mended = reload(self);
             assert!(mended.refused.is_empty(), "after {event:?}: {mended:?}");
@@ -219,13 +203,11 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
         }
         for n in 0..count {
             let event = site.random.one_of(kinds);
-            assert!(
-                !ended.load(Relaxed),
-                "event {n} of {count}, before {event:?}"
-            );
+            let is_ended = || ended.load(Relaxed);
+            assert!(!is_ended(), "event {n} of {count}, before {event:?}");
             site.happens(event);
-            while messages.load(Relaxed) < u64::from(n + 1) * messages_each && !ended.load(Relaxed)
-            {
+            let enough = u64::from(n + 1) * messages_each;
+            while messages.load(Relaxed) < enough && !is_ended() {
                 thread::sleep(Duration::from_millis(1));
             }
             if n % 16 == 0 {

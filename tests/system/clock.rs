@@ -7,11 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use blocklist_milter::demo::peer::TestMail;
-use support::compile::WITH_DAYS;
+use blocklist_milter::demo::peer::Peer;
 use support::rig::{OK, letter, verdict};
 use support::site::{Daemon, Site, Transport};
-use support::{run, until, usable};
+use support::{run, until, usable, words};
 
 /// The paths of the library in packages.
 const LIBRARIES: [&str; 3] = [
@@ -45,14 +44,13 @@ impl Clocked {
         if !usable("faketime", missing.map(str::to_owned)) {
             return None;
         }
-        let library = library.unwrap_or_else(|| Path::new(""));
         let mut site = Site::new(Transport::Unix);
         site.configure(CONFIG);
         build(&site, entries, expires);
         jump(&site, "+0");
         let mut command = site.program_under("env", &[]);
         command
-            .env("LD_PRELOAD", library)
+            .env("LD_PRELOAD", library?)
             .env("TZ", zone)
             .env("FAKETIME_TIMESTAMP_FILE", site.at("clock"))
             .env("FAKETIME_NO_CACHE", "1")
@@ -70,19 +68,15 @@ impl Clocked {
 }
 
 fn build(site: &Site, entries: &str, expires: &str) {
-    let name = if entries.starts_with("email,") {
-        "spam.csv"
-    } else {
-        "spam.txt"
+    let table = "--entry email --rows all --added-in added --expires-in expires spam.csv";
+    let list = match entries.starts_with("email,") {
+        true => words(table),
+        false => vec!["spam.txt"],
     };
-    let list = site.write(name, entries);
+    site.write(list[list.len() - 1], entries);
     let mut command = site.program("blocklist-compile");
-    command.args(["build", "--name", "spam", "--expires", expires]);
-    if name == "spam.csv" {
-        command.args(WITH_DAYS);
-    }
-    command.arg("-o");
-    run(command.arg(site.at("spam.blf")).arg(list));
+    command.args(words("build --name spam -o spam.blf --expires"));
+    run(command.arg(expires).args(list));
 }
 
 /// Sets the offset between the daemon's clock and ours, from now on.
@@ -91,8 +85,10 @@ fn jump(site: &Site, offset: &str) {
     fs::rename(aside, site.at("clock")).expect("our own folder");
 }
 
-fn mail(sender: &str) -> TestMail {
-    letter(sender, &[OK])
+/// Sends a message on a connection that stays, and returns its verdict.
+fn sent(peer: &mut Peer, sender: &str) -> String {
+    let mail = letter(&format!("<{sender}>"), &[OK]);
+    verdict(&peer.deliver(&mail).expect("the connection lives"))
 }
 
 /// Fails without the day of the message in `lookup`, or if deadlines use the time of day.
@@ -103,41 +99,25 @@ fn the_clock_jumps_and_mail_goes_on() {
         return;
     };
     let mut peer = clocked.site.peer();
-    let (listed, innocent) = (mail("<spammer@listed.test>"), mail("<a@ok.example>"));
-    let jumps = [
-        ("+0", "reject"),
-        ("+1", "reject"),
-        ("-1", "reject"),
-        ("+12d", "accept"),
-        ("-12d", "reject"),
-        ("+3650d", "accept"),
-        ("-3650d", "reject"),
-        ("+7300d", "accept"),
-        ("+0", "reject"),
-    ];
-    for (offset, expected) in jumps {
+    for offset in words("+0 +1 -1 +12d -12d +3650d -3650d +7300d +0") {
+        // The list ends in ten days.
+        let is_over = ["+12d", "+3650d", "+7300d"].contains(&offset);
+        let expected = if is_over { "accept" } else { "reject" };
         jump(&clocked.site, offset);
         let asked = Instant::now();
         // The same connection, which is sometimes idle for decades.
         until(&format!("{expected} at {offset}"), || {
-            let answer = verdict(&peer.deliver(&listed).expect("the connection lives"));
-            (answer == expected).then_some(())
+            (sent(&mut peer, "spammer@listed.test") == expected).then_some(())
         });
-        let answer = verdict(&peer.deliver(&innocent).expect("the connection lives"));
-        assert_eq!(answer, "accept", "at {offset}");
+        assert_eq!(sent(&mut peer, "a@ok.example"), "accept", "at {offset}");
         assert!(asked.elapsed().as_secs() < 10, "at {offset}");
     }
     // A new list is noticed while the clock is wrong.
     jump(&clocked.site, "-300d");
-    build(
-        &clocked.site,
-        "spammer@listed.test\nother@listed.test\n",
-        &until_day,
-    );
-    let other = mail("<other@listed.test>");
+    let both = "spammer@listed.test\nother@listed.test\n";
+    build(&clocked.site, both, &until_day);
     until("the new list", || {
-        let answer = verdict(&peer.deliver(&other).expect("the connection lives"));
-        (answer == "reject").then_some(())
+        (sent(&mut peer, "other@listed.test") == "reject").then_some(())
     });
     peer.quit().expect("the connection lives");
     clocked.end();
@@ -173,11 +153,11 @@ fn entries_end_at_midnight_utc_while_mail_goes_on() {
         let midnight = f64::from(number) * 86_400.0;
         let offset = (midnight - now_s() - 2.0).trunc();
         jump(&clocked.site, &format!("{offset:+}"));
-        let listed = mail(&format!("<u{number}@listed.test>"));
+        let listed = format!("u{number}@listed.test");
         let (mut before, mut after) = (0, 0);
         while after < 3 {
             let began = now_s() + offset;
-            let answer = verdict(&peer.deliver(&listed).expect("the connection lives"));
+            let answer = sent(&mut peer, &listed);
             let ended = now_s() + offset;
             // In between it is unknown which day the daemon saw.
             if ended < midnight {

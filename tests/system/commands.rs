@@ -3,26 +3,39 @@
 //!
 //! ```text
 //! program = "blocklist-compile"
-//! [files]                     files that exist at the start
+//! [files]                     files that exist at the start; `.gz` is packed, `NAME/` an empty folder;
+//!                             a line with `{0..900}` is there with each of these numbers
 //! [[step]]
-//! run = "query x.blf a@b"     words of the command, separated by spaces
+//! write = { NAME = "text" }   files that are written before it
+//! program = "..."             if it is another one than that of the session
+//! run = "query x.blf a@b"     words of the command, separated by spaces; one command a line, with
+//!                             the same result
 //! env = { NAME = "value" }    environment variables
 //! stdin = "..."               its input
 //! exit = 0                    its exit code
 //! unread = true               instead: nobody reads its output, so it ends by SIGPIPE, silently
 //! stdout = """..."""          its whole output (white space at both ends does not matter)
 //! contains = ["..."]          parts of its output; stderr, stderr_contains: the same for errors
+//! lacks = ["..."]             what neither its output nor its errors contain
+//! json = '{...}'              its output as JSON, one or several; objects may have further fields
 //! present = [], absent = []   files that exist afterwards, or do not
+//! unchanged = []              files that it leaves as they were
+//! same = []                   files that have the same bytes afterwards
 //! ```
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use serde::Deserialize;
+use serde_json::Value;
+
+use crate::support::compile::{Dir, folder};
+use crate::support::{packed, root};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,9 +43,11 @@ struct Session {
     #[serde(default)]
     program: Program,
     #[serde(default)]
-    files: BTreeMap<String, String>,
+    files: Files,
     step: Vec<Step>,
 }
+
+type Files = BTreeMap<String, String>;
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -42,35 +57,32 @@ enum Program {
     BlocklistMilter,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Step {
+    write: Files,
+    program: Option<Program>,
     run: String,
-    #[serde(default)]
     env: BTreeMap<String, String>,
-    #[serde(default)]
     stdin: String,
-    #[serde(default)]
     exit: i32,
-    #[serde(default)]
     unread: bool,
     stdout: Option<String>,
     stderr: Option<String>,
-    #[serde(default)]
     contains: Vec<String>,
-    #[serde(default)]
     stderr_contains: Vec<String>,
-    #[serde(default)]
+    lacks: Vec<String>,
+    json: Option<String>,
     present: Vec<String>,
-    #[serde(default)]
     absent: Vec<String>,
+    unchanged: Vec<String>,
+    same: Vec<String>,
 }
 
 #[test]
 fn sessions_go_as_written() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands");
     let mut sessions = 0;
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(root("tests/commands")).unwrap() {
         let path = entry.unwrap().path();
         let session: Session = toml::from_str(&fs::read_to_string(&path).unwrap())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -81,49 +93,116 @@ fn sessions_go_as_written() {
 }
 
 fn play(name: &str, session: &Session) {
-    let folder = tempfile::tempdir().unwrap();
-    for (file, content) in &session.files {
-        let path = folder.path().join(file);
-        fs::create_dir_all(path.parent().expect("in the folder")).unwrap();
-        fs::write(path, content).unwrap();
-    }
+    let folder = folder(&[]);
+    let write = |files: &Files| {
+        for (file, content) in files {
+            let content = numbered(content);
+            match file {
+                _ if file.ends_with('/') => fs::create_dir(folder.at(file)).unwrap(),
+                _ if file.ends_with(".gz") => drop(folder.write(file, packed(content.as_bytes()))),
+                _ => drop(folder.write(file, content)),
+            }
+        }
+    };
+    write(&session.files);
     for step in &session.step {
-        let at = format!("{name}: {}", step.run);
-        let (status, stdout, stderr) = run(session.program, folder.path(), step);
-        if step.unread {
-            assert_eq!(status.signal(), Some(SIGPIPE), "{at}\n{stderr}");
-            assert_eq!(stderr, "", "{at}");
-            continue;
+        write(&step.write);
+        assert!(!step.run.trim().is_empty(), "{name}: a step without run");
+        for line in step.run.trim().lines() {
+            let program = step.program.unwrap_or(session.program);
+            check(&format!("{name}: {line}"), &folder, program, step, line);
         }
-        assert_eq!(status.code(), Some(step.exit), "{at}\n{stdout}{stderr}");
-        for (got, whole, parts) in [
-            (&stdout, &step.stdout, &step.contains),
-            (&stderr, &step.stderr, &step.stderr_contains),
-        ] {
-            if let Some(whole) = whole {
-                assert_eq!(got.trim(), whole.trim(), "{at}");
-            }
-            for part in parts {
-                assert!(got.contains(part.as_str()), "{at}: no {part:?} in\n{got}");
-            }
+    }
+}
+
+/// Returns the text with each line that has `{0..900}` written with each of these numbers.
+fn numbered(text: &str) -> String {
+    fn parts(line: &str) -> Option<(&str, Range<u32>, &str)> {
+        let (before, rest) = line.split_once('{')?;
+        let (range, after) = rest.split_once('}')?;
+        let (from, to) = range.split_once("..")?;
+        Some((before, from.parse().ok()?..to.parse().ok()?, after))
+    }
+    let line = |line| match parts(line) {
+        Some((before, numbers, after)) => numbers.map(|n| format!("{before}{n}{after}")).collect(),
+        None => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+/// Runs one command of a step, and checks its result.
+fn check(at: &str, folder: &Dir, program: Program, step: &Step, line: &str) {
+    let bytes = |files: &[String]| files.iter().map(|file| folder.read(file)).collect();
+    let before: Vec<_> = bytes(&step.unchanged);
+    let (status, stdout, stderr) = run(program, folder.path(), step, line);
+    if step.unread {
+        assert_eq!(status.signal(), Some(SIGPIPE), "{at}\n{stderr}");
+        assert_eq!(stderr, "", "{at}");
+        return;
+    }
+    assert_eq!(status.code(), Some(step.exit), "{at}\n{stdout}{stderr}");
+    for (got, whole, parts) in [
+        (&stdout, &step.stdout, &step.contains),
+        (&stderr, &step.stderr, &step.stderr_contains),
+    ] {
+        if let Some(whole) = whole {
+            assert_eq!(got.trim(), whole.trim(), "{at}");
         }
-        for (files, there) in [(&step.present, true), (&step.absent, false)] {
-            for file in files {
-                assert_eq!(folder.path().join(file).exists(), there, "{at}: {file}");
-            }
+        for part in parts {
+            assert!(got.contains(part.as_str()), "{at}: no {part:?} in\n{got}");
         }
+        for part in &step.lacks {
+            assert!(!got.contains(part.as_str()), "{at}: {part:?} in\n{got}");
+        }
+    }
+    if let Some(expected) = &step.json {
+        let [found, expected] = [&stdout, expected].map(|text| {
+            let documents = serde_json::Deserializer::from_str(text).into_iter();
+            documents.collect::<Result<Value, _>>().expect("JSON")
+        });
+        assert!(has_fields(&found, &expected), "{at}: {found:#}");
+    }
+    for (files, there) in [(&step.present, true), (&step.absent, false)] {
+        for file in files {
+            assert_eq!(folder.at(file).exists(), there, "{at}: {file}");
+        }
+    }
+    assert!(
+        before == bytes(&step.unchanged),
+        "{at}: {:?}",
+        step.unchanged
+    );
+    let same = bytes(&step.same);
+    assert!(
+        same.windows(2).all(|two| two[0] == two[1]),
+        "{at}: {:?}",
+        step.same
+    );
+}
+
+/// Returns whether a value is the expected one, but for further fields of objects.
+fn has_fields(found: &Value, expected: &Value) -> bool {
+    match (found, expected) {
+        (Value::Array(found), Value::Array(expected)) => {
+            let mut pairs = found.iter().zip(expected);
+            found.len() == expected.len() && pairs.all(|(found, one)| has_fields(found, one))
+        }
+        (Value::Object(found), Value::Object(expected)) => expected
+            .iter()
+            .all(|(name, one)| found.get(name).is_some_and(|found| has_fields(found, one))),
+        _ => found == expected,
     }
 }
 
 const SIGPIPE: i32 = 13;
 
-fn run(program: Program, folder: &Path, step: &Step) -> (ExitStatus, String, String) {
+fn run(program: Program, folder: &Path, step: &Step, line: &str) -> (ExitStatus, String, String) {
     let mut command = Command::new(match program {
         Program::BlocklistCompile => env!("CARGO_BIN_EXE_blocklist-compile"),
         Program::BlocklistMilter => env!("CARGO_BIN_EXE_blocklist-milter"),
     });
     command
-        .args(step.run.split_whitespace())
+        .args(line.split_whitespace())
         .envs(&step.env)
         .current_dir(folder)
         .stdin(Stdio::piped())

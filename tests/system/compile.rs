@@ -9,66 +9,25 @@ use std::process::Stdio;
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{
-    self, Changes, Expected, MIN_MEMORY_BYTES, Plan, Progress, Report, Seed,
+    self, Changes, Expected, MIN_MEMORY_BYTES, Plan, Progress, Report,
 };
-use blocklist_milter::filter::{Answer, Filter, Key, Load};
+use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::inspect::{self, Query};
 use blocklist_milter::list::MaxRejects;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
-use crate::support::compile::{
-    Dir, LIST_WITH_DAYS, TODAY, addresses, build, build_error, folder, records, with_days,
-};
-use crate::support::{has, has_all};
+use crate::support::compile::{Dir, TODAY, addresses, build, folder, records, with_days};
+use crate::support::has;
 
 fn merge(dir: &Dir, output: &str, inputs: &[&str]) -> Result<Report, compile::Error> {
     let plan = dir.plan(output, inputs);
     compile::merge(&plan, None, &Expected::default(), &Progress::new())
 }
 
-/// Builds a filter without records.
-fn build_bare(dir: &Dir, output: &str, input: &str) {
-    let mut bare = dir.plan(output, &[input]);
-    bare.records = false;
-    build(&bare);
-}
-
-#[test]
-fn threads_order_and_memory_do_not_show() {
-    let dated = "email,added,expires\nx@y.example,2024-01-02,\nuser1@host.example,2020-02-03,\n";
-    let dir = folder(&[
-        ("b.txt", &addresses(0..6_000)),
-        ("a.txt", &addresses(4_000..10_000)),
-        ("dated/dated.csv", dated),
-        ("dated/list.toml", LIST_WITH_DAYS),
-    ]);
-    for (mut all, entries) in [
-        (vec!["b.txt", "a.txt"], 10_000),
-        (vec!["b.txt", "a.txt", "dated"], 10_001),
-    ] {
-        dir.build("one.blf", &all);
-        let expected = dir.read("one.blf");
-        assert_eq!(dir.filter("one.blf").entries(), entries);
-        for (threads, memory) in [(1, 1 << 30), (2, MIN_MEMORY_BYTES), (7, MIN_MEMORY_BYTES)] {
-            all.reverse();
-            let mut plan = dir.plan("other.blf", &all);
-            (plan.threads, plan.memory_bytes) = (threads, memory);
-            build(&plan);
-            assert!(
-                dir.read("other.blf") == expected,
-                "{threads} threads, {memory} bytes"
-            );
-            dir.remove("other.blf");
-        }
-        dir.remove("one.blf");
-    }
-}
-
 #[test]
 fn what_does_not_fit_into_memory_is_spilled_and_nothing_shows() {
-    let list: String = (0..1_200_000_u32)
-        .map(|n| format!("u{n}@x.example\n"))
-        .collect();
+    let list = (0..1_200_000_u32).map(|n| format!("u{n}@x.example\n"));
+    let list: String = list.collect();
     let dir = folder(&[("list.txt", &list)]);
     let spilled = ["small.blf", "large.blf"].map(|output| {
         let mut plan = dir.plan(output, &["list.txt"]);
@@ -200,17 +159,25 @@ proptest! {
 #[test]
 fn pages_of_one_shape_are_united_without_records() {
     let (a, b) = (addresses(0..2000), addresses(1000..3000));
-    let dir = folder(&[("a.txt", &a), ("b.txt", &b)]);
-    build_bare(&dir, "a.blf", "a.txt");
-    build_bare(&dir, "b.blf", "b.txt");
+    let dir = folder(&[
+        ("a.txt", &a),
+        ("b.txt", &b),
+        ("many.txt", &addresses(0..5000)),
+    ]);
+    for name in ["a", "b", "many"] {
+        let mut bare = dir.plan(&format!("{name}.blf"), &[&format!("{name}.txt")]);
+        bare.records = false;
+        build(&bare);
+    }
+    let names = dir.names();
+    let error = merge(&dir, "both.blf", &["a.blf", "many.blf"]).unwrap_err();
+    has(&error.to_string(), "size or rate");
+    assert_eq!(dir.names(), names);
     merge(&dir, "both.blf", &["a.blf", "b.blf"]).unwrap();
     let filter = dir.filter("both.blf");
     assert!(filter.header().estimated);
-    assert!(
-        filter.entries().abs_diff(3000) < 100,
-        "{}",
-        filter.entries()
-    );
+    let entries = filter.entries();
+    assert!(entries.abs_diff(3000) < 100, "{entries}");
     let mut query = Query::open(&dir.at("both.blf"), Load::Memory, TODAY).unwrap();
     for line in (a + &b).lines() {
         assert!(query.ask(line.as_bytes()).unwrap().listed, "{line}");
@@ -236,172 +203,6 @@ fn an_entry_ends_on_its_day() {
     plan.expires = None;
     compile::update(&Changes::new(plan), &Progress::new()).unwrap();
     assert_eq!(dir.filter("list.blf").entries(), 0);
-}
-
-#[test]
-fn a_rebuild_keeps_the_seed_and_counts_on() {
-    let dir = folder(&[("list.txt", "a@b.example\n")]);
-    let built = |output: &str, seed: Seed| {
-        let mut plan = dir.plan(output, &["list.txt"]);
-        plan.seed = seed;
-        build(&plan);
-        let filter = dir.filter(output);
-        (filter.spec().seed, filter.spec().generation)
-    };
-    let first = built("list.blf", Seed::Keep);
-    assert_eq!(first.1, 1);
-    assert_eq!(built("list.blf", Seed::Keep), (first.0, 2));
-    assert_ne!(built("other.blf", Seed::Keep).0, first.0);
-    assert_eq!(built("other.blf", Seed::Of(dir.at("list.blf"))).0, first.0);
-}
-
-#[test]
-fn filters_that_do_not_fit_together_are_refused() {
-    let dir = folder(&[
-        ("a.txt", "a@b.example\n"),
-        ("many.txt", &addresses(0..5000)),
-    ]);
-    dir.build("a.blf", &["a.txt"]);
-    let mut other = dir.plan("seed.blf", &["a.txt"]);
-    other.seed = Seed::Fixed(1);
-    build(&other);
-    let mut rules = dir.plan("rules.blf", &["a.txt"]);
-    rules.rules.plus = true;
-    build(&rules);
-    build_bare(&dir, "bare.blf", "a.txt");
-    build_bare(&dir, "bare-many.blf", "many.txt");
-    for (files, why) in [
-        (["a.blf", "seed.blf"], "--seed-from"),
-        (["a.blf", "rules.blf"], "rules"),
-        (["a.blf", "bare.blf"], "records"),
-        (["bare.blf", "bare-many.blf"], "size or rate"),
-    ] {
-        has(
-            &merge(&dir, "out.blf", &files).unwrap_err().to_string(),
-            why,
-        );
-    }
-    assert!(inspect::compare(&dir.at("a.blf"), &dir.at("seed.blf")).is_err());
-    let changes = Changes::new(dir.plan("bare.blf", &["a.txt"]));
-    let error = compile::update(&changes, &Progress::new()).unwrap_err();
-    has(&error.to_string(), "no records");
-    let is_left = |name: &String| name.starts_with('.') || name == "out.blf";
-    assert!(!dir.names().iter().any(is_left));
-}
-
-#[test]
-fn answers_of_look_ups_name_source_and_day() {
-    let dir = folder(&[("feed.csv", "email,added,expires\na@b.example,2025-03-01,\n")]);
-    let mut plan = dir.plan("feed.blf", &["feed.csv"]);
-    plan.declared = with_days();
-    build(&plan);
-    let filter = dir.filter("feed.blf");
-    let key = Key::of(b"a@b.example", filter.spec().seed);
-    let Answer::Listed(record) = filter.look_up(key).unwrap() else {
-        panic!("not listed")
-    };
-    assert_eq!(Day(record.added).to_string(), "2025-03-01");
-    assert_eq!(filter.source(record.source).unwrap().name, "feed");
-}
-
-/// Rows that cannot be read, or that allow senders, must not replace a good filter by an empty one.
-#[test]
-fn a_list_that_lists_nobody_does_not_empty_a_filter() {
-    let dir = folder(&[
-        ("good.txt", "a@b.example\n"),
-        ("page.txt", "sorry, not found: x.html\nask a@b.example\n"),
-        ("empty.txt", ""),
-        ("comments.txt", "# nobody yet\n"),
-        ("allows.txt", "||x.example^\n@@||x.example^\n"),
-    ]);
-    dir.build("out.blf", &["good.txt"]);
-    let before = dir.read("out.blf");
-    let page = dir.build("out.blf", &["page.txt"]).refused.unwrap();
-    has(&page, "page.txt: 2 lines rejected");
-    for output in ["out.blf", "new.blf"] {
-        for input in ["allows.txt", "empty.txt", "comments.txt"] {
-            let error = build_error(&dir.plan(output, &[input]));
-            has(&error, "--allow-empty");
-            assert_eq!(
-                error.contains("allow senders"),
-                input == "allows.txt",
-                "{error}"
-            );
-        }
-    }
-    assert_eq!(dir.read("out.blf"), before);
-    assert!(!dir.at("new.blf").exists());
-
-    let mut forced = dir.plan("out.blf", &["allows.txt"]);
-    forced.allow_empty = true;
-    let report = build(&forced);
-    assert_eq!(report.filter.as_ref().unwrap().entries, 0);
-    has(&report.to_string(), "warning   no entry in ");
-}
-
-/// A person who renames the only list to `.bak` gives it up for now. Other skipped files may be a
-/// mistake.
-#[test]
-fn a_folder_of_backups_is_an_empty_one() {
-    let dir = folder(&[("lists/own.txt", "a@b.example\n")]);
-    assert_eq!(dir.build("own.blf", &["lists"]).rows, 1);
-    dir.rename("lists/own.txt", "lists/own.txt.bak");
-    dir.write("lists/own.txt~", "a@b.example\n");
-    let report = dir.build("own.blf", &["lists"]);
-    assert_eq!(report.filter.unwrap().entries, 0);
-    assert_eq!(report.passed_over.len(), 2, "{:?}", report.passed_over);
-
-    // A backup named on the command line, by a person or by `lists/*`.
-    let error = build_error(&dir.plan("own.blf", &["lists/own.txt.bak"]));
-    has(&error, "no list to read");
-    // Perhaps a list with a misleading name.
-    dir.write("lists/allowlist.txt", "a@b.example\n");
-    let error = build_error(&dir.plan("own.blf", &["lists"]));
-    has_all(&error, &["no list to read", "allowlist.txt"]);
-}
-
-/// A list that is too large to be written by hand is not emptied when its last file is renamed.
-#[test]
-fn a_large_list_is_not_emptied_by_renaming_its_file() {
-    let dir = folder(&[("lists/many.txt", &addresses(0..1_000))]);
-    dir.build("many.blf", &["lists"]);
-    dir.rename("lists/many.txt", "lists/many.txt.bak");
-    let mut plan = dir.plan("many.blf", &["lists"]);
-    for max_shrink in [None, Some(20)] {
-        plan.max_shrink = max_shrink;
-        let built = compile::build(&plan, &Progress::new());
-        assert!(!built.is_ok_and(|report| report.refused.is_none()));
-    }
-}
-
-/// The limit counts expired entries, and so does the message.
-#[test]
-fn a_refusal_names_the_numbers_that_it_compares() {
-    let dir = folder(&[("old.txt", &addresses(0..1_000))]);
-    dir.build("many.blf", &["old.txt"]);
-    let past = addresses(0..100).replace('\n', " # expires 2020-01-01\n");
-    dir.write("new.txt", past + &addresses(100..700));
-    let mut plan = dir.plan("many.blf", &["new.txt"]);
-    plan.max_shrink = Some(20);
-    let report = build(&plan);
-    assert_eq!(report.expired, 100);
-    has(&report.refused.unwrap(), "700 entries, 1,000 before");
-}
-
-#[test]
-fn a_filter_is_not_a_list() {
-    let dir = folder(&[("good.txt", "a@b.example\n")]);
-    dir.build("out.blf", &["good.txt"]);
-    let before = dir.read("out.blf");
-    // Detected by content, because a file named `.blf` is skipped.
-    dir.write("filter.txt", &before);
-    let error = build_error(&dir.plan("out.blf", &["good.txt", "filter.txt"]));
-    has(&error, "a filter file, not a list");
-    // Neither is data that was compressed twice or is not text.
-    dir.write("random.txt", [1; 100]);
-    let refused = dir.build("out.blf", &["random.txt"]).refused.unwrap();
-    has(&refused, "random.txt: a binary file, not a list");
-    assert_eq!(dir.read("out.blf"), before);
 }
 
 /// Compares the counts over the records of many filters with sets.
@@ -458,16 +259,11 @@ fn query_answers_each_line_before_it_asks_for_the_next() {
 fn answers_come_in_the_order_of_the_questions() {
     let dir = folder(&[("list.txt", &addresses(0..20_000))]);
     dir.build("out.blf", &["list.txt"]);
-    let asked: String = (0..60_000)
-        .map(|n| format!("user{n}@host.example\n"))
-        .collect();
-    let asked = asked + &"x".repeat(100_000) + "\n";
+    let asked = (0..60_000).map(|n| format!("user{n}@host.example\n"));
+    let asked = asked.collect::<String>() + &"x".repeat(100_000) + "\n";
     let file = std::fs::File::open(dir.write("asked.txt", &asked)).unwrap();
-    let done = dir
-        .command("query --json out.blf -")
-        .stdin(file)
-        .output()
-        .unwrap();
+    let mut query = dir.command("query --json out.blf -");
+    let done = query.stdin(file).output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     let mut query = Query::open(&dir.at("out.blf"), Load::Memory, TODAY).unwrap();
     let answers = String::from_utf8(done.stdout).unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use blocklist_milter::filter::Filter;
 
 use crate::support::compile::{Dir, addresses, folder};
-use crate::support::{Said, installed, is_root, words};
+use crate::support::{Said, installed, is_root, rows, words};
 
 /// A user to whom limits apply.
 const NOBODY: u32 = 54_321;
@@ -38,57 +38,17 @@ fn run_limited(dir: &Dir, limit: &str, line: &str) -> Option<Said> {
     Some(said)
 }
 
-/// Panics with `thread::spawn` in `on_threads` or in the progress bar.
-#[test]
-fn without_threads_it_is_slower_and_no_more() {
-    let dir = folder(&[("list.txt", &addresses(0..2_000))]);
-    let one = "--nproc=1:1";
-    let Some(built) = run_limited(&dir, one, "build --threads 4 -o list.blf list.txt") else {
-        return;
-    };
-    built.ok();
-    let asked = run_limited(&dir, one, "query list.blf -").unwrap();
-    asked.ends(1, &[]);
-}
-
-/// Fails without the handler of SIGXFSZ: the signal ends each command, and `.list.blf.writing` stays.
-#[test]
-fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
-    limited_in_size("build -q -o few.blf many.txt", "few.blf");
-}
-
-fn limited_in_size(words: &str, output: &str) {
-    let dir = prepared();
-    let (old, before) = (fs::read(dir.at(output)).ok(), dir.names());
-    let Some(said) = run_limited(&dir, "--fsize=4096:4096", words) else {
-        return;
-    };
-    said.ends(2, &[output, "os error 27"]);
-    assert_eq!(fs::read(dir.at(output)).ok(), old, "{words}");
-    assert_eq!(dir.names(), before, "{words}");
-}
-
 /// Commands that write, and their outputs.
-const COMMANDS: [(&str, &str); 6] = [
-    (
-        "build -q --threads 4 --part --seed 5eed -o list.part many.txt",
-        "list.part",
-    ),
-    (
-        "merge -q --threads 4 -o all.blf few.blf many.blf",
-        "all.blf",
-    ),
-    (
-        "merge -q --threads 4 --date 2026-10-01 -o joined.blf many.part",
-        "joined.blf",
-    ),
-    ("update -q --threads 4 few.blf --add many.txt", "few.blf"),
-    ("delta -q -o new.delta many.blf more.blf", "new.delta"),
-    (
-        "apply -q --threads 4 -o few.blf many.blf next.delta",
-        "few.blf",
-    ),
-];
+const COMMANDS: &str = "
+    // Without -q: the progress bar has a thread, too.
+    build --threads 4 -o few.blf many.txt                         | few.blf
+    build -q --threads 4 --part --seed 5eed -o list.part many.txt  | list.part
+    merge -q --threads 4 -o all.blf few.blf many.blf               | all.blf
+    merge -q --threads 4 --date 2026-10-01 -o joined.blf many.part | joined.blf
+    update -q --threads 4 few.blf --add many.txt                   | few.blf
+    delta -q -o new.delta many.blf more.blf                        | new.delta
+    apply -q --threads 4 -o few.blf many.blf next.delta            | few.blf
+";
 
 /// Returns a folder with the input of the commands; it belongs to the user who runs them.
 fn prepared() -> Dir {
@@ -100,16 +60,19 @@ fn prepared() -> Dir {
     for name in ["few", "many", "more"] {
         dir.build(&format!("{name}.blf"), &[&format!("{name}.txt")]);
     }
-    dir.run("delta -q -o next.delta many.blf more.blf").ok();
-    dir.run("build -q --part --seed 5eed --date 2026-10-01 -o many.part many.txt")
-        .ok();
+    for words in [
+        "delta -q -o next.delta many.blf more.blf",
+        "build -q --part --seed 5eed --date 2026-10-01 -o many.part many.txt",
+    ] {
+        dir.run(words).ok();
+    }
     dir
 }
 
-/// Panics with `thread::spawn` in `on_threads`.
+/// Panics with `thread::spawn` in `on_threads` or in the progress bar.
 #[test]
-fn every_command_that_writes_does_without_threads() {
-    for (words, output) in COMMANDS {
+fn every_command_does_without_threads() {
+    for [words, output] in rows(COMMANDS) {
         let dir = prepared();
         let Some(said) = run_limited(&dir, "--nproc=1:1", words) else {
             return;
@@ -117,13 +80,23 @@ fn every_command_that_writes_does_without_threads() {
         said.ok();
         if output.ends_with(".blf") {
             Filter::verify(&dir.at(output)).unwrap();
+            let asked = run_limited(&dir, "--nproc=1:1", &format!("query {output} -"));
+            asked.unwrap().ends(1, &[]);
         }
     }
 }
 
+/// Fails without the handler of SIGXFSZ: the signal ends each command, and `.list.blf.writing` stays.
 #[test]
 fn a_limit_of_file_sizes_leaves_the_old_file_of_every_command() {
-    for (words, output) in COMMANDS {
-        limited_in_size(words, output);
+    for [words, output] in rows(COMMANDS) {
+        let dir = prepared();
+        let (old, before) = (fs::read(dir.at(output)).ok(), dir.names());
+        let Some(said) = run_limited(&dir, "--fsize=4096:4096", words) else {
+            return;
+        };
+        said.ends(2, &[output, "os error 27"]);
+        assert_eq!(fs::read(dir.at(output)).ok(), old, "{words}");
+        assert_eq!(dir.names(), before, "{words}");
     }
 }

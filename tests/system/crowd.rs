@@ -8,6 +8,7 @@
 
 use crate::support;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
@@ -40,11 +41,14 @@ impl Session {
         assert_eq!(self.0.ask(&packets), b'c');
     }
 
-    /// Sends MAIL, RCPT, and the beginning of a field of which `to_come` bytes are missing.
-    fn begin(&mut self, to_come: usize) {
-        self.mail();
+    /// Connects, and sends MAIL, RCPT, and the beginning of a field of which `to_come` bytes are
+    /// missing.
+    fn slow(path: &Path, to_come: usize) -> Self {
+        let mut session = Self::connect(path);
+        session.mail();
         let field = packet(b'L', &[b"From\0", &vec![b' '; to_come][..], END].concat());
-        self.0.write(&field[..field.len() - to_come - END.len()]);
+        session.0.write(&field[..field.len() - to_come - END.len()]);
+        session
     }
 
     fn trickle(&mut self) {
@@ -76,13 +80,8 @@ fn quick_connections_overtake_slow_ones() {
     const SLOW: usize = 200;
     const ROUNDS: usize = 10;
     let rig = rig();
-    let mut slow: Vec<_> = (0..SLOW)
-        .map(|_| {
-            let mut session = Session::connect(&rig.path("m.sock"));
-            session.begin(ROUNDS);
-            session
-        })
-        .collect();
+    let connect = |_| Session::slow(&rig.path("m.sock"), ROUNDS);
+    let mut slow: Vec<_> = (0..SLOW).map(connect).collect();
     for round in 0..ROUNDS {
         for session in &mut slow {
             session.trickle();
@@ -104,17 +103,14 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
     const THREADS: usize = 4;
     const P99_MOST: Duration = Duration::from_millis(5);
     let wanted = (SLOW + QUICK) as u64 + 1_000;
-    let most = getrlimit(Resource::Nofile).maximum;
-    let lacking = most.filter(|most| *most < wanted);
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let lacking = maximum.filter(|most| *most < wanted);
     let lacking = lacking.map(|most| format!("no more than {most}"));
     if !usable("descriptors", lacking) {
         return;
     }
-    let limit = Rlimit {
-        current: Some(wanted),
-        maximum: most,
-    };
-    setrlimit(Resource::Nofile, limit).unwrap();
+    let current = Some(wanted);
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
     // A separate process, which inherits the limit.
     let limits = "[limits]\nconnections = 20000\n[log]\nlevel = \"warn\"\n";
     let site = Site::spam(&["first@bad.example"], limits);
@@ -126,11 +122,7 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
     thread::scope(|scope| {
         scope.spawn(|| {
             stage.wait();
-            let connect = |_| {
-                let mut session = Session::connect(path);
-                session.begin(ROUNDS);
-                session
-            };
+            let connect = |_| Session::slow(path, ROUNDS);
             let mut slow: Vec<_> = (0..SLOW).map(connect).collect();
             stage.wait();
             for _ in 0..ROUNDS {
@@ -157,55 +149,52 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
         });
         for quick in quick {
             let (before, with) = quick.join().unwrap();
-            quiet.push(before);
-            times.push(with);
+            quiet.extend(before);
+            times.extend(with);
         }
     });
     assert!(daemon.terminate().success());
-    let (quiet, times) = (by_round(&quiet), by_round(&times));
     let (p99, quiet) = (median_p99(&times), median_p99(&quiet));
-    let worst = times.iter().flatten().max().unwrap();
+    let worst = times.iter().map(|(_, time)| time).max().unwrap();
     println!(
         "{} messages beside {SLOW} slow connections: p99 of a second {p99:?} in the median, worst answer {worst:?}; without them p99 {quiet:?}",
-        times.iter().map(Vec::len).sum::<usize>()
+        times.len()
     );
     // If other work makes even a quiet daemon slow, compare with that.
     let most = P99_MOST.max(2 * quiet);
     assert!(cfg!(debug_assertions) || p99 < most);
 }
 
-/// Returns the times of all threads, by second.
-fn by_round(threads: &[Vec<Vec<Duration>>]) -> Vec<Vec<Duration>> {
-    let rounds = threads.first().map_or(0, Vec::len);
-    let of_round = |round: usize| threads.iter().flat_map(move |times| times[round].clone());
-    (0..rounds).map(|round| of_round(round).collect()).collect()
-}
+/// How long an answer took, and in which second it was asked for.
+type Times = Vec<(usize, Duration)>;
 
 /// Returns the median of the p99 of each second. A pause of the machine makes one second slow; a
 /// daemon that makes others wait makes all of them slow.
-fn median_p99(rounds: &[Vec<Duration>]) -> Duration {
-    let p99 = |times: &Vec<Duration>| {
-        let mut times = times.clone();
+fn median_p99(times: &Times) -> Duration {
+    let mut rounds = BTreeMap::<usize, Vec<Duration>>::new();
+    for (round, time) in times {
+        rounds.entry(*round).or_default().push(*time);
+    }
+    let p99 = |mut times: Vec<Duration>| {
         times.sort();
         times[times.len() * 99 / 100]
     };
-    let mut all: Vec<_> = rounds.iter().map(p99).collect();
+    let mut all: Vec<_> = rounds.into_values().map(p99).collect();
     all.sort();
     all[all.len() / 2]
 }
 
-/// Sends a message per second over each connection, one after the other. Returns the times, by
-/// second.
-fn serve_mail(sessions: &mut [Session], rounds: usize) -> Vec<Vec<Duration>> {
-    let mut times = vec![Vec::new(); rounds];
+/// Sends a message per second over each connection, one after the other.
+fn serve_mail(sessions: &mut [Session], rounds: usize) -> Times {
+    let mut times = Vec::new();
     let start = Instant::now();
-    for (round, times) in times.iter_mut().enumerate() {
+    for round in 0..rounds {
         for (number, session) in sessions.iter_mut().enumerate() {
             let due = Duration::from_millis((round * 1000 + number * 4) as u64);
             thread::sleep(due.saturating_sub(start.elapsed()));
             let asked = Instant::now();
             session.message(number);
-            times.push(asked.elapsed());
+            times.push((round, asked.elapsed()));
         }
     }
     times

@@ -16,21 +16,16 @@ use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traf
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
 
-use crate::support::wire::{OFFER, packet};
+use crate::support::wire::{OFFER, Wire, packet};
 
 /// Long enough for anything on a busy machine; without an error nothing waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Accepts everything, but panics at a certain recipient, and waits in a long header.
-struct Fragile {
-    gate: Arc<Gate>,
-}
+struct Fragile(Arc<Gate>);
 
-/// Reports that somebody waits, and lets them continue.
-struct Gate {
-    waits: Mutex<Sender<()>>,
-    go: Mutex<Receiver<()>>,
-}
+/// Where the header reports that it waits, and is told to go on.
+type Gate = Mutex<Option<(Sender<()>, Receiver<()>)>>;
 
 /// Longer than any input that a worker handles itself.
 const LONG: usize = 5000;
@@ -49,9 +44,8 @@ impl Handler for Fragile {
     }
     fn header(&mut self, _: &[u8], value: &[u8]) -> bool {
         if value.len() >= LONG {
-            let waits = self.gate.waits.lock().expect("not poisoned");
-            waits.send(()).expect("the test listens");
-            let go = self.gate.go.lock().expect("not poisoned");
+            let (waits, go) = self.0.lock().unwrap().take().unwrap();
+            waits.send(()).unwrap();
             go.recv_timeout(PATIENCE).expect("told to go on");
         }
         false
@@ -73,27 +67,18 @@ struct Site {
     /// No reload ends while this is locked.
     hold: Mutex<()>,
     gate: Arc<Gate>,
-    /// Waits at the gate, and opens it.
-    warden: Mutex<Option<(Receiver<()>, Sender<()>)>>,
     traffic: Arc<Traffic>,
 }
 
 impl Site {
     fn new(files: Vec<PathBuf>) -> (Arc<Self>, Receiver<Cause>) {
         let (reloads, told) = channel();
-        let (waits, waiting) = channel();
-        let (open, go) = channel();
-        let gate = Gate {
-            waits: Mutex::new(waits),
-            go: Mutex::new(go),
-        };
         let site = Self {
             files: Mutex::new(files),
             states: Mutex::default(),
             reloads: Mutex::new(reloads),
             hold: Mutex::new(()),
-            gate: Arc::new(gate),
-            warden: Mutex::new(Some((waiting, open))),
+            gate: Arc::default(),
             traffic: Arc::default(),
         };
         (Arc::new(site), told)
@@ -104,9 +89,7 @@ impl Service for Site {
     type Handler = Fragile;
 
     fn handler(&self) -> Fragile {
-        Fragile {
-            gate: Arc::clone(&self.gate),
-        }
+        Fragile(Arc::clone(&self.gate))
     }
 
     fn traffic(&self) -> Arc<Traffic> {
@@ -114,11 +97,11 @@ impl Service for Site {
     }
 
     fn watched(&self) -> Vec<PathBuf> {
-        self.files.lock().expect("not poisoned").clone()
+        self.files.lock().unwrap().clone()
     }
 
     fn is_out_of_date(&self) -> bool {
-        let states = self.states.lock().expect("not poisoned");
+        let states = self.states.lock().unwrap();
         states.as_ref().is_none_or(FileStates::have_changed)
     }
 
@@ -127,10 +110,10 @@ impl Service for Site {
         for file in self.watched() {
             states.look(&file, Instant::now());
         }
-        *self.states.lock().expect("not poisoned") = Some(states);
+        *self.states.lock().unwrap() = Some(states);
         // The test may be over.
-        let _ = self.reloads.lock().expect("not poisoned").send(cause);
-        drop(self.hold.lock().expect("not poisoned"));
+        let _ = self.reloads.lock().unwrap().send(cause);
+        drop(self.hold.lock().unwrap());
         for file in self.watched() {
             let text = fs::read_to_string(file).unwrap_or_default();
             assert_ne!(text, "fault", "a fault, for the test");
@@ -156,7 +139,7 @@ struct Served {
 
 impl Served {
     fn new(files: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().unwrap();
         let files = files.iter().map(|name| folder.path().join(name));
         let (site, told) = Site::new(files.collect());
         Self { folder, site, told }
@@ -168,12 +151,10 @@ impl Served {
 
     /// Starts the daemon, with its first check of the files.
     fn start(&self) -> Daemon {
-        let daemon = start(
-            &self.site,
-            &[&format!("unix:{}", self.at("m.sock").display())],
-        );
+        let socket = format!("unix:{}", self.at("m.sock").display());
+        let daemon = start(&self.site, &[&socket]);
         self.is_told();
-        daemon.expect("a daemon")
+        daemon.unwrap()
     }
 
     #[track_caller]
@@ -183,16 +164,15 @@ impl Served {
 
     /// Returns a connection that has negotiated.
     fn connect(&self) -> UnixStream {
-        let mut stream = UnixStream::connect(self.at("m.sock")).expect("a connection");
-        greet(&mut stream);
-        stream
+        greeted(UnixStream::connect(self.at("m.sock")).unwrap())
     }
 }
 
 /// Negotiates on a new connection.
-fn greet(stream: &mut (impl Read + Write)) {
-    stream.write_all(&packet(b'O', OFFER)).expect("written");
-    stream.read_exact(&mut [0; 17]).expect("an answer");
+fn greeted<S: Read + Write>(mut stream: S) -> S {
+    stream.write_all(&packet(b'O', OFFER)).unwrap();
+    stream.read_exact(&mut [0; 17]).unwrap();
+    stream
 }
 
 /// Plays one message to this recipient. Returns the answers.
@@ -208,32 +188,31 @@ fn message(stream: &mut (impl Read + Write), rcpt: &[u8]) -> std::io::Result<[u8
 
 const TAKEN: [u8; 10] = *b"\0\0\0\x01c\0\0\0\x01a";
 
+/// Checks that a message is accepted.
+#[track_caller]
+fn takes_mail(mut stream: impl Read + Write) {
+    assert_eq!(message(&mut stream, b"<c@d.test>\0").unwrap(), TAKEN);
+}
+
 #[test]
 fn several_sockets_at_once_and_none_left_behind() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.sock");
     let unix = format!("unix:{}", path.display());
     let (site, _told) = Site::new(Vec::new());
     let listen = [unix.as_str(), "inet:0@127.0.0.1", "inet:127.0.0.1:0"];
-    let daemon = start(&site, &listen).expect("a daemon");
+    let daemon = start(&site, &listen).unwrap();
 
     for endpoint in daemon.endpoints() {
-        let taken = match endpoint {
-            Endpoint::Unix(path) => {
-                let mut stream = UnixStream::connect(path).expect("a connection");
-                greet(&mut stream);
-                message(&mut stream, b"<c@d.test>\0")
-            }
+        match endpoint {
+            Endpoint::Unix(path) => takes_mail(greeted(UnixStream::connect(path).unwrap())),
             Endpoint::Inet { host, port, .. } => {
-                let mut stream = TcpStream::connect((host.as_str(), *port)).expect("connected");
-                greet(&mut stream);
-                message(&mut stream, b"<c@d.test>\0")
+                takes_mail(greeted(TcpStream::connect((host.as_str(), *port)).unwrap()));
             }
-        };
-        assert_eq!(taken.expect("answers"), TAKEN, "{endpoint}");
+        }
     }
     assert!(matches!(start(&site, &[&unix]), Err(Error::InUse { .. })));
-    daemon.stop().expect("an end in order");
+    daemon.stop().unwrap();
     assert!(!path.exists());
     assert!(matches!(start(&site, &[]), Err(Error::NoEndpoint)));
 }
@@ -242,7 +221,7 @@ fn several_sockets_at_once_and_none_left_behind() {
 fn a_fault_ends_its_own_connection_alone() {
     let served = Served::new(&[]);
     let daemon = served.start();
-    let mut other = served.connect();
+    let other = served.connect();
     // Often enough for every worker to get one.
     for _ in 0..20 {
         assert!(message(&mut served.connect(), b"<fault@d.test>\0").is_err());
@@ -251,11 +230,9 @@ fn a_fault_ends_its_own_connection_alone() {
     let long = |rcpt: &[u8]| [rcpt, &[b' '; LONG], b"\0"].concat();
     assert!(message(&mut served.connect(), &long(b"<fault@d.test>")).is_err());
     let taken = message(&mut served.connect(), &long(b"<c@d.test>"));
-    assert_eq!(taken.expect("answers"), TAKEN);
-    let taken = message(&mut other, b"<c@d.test>\0");
-    assert_eq!(taken.expect("answers"), TAKEN);
-    drop(other);
-    daemon.stop().expect("an end in order");
+    assert_eq!(taken.unwrap(), TAKEN);
+    takes_mail(other);
+    daemon.stop().unwrap();
     assert_eq!(served.site.traffic.cut.get(Cut::Panic), 21);
 }
 
@@ -267,37 +244,27 @@ fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
         workers: NonZeroUsize::new(1),
         ..Options::default()
     };
-    let daemon = Daemon::start(&options, &served.site).expect("a daemon");
-    let warden = served.site.warden.lock().expect("alone").take();
-    let (waiting, open) = warden.expect("ours");
-    let mut slow = served.connect();
+    let daemon = Daemon::start(&options, &served.site).unwrap();
+    let ((waits, waiting), (open, go)) = (channel(), channel());
+    *served.site.gate.lock().unwrap() = Some((waits, go));
+    let mut slow = Wire::negotiated(&served.at("m.sock"));
     let header = [b"From\0", &[b'v'; LONG][..], b"\0"].concat();
-    for (letter, payload) in [
-        (b'M', &b"<a@b.test>\0"[..]),
-        (b'R', b"<c@d.test>\0"),
-        (b'L', &header),
-        (b'N', b""),
-    ] {
-        slow.write_all(&packet(letter, payload)).expect("written");
-    }
+    let to: (u8, &[u8]) = (b'R', b"<c@d.test>\0");
+    slow.send(&[(b'M', b"<a@b.test>\0"), to, (b'L', &header), (b'N', b"")]);
     waiting.recv_timeout(PATIENCE).expect("the header has come");
-    for mut other in [served.connect(), served.connect()] {
-        let taken = message(&mut other, b"<c@d.test>\0");
-        assert_eq!(taken.expect("answers"), TAKEN);
-    }
-    open.send(()).expect("it waits");
-    let mut answers = [0; 10];
-    slow.read_exact(&mut answers).expect("answers");
-    assert_eq!(answers, TAKEN);
+    // Both are open at once.
+    [served.connect(), served.connect()].map(takes_mail);
+    open.send(()).unwrap();
+    assert_eq!([slow.answer(), slow.answer()], *b"ca");
     drop(slow);
-    daemon.stop().expect("an end in order");
+    daemon.stop().unwrap();
 }
 
 /// Writes a new file and renames it over the old one, as a careful program does.
 fn replace(path: &Path, text: &str) {
     let aside = path.with_extension("new");
-    fs::write(&aside, text).expect("written");
-    fs::rename(&aside, path).expect("renamed");
+    fs::write(&aside, text).unwrap();
+    fs::rename(&aside, path).unwrap();
 }
 
 #[test]
@@ -311,19 +278,14 @@ fn changed_files_are_loaded_again() {
         served.is_told();
     }
     // A file that did not exist, in a folder that was not watched.
-    let other = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().unwrap();
     let late = other.path().join("whitelist.txt");
-    served
-        .site
-        .files
-        .lock()
-        .expect("not poisoned")
-        .push(late.clone());
+    served.site.files.lock().unwrap().push(late.clone());
     replace(&file, "now it names another");
     served.is_told();
     replace(&late, "there");
     served.is_told();
-    fs::remove_file(&late).expect("removed");
+    fs::remove_file(&late).unwrap();
     served.is_told();
 }
 
@@ -336,35 +298,35 @@ fn a_fault_while_loading_is_not_the_last_load() {
         replace(&served.at("list.blf"), text);
         served.is_told();
     }
-    daemon.stop().expect("an end in order");
+    daemon.stop().unwrap();
 }
 
 #[test]
 fn a_copy_with_the_times_of_the_old_file_is_noticed() {
     let served = Served::new(&["list.blf"]);
     let file = served.at("list.blf");
-    fs::write(&file, "one").expect("written");
-    let written = fs::metadata(&file).expect("just written");
+    fs::write(&file, "one").unwrap();
+    let written = fs::metadata(&file).unwrap();
     // The clock of the file system has a coarse resolution.
     let probe = served.at("probe");
     let changed = || {
         let probed = fs::write(&probe, "x").and_then(|()| fs::metadata(&probe));
-        probed.expect("written").ctime_nsec()
+        probed.unwrap().ctime_nsec()
     };
     while changed() == written.ctime_nsec() {}
     let _daemon = served.start();
     // In place, with the same length and time as before.
-    fs::write(&file, "two").expect("written");
+    fs::write(&file, "two").unwrap();
     let opened = fs::File::options().write(true).open(&file);
     let aged = opened.and_then(|opened| opened.set_modified(written.modified()?));
-    aged.expect("our own file");
+    aged.unwrap();
     served.is_told();
 }
 
 #[test]
 fn the_end_does_not_wait_for_a_load_under_way() {
     let served = Served::new(&[]);
-    let held = served.site.hold.lock().expect("not poisoned");
+    let held = served.site.hold.lock().unwrap();
     let daemon = served.start();
     let (ended, end) = channel();
     std::thread::spawn(move || ended.send(daemon.stop().is_ok()));
@@ -377,14 +339,14 @@ fn a_swapped_link_beside_the_files_is_noticed() {
     // As Kubernetes mounts a ConfigMap: list -> ..data/list, ..data -> ..1
     let served = Served::new(&["list"]);
     for (version, text) in [("..1", "one"), ("..2", "two")] {
-        fs::create_dir(served.at(version)).expect("a folder");
-        fs::write(served.at(version).join("list"), text).expect("written");
+        fs::create_dir(served.at(version)).unwrap();
+        fs::write(served.at(version).join("list"), text).unwrap();
     }
-    symlink("..1", served.at("..data")).expect("a link");
-    symlink("..data/list", served.at("list")).expect("a link");
+    symlink("..1", served.at("..data")).unwrap();
+    symlink("..data/list", served.at("list")).unwrap();
     let _daemon = served.start();
 
-    symlink("..2", served.at("..data_tmp")).expect("a link");
-    fs::rename(served.at("..data_tmp"), served.at("..data")).expect("renamed");
+    symlink("..2", served.at("..data_tmp")).unwrap();
+    fs::rename(served.at("..data_tmp"), served.at("..data")).unwrap();
     served.is_told();
 }

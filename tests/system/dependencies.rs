@@ -3,25 +3,29 @@
 //! do it.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::root;
+
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+fn table(file: &str) -> toml::Table {
+    fs::read_to_string(root(file)).unwrap().parse().unwrap()
+}
 
 /// Returns all packages that are built here, including those for tests.
 fn packages() -> Vec<Value> {
     let compiler = Command::new("rustc").arg("-vV").output().unwrap();
     let compiler = String::from_utf8(compiler.stdout).unwrap();
-    let host = compiler
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "));
+    let mut lines = compiler.lines();
+    let host = lines.find_map(|line| line.strip_prefix("host: "));
     let done = Command::new(env!("CARGO"))
         .args(["metadata", "--locked", "--format-version", "1"])
         // Packages for other platforms may not have been downloaded.
         .args(["--filter-platform", host.unwrap()])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(root(""))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
@@ -30,49 +34,20 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// Returns whether these licences satisfy a licence expression (SPDX). `/` is the old notation of
-/// OR.
+/// Returns whether these licences satisfy a licence expression (SPDX): alternatives of what is
+/// needed together. `/` is the old notation of OR.
 fn is_met(expression: &str, allowed: &[String]) -> bool {
-    let spaced = expression
-        .replace('(', " ( ")
-        .replace(')', " ) ")
-        .replace('/', " OR ");
-    let mut tokens = spaced.split_whitespace().peekable();
-    let met = any_of(&mut tokens, allowed);
-    assert_eq!(tokens.next(), None, "{expression}");
-    met
-}
-
-type Tokens<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
-
-fn any_of(tokens: &mut Tokens<'_>, allowed: &[String]) -> bool {
-    let mut met = all_of(tokens, allowed);
-    while tokens.next_if_eq(&"OR").is_some() {
-        met |= all_of(tokens, allowed);
+    let mut flat = expression.replace('/', " OR ");
+    // The innermost parentheses first; each stands for a licence.
+    while let Some(open) = flat.rfind('(') {
+        let close = open + flat[open..].find(')').expect("a closing parenthesis");
+        let met = is_met(&flat[open + 1..close], allowed);
+        flat.replace_range(open..=close, if met { &allowed[0] } else { "none" });
     }
-    met
-}
-
-fn all_of(tokens: &mut Tokens<'_>, allowed: &[String]) -> bool {
-    let mut met = one(tokens, allowed);
-    while tokens.next_if_eq(&"AND").is_some() {
-        met &= one(tokens, allowed);
-    }
-    met
-}
-
-fn one(tokens: &mut Tokens<'_>, allowed: &[String]) -> bool {
-    let token = tokens.next().expect("a licence");
-    if token == "(" {
-        let met = any_of(tokens, allowed);
-        assert_eq!(tokens.next(), Some(")"));
-        return met;
-    }
-    let mut name = token.to_owned();
-    if tokens.next_if_eq(&"WITH").is_some() {
-        name = format!("{name} WITH {}", tokens.next().expect("an exception"));
-    }
-    allowed.contains(&name)
+    assert!(!flat.contains(')'), "{expression}");
+    let is_allowed = |name: &str| allowed.iter().any(|allowed| allowed == name.trim());
+    let mut alternatives = flat.split(" OR ");
+    alternatives.any(|together| together.split(" AND ").all(is_allowed))
 }
 
 #[test]
@@ -95,16 +70,10 @@ fn expressions_are_read_as_spdx_has_them() {
 /// Fails if any licence in `deny.toml` is replaced by another.
 #[test]
 fn licences_and_sources_are_those_of_deny_toml() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let deny: toml::Table = fs::read_to_string(root.join("deny.toml"))
-        .unwrap()
-        .parse()
-        .unwrap();
-    let allowed = deny["licenses"]["allow"].as_array().unwrap();
-    let allowed: Vec<_> = allowed
-        .iter()
-        .map(|name| name.as_str().unwrap().to_owned())
-        .collect();
+    let deny = table("deny.toml");
+    let allowed = deny["licenses"]["allow"].as_array().unwrap().iter();
+    let allowed = allowed.map(|name| name.as_str().unwrap().to_owned());
+    let allowed: Vec<_> = allowed.collect();
     let packages = packages();
     assert!(packages.len() > 100);
     for package in packages {
@@ -115,7 +84,7 @@ fn licences_and_sources_are_those_of_deny_toml() {
             Some(source) => assert_eq!(source, REGISTRY, "{name}"),
             None => assert!(
                 name.starts_with("blocklist-"),
-                "{name}: from a folder beside this repository"
+                "{name}: from another folder"
             ),
         }
     }
@@ -124,13 +93,8 @@ fn licences_and_sources_are_those_of_deny_toml() {
 /// Cargo checks each download against it.
 #[test]
 fn every_dependency_has_a_checksum() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["Cargo.lock", "fuzz/Cargo.lock"] {
-        let lock: toml::Table = fs::read_to_string(root.join(file))
-            .unwrap()
-            .parse()
-            .unwrap();
-        for package in lock["package"].as_array().unwrap() {
+        for package in table(file)["package"].as_array().unwrap() {
             let name = package["name"].as_str().unwrap();
             let is_ours = package.get("source").is_none() && name.starts_with("blocklist-");
             let has_sum = package.get("checksum").is_some();

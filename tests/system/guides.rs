@@ -14,7 +14,7 @@ use clap::CommandFactory;
 
 use crate::support::command_lines::{commands, fault, faults};
 use crate::support::markdown::{Part, guides, parts, read, root};
-use crate::support::run;
+use crate::support::{run, words};
 
 #[test]
 fn blocks_words_and_hidden_commands_are_told_apart() {
@@ -70,9 +70,7 @@ fn a_wrong_command_line_is_noticed() {
 fn the_examples_of_the_manual_run() {
     let page = read(Path::new("contrib/man/blocklist-compile.1"));
     let (_, examples) = page.split_once(".SH EXAMPLES").expect("it has examples");
-    let (examples, _) = examples
-        .split_once(".SH ")
-        .expect("it is not the last part");
+    let (examples, _) = examples.split_once(".SH ").expect("more parts");
     let folder = tempfile::tempdir().expect("a folder");
     let prepare = "mkdir lists; echo spammer@bad.example >lists/own.txt; seq -f 'x%g@bad.example' 200 >lists/many.txt
         gzip -c lists/many.txt >more.gz; echo spammer@bad.example >addresses.txt; echo 'from=<x@good.example>' >mail.log";
@@ -94,12 +92,10 @@ fn the_examples_of_the_manual_run() {
     let commands = commands(&script, &[Compile::command()]).into_iter();
     let commands: BTreeSet<String> = commands.map(|mut words| words.swap_remove(1)).collect();
     let ours = Compile::command();
-    for command in ours
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set())
-    {
+    for command in ours.get_subcommands() {
         let name = command.get_name();
-        assert!(commands.contains(name), "no example of {name}");
+        let is_shown = command.is_hide_set() || commands.contains(name);
+        assert!(is_shown, "no example of {name}");
     }
     assert!(examples.lines().count() > 10 && folder.path().join("all.blf").exists());
 }
@@ -172,23 +168,28 @@ fn installed() -> BTreeSet<String> {
     let made = fs::create_dir(&built)
         .and_then(|()| symlink(programs.expect("in a folder"), built.join("release")));
     made.expect("our own folder");
-    let below = folder.path().join("root");
+    let root_folder = folder.path().join("root");
     let mut install = Command::new(root().join("contrib/install"));
     install.arg("--postfix").env("CARGO_TARGET_DIR", &built);
-    run(install.env("DESTDIR", &below));
-    let mut found = BTreeSet::new();
-    let mut folders = vec![below.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("it was installed") {
-            let path: PathBuf = entry.expect("it can be read").path();
-            let name = path.strip_prefix(&below).expect("below it");
-            found.insert(name.to_string_lossy().into_owned());
-            if path.is_dir() {
-                folders.push(path);
-            }
-        }
-    }
+    run(install.env("DESTDIR", &root_folder));
+    let name = |path: PathBuf| {
+        let name = path.strip_prefix(&root_folder).expect("below it");
+        name.to_string_lossy().into_owned()
+    };
+    below(&root_folder).into_iter().map(name).collect()
+}
+
+/// Returns all files and folders below a folder.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = entries(folder);
+    let folders: Vec<_> = found.iter().filter(|path| path.is_dir()).cloned().collect();
+    found.extend(folders.iter().flat_map(|folder| below(folder)));
     found
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 /// Each explained message is in the source: its parts between `...`, in this order, in one file.
@@ -226,26 +227,17 @@ fn has(source: &str, message: &str) -> bool {
 
 /// Returns sources and scripts, with string literals of several lines joined.
 fn sources() -> Vec<String> {
-    let mut sources = Vec::new();
-    let mut folders = ["src", "fetch/src", "contrib/lib"]
-        .map(|folder| root().join(folder))
-        .to_vec();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("the folder is there") {
-            let path = entry.expect("it can be read").path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = fs::read_to_string(&path).expect("text");
-            let lines = text.lines().map(|line| match line.strip_suffix('\\') {
-                Some(begun) => begun.trim_start().to_owned(),
-                None => format!("{}\n", line.trim_start()),
-            });
-            sources.push(lines.collect());
-        }
-    }
-    sources
+    let folders = ["src", "fetch/src", "contrib/lib"].map(|folder| root().join(folder));
+    let files = folders.iter().flat_map(|folder| below(folder));
+    let joined = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("text");
+        let lines = text.lines().map(|line| match line.strip_suffix('\\') {
+            Some(begun) => begun.trim_start().to_owned(),
+            None => format!("{}\n", line.trim_start()),
+        });
+        lines.collect()
+    };
+    files.filter(|path| path.is_file()).map(joined).collect()
 }
 
 /// Each test that a promise names exists: `tests/system/reload.rs: name, another_name`.
@@ -268,7 +260,7 @@ fn every_test_of_a_promise_exists() {
             let is_test = attribute.contains("test]") || attribute.contains("test(");
             assert!(
                 is_test,
-                "docs/promises.md:{}: {file}.rs has no test {test}",
+                "line {}: {file}.rs has no test {test}",
                 placed.line
             );
             named += 1;
@@ -280,24 +272,16 @@ fn every_test_of_a_promise_exists() {
 /// A merge that was not finished leaves them, and no compiler reads these files.
 #[test]
 fn no_text_has_conflict_marks() {
+    let folders = words(". docs contrib contrib/man contrib/lib blocklists").into_iter();
+    let files = folders.flat_map(|folder| entries(&root().join(folder)));
     let mut read = 0;
-    for folder in [
-        "",
-        "docs",
-        "contrib",
-        "contrib/man",
-        "contrib/lib",
-        "blocklists",
-    ] {
-        for entry in fs::read_dir(root().join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            let Ok(text) = fs::read_to_string(&path) else {
-                continue;
-            };
-            read += 1;
-            let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
-            assert!(!text.lines().any(is_mark), "{}", path.display());
-        }
+    for path in files {
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        read += 1;
+        let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+        assert!(!text.lines().any(is_mark), "{}", path.display());
     }
     assert!(read > 40, "only {read} files were read");
 }

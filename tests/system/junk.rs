@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::compile::{Dir, folder};
 use crate::support::rig::letter;
 use crate::support::site::{SPAM, Site};
-use crate::support::{Said, has, has_all, milter, rows, until};
+use crate::support::{Said, has, has_all, milter, rows, until, words};
 
 /// Reported messages, a configuration, and a list for them.
 struct Reported {
@@ -17,19 +17,17 @@ struct Reported {
 }
 
 impl Reported {
-    fn new(config: &str, messages: &[&str]) -> Self {
+    fn new<M: AsRef<str>>(config: &str, messages: &[M]) -> Self {
         let people = "bob@else.test # seen 2026-11-21\n";
         let dir = folder(&[("milter.toml", config), ("people.txt", people)]);
-        for (number, message) in messages.iter().enumerate() {
+        for (number, message) in messages.iter().map(M::as_ref).enumerate() {
             let results = match message.starts_with("Authentication") {
                 true => "X: x",
                 false => RESULTS,
             };
             let head = format!("Message-ID: <{number}@mail.test>\n{results}\n{message}");
-            dir.write(
-                &format!("Junk/cur/{number}"),
-                format!("{head}\nSubject: x\n\nspam\n"),
-            );
+            let text = format!("{head}\nSubject: x\n\nspam\n");
+            dir.write(&format!("Junk/cur/{number}"), text);
         }
         let mailbox = dir.at("Junk");
         Self { dir, mailbox }
@@ -46,13 +44,17 @@ impl Reported {
     /// Runs the command for `reported.txt`; its words are split at blanks.
     fn junk(&self, arguments: &str) -> Value {
         let arguments = format!("--json {arguments}");
-        self.run("reported.txt", &crate::support::words(&arguments))
-            .json()
+        self.run("reported.txt", &words(&arguments)).json()
     }
 
     fn list(&self) -> String {
         self.dir.text("reported.txt")
     }
+}
+
+/// Returns how many senders were left out.
+fn left_out(outcome: &Value) -> usize {
+    outcome["left_out"].as_array().unwrap().len()
 }
 
 const CONFIG: &str = "[whitelist]\nentries = ['friend@good.test', '@partner.test']\ncorrespondents = ['people.txt']\nauthserv_ids = ['mx.our.test']\n";
@@ -86,11 +88,7 @@ fn a_sender_is_listed_unless_that_could_hurt_somebody() {
     let listed = json!(["\"a # b\"@bad.test", "someone@gmail.com", "spam@bad.test"]);
     let outcome = reported.junk(own);
     assert_eq!(outcome["added"], listed, "{outcome}");
-    assert_eq!(
-        outcome["left_out"].as_array().unwrap().len(),
-        12,
-        "{outcome}"
-    );
+    assert_eq!(left_out(&outcome), 12, "{outcome}");
     let list = reported.list();
     let line = list.lines().nth(2).unwrap();
     assert!(line.starts_with("spam@bad.test # expires 2"), "{list}");
@@ -119,24 +117,16 @@ fn only_a_sender_that_our_server_has_authenticated_is_listed() {
         mx.our.test; dmarc=pass header.from=spf.test         | other@spf.test
         ",
     );
-    let messages = messages.iter();
-    let messages =
-        messages.map(|[results, from]| format!("Authentication-Results: {results}\nFrom: {from}"));
-    let messages: Vec<String> = messages.collect();
-    let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
+    let message =
+        |[results, from]: &[&str; 2]| format!("Authentication-Results: {results}\nFrom: {from}");
+    let messages: Vec<String> = messages.iter().map(message).collect();
     let reported = Reported::new(CONFIG, &messages);
     let outcome = reported.junk("");
-    assert_eq!(
-        outcome["added"],
-        json!(["other@spf.test", "real@mail.bad.test"]),
-        "{outcome}"
-    );
+    let listed = json!(["other@spf.test", "real@mail.bad.test"]);
+    assert_eq!(outcome["added"], listed, "{outcome}");
     let said = outcome["left_out"].to_string();
-    assert_eq!(
-        said.matches("DMARC failed, probably forged").count(),
-        3,
-        "{said}"
-    );
+    let forged = said.matches("DMARC failed, probably forged");
+    assert_eq!(forged.count(), 3, "{said}");
 
     let refuses = |config: &str, why: &str| {
         reported.dir.write("milter.toml", config);
@@ -168,17 +158,12 @@ fn no_report_goes_to_a_whitelist() {
 #[test]
 fn a_report_is_taken_back_and_what_is_written_by_hand_stays() {
     let reported = Reported::new(CONFIG, &["From: spam@bad.test", "From: other@bad.test"]);
-    reported
-        .dir
-        .write("reported.txt", "other@bad.test # by hand\n");
+    let dir = &reported.dir;
+    dir.write("reported.txt", "other@bad.test # by hand\n");
     assert_eq!(reported.junk("")["added"], json!(["spam@bad.test"]));
     let outcome = reported.junk("--undo");
     assert_eq!(outcome["removed"], json!(["spam@bad.test"]));
-    assert_eq!(
-        outcome["left_out"].as_array().unwrap().len(),
-        1,
-        "{outcome}"
-    );
+    assert_eq!(left_out(&outcome), 1, "{outcome}");
     assert_eq!(reported.list(), "other@bad.test # by hand\n");
 }
 
@@ -223,8 +208,8 @@ fn a_hostile_message_is_a_report_like_any_other() {
     dir.write("Junk/cur/0", text);
     let outcome = reported.junk("");
     assert_eq!(outcome["added"], json!(["spam@bad.test"]), "{outcome}");
-    dir.run("build --strict -q -o reported.blf reported.txt")
-        .ok();
+    let build = "build --strict -q -o reported.blf reported.txt";
+    dir.run(build).ok();
     let found = dir.run("query --json reported.blf spam@bad.test").json();
     assert_eq!(found["listed"], true, "{found}");
     assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
@@ -247,14 +232,13 @@ fn a_message_without_an_id_is_a_report() {
 #[test]
 fn a_further_report_renews_the_expiry() {
     let senders = ["spam", "ended", "hand", "both"].map(|name| format!("From: {name}@bad.test"));
-    let reported = Reported::new(CONFIG, &senders.each_ref().map(String::as_str));
+    let reported = Reported::new(CONFIG, &senders);
     let by_hand = "hand@bad.test # expires 2020-01-01 by hand\nboth@bad.test # by hand\n\
         both@bad.test # expires 2020-01-01 added 2019-10-01 reported by alice <x@mail.test>\n";
     let ended =
         "ended@bad.test # expires 2020-01-01 added 2019-10-01 reported by alice <x@mail.test>\n";
-    reported
-        .dir
-        .write("reported.txt", format!("{ended}{by_hand}"));
+    let dir = &reported.dir;
+    dir.write("reported.txt", format!("{ended}{by_hand}"));
     let run = |days: &str| {
         let outcome = reported.junk(&format!("--by bob --expires {days}"));
         let text = reported.list();
@@ -266,21 +250,16 @@ fn a_further_report_renews_the_expiry() {
             assert_eq!(of.len(), 1, "{text}");
             of[0].split(' ').nth(3).unwrap().to_owned()
         });
-        assert_eq!(
-            text.matches("\nhand@").count(),
-            1,
-            "beside the line by hand, {text}"
-        );
+        // Beside the line by hand.
+        assert_eq!(text.matches("\nhand@").count(), 1, "{text}");
         (outcome["added"].as_array().unwrap().len(), ends)
     };
     let (added, first) = run("30d");
     assert_eq!((added, &first[0]), (3, &first[1]));
     assert!(first[0].as_str() > "2026", "{first:?}");
     let (added, later) = run("60d");
-    assert!(
-        added == 3 && later[0] > first[0] && later[1] > first[1],
-        "{later:?}"
-    );
+    let are_later = later[0] > first[0] && later[1] > first[1];
+    assert!(added == 3 && are_later, "{later:?}");
     // On the same day again, or with an earlier expiry, nothing changes.
     assert_eq!(run("60d"), (0, later.clone()));
     assert_eq!(run("30d"), (0, later));
@@ -296,31 +275,18 @@ fn a_report_comes_into_force() {
     let _daemon = site.serve();
     let refuses = || {
         let mail = letter("<ok@ok.test>", &["From: spam@bad.test"]);
-        site.peer()
-            .deliver(&mail)
-            .unwrap()
-            .message
-            .unwrap()
-            .refuses()
+        let sent = site.peer().deliver(&mail).unwrap();
+        sent.message.unwrap().refuses()
     };
     assert!(!refuses());
     let text = format!("Message-ID: <7@mail.test>\n{RESULTS}\nFrom: spam@bad.test\n\n");
-    let message = site.write("message", &text);
-    let message = message.to_str().unwrap();
-    let list = site.at("reported.txt");
-    site.milter(&[
-        "junk",
-        "--list",
-        list.to_str().unwrap(),
-        "--by",
-        "alice",
-        message,
-    ])
-    .ok();
+    site.write("message", &text);
+    let junk = "junk --list reported.txt --by alice message";
+    site.milter(&words(junk)).ok();
     let mut build = site.program("blocklist-compile");
     Said::of(build.args(["build", "-q", "-o", "reported.blf", "reported.txt"])).ok();
     until("the report is in force", || refuses().then_some(()));
-    let text = site.milter(&["explain", message]).ok();
+    let text = site.milter(&["explain", "message"]).ok();
     let shown = [
         "reported.txt:2: spam@bad.test # expires ",
         "reported by alice <7@mail.test>",
