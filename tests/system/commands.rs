@@ -157,7 +157,7 @@ fn check(at: &str, folder: &Dir, program: Program, step: &Step, line: &str) {
     }
     if let Some(expected) = &step.json {
         let [found, expected] = [&stdout, expected].map(|text| {
-            let documents = serde_json::Deserializer::from_str(text).into_iter();
+            let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
             documents.collect::<Result<Value, _>>().expect("JSON")
         });
         assert!(has_fields(&found, &expected), "{at}: {found:#}");

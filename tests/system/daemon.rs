@@ -253,7 +253,8 @@ fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
     slow.send(&[(b'M', b"<a@b.test>\0"), to, (b'L', &header), (b'N', b"")]);
     waiting.recv_timeout(PATIENCE).expect("the header has come");
     // Both are open at once.
-    [served.connect(), served.connect()].map(takes_mail);
+    let others = [served.connect(), served.connect()];
+    others.into_iter().for_each(takes_mail);
     open.send(()).unwrap();
     assert_eq!([slow.answer(), slow.answer()], *b"ca");
     drop(slow);

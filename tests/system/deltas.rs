@@ -15,7 +15,7 @@ use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{
     Applied, Deltas, Error, Expected, Made, Progress, Seed, apply, make_delta, merge,
 };
-use blocklist_milter::filter::{Filter, Key, Record, Spec};
+use blocklist_milter::filter::{Key, Record, Spec};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
