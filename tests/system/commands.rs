@@ -4,7 +4,8 @@
 //! ```text
 //! program = "blocklist-compile"
 //! [files]                     files that exist at the start; `.gz` is packed, `NAME/` an empty folder;
-//!                             a line with `{0..900}` is there with each of these numbers
+//!                             a line with `{0..900}` is there with each of these numbers; `-> NAME` is
+//!                             a symbolic link
 //! [[step]]
 //! write = { NAME = "text" }   files that are written before it
 //! program = "..."             if it is another one than that of the session
@@ -27,6 +28,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::ops::Range;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -97,10 +99,14 @@ fn play(name: &str, session: &Session) {
     let write = |files: &Files| {
         for (file, content) in files {
             let content = numbered(content);
-            match file {
-                _ if file.ends_with('/') => fs::create_dir(folder.at(file)).unwrap(),
-                _ if file.ends_with(".gz") => drop(folder.write(file, packed(content.as_bytes()))),
-                _ => drop(folder.write(file, content)),
+            if let Some(target) = content.strip_prefix("-> ") {
+                symlink(target, folder.at(file)).unwrap();
+            } else if file.ends_with('/') {
+                fs::create_dir(folder.at(file)).unwrap();
+            } else if file.ends_with(".gz") {
+                folder.write(file, packed(content.as_bytes()));
+            } else {
+                folder.write(file, content);
             }
         }
     };

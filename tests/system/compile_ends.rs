@@ -12,40 +12,12 @@ use std::time::Duration;
 
 use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
 use blocklist_milter::filter::Filter;
-use blocklist_milter::list::MaxRejects;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::check::Random;
-use crate::support::compile::{addresses, build, build_error, folder, names};
+use crate::support::compile::{addresses, build_error, folder, names};
 use crate::support::tools::{SmallDisk, installed};
 use crate::support::{Said, has, has_all, words};
-
-#[test]
-fn whatever_fails_the_old_file_stands() {
-    let dir = folder(&[
-        ("list.txt", "a@b.example\nbad@b.example line\n"),
-        ("precious.txt", "not a filter"),
-    ]);
-    let mut plan = dir.plan("list.blf", &["list.txt"]);
-    plan.max_rejects = MaxRejects::Lines(1);
-    build(&plan);
-    let (old, before) = (dir.read("list.blf"), dir.names());
-
-    plan.max_rejects = MaxRejects::Lines(0);
-    assert!(build(&plan).refused.is_some());
-    build_error(&dir.plan("list.blf", &["none.txt"]));
-    let interrupted = Progress::new();
-    interrupted.stop_flag().store(true, Relaxed);
-    let error = compile::build(&dir.plan("list.blf", &["list.txt"]), &interrupted).unwrap_err();
-    assert!(matches!(error, Error::Interrupted), "{error}");
-    // A typing error must not destroy a file that is not a filter.
-    let mistyped = compile::build(&dir.plan("precious.txt", &["list.txt"]), &Progress::new());
-    let error = mistyped.unwrap_err();
-    assert!(matches!(error, Error::NotReplaced { .. }), "{error}");
-
-    assert_eq!(dir.read("list.blf"), old);
-    assert_eq!(dir.names(), before);
-}
 
 /// Waits until a compilation locks its output in `folder`: the system lists the locks of open
 /// files. Locks in other folders belong to other tests, whose files a new child still has open.
@@ -104,10 +76,20 @@ fn interrupt(mut waiting: Child, folder: &Path) {
 #[test]
 fn an_interrupt_leaves_nothing() {
     let dir = folder(&[("list.txt", "a@b.example\n")]);
-    let mut waiting = dir.command("build -o list.blf -");
-    let waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    interrupt(waiting, dir.path());
-    assert_eq!(dir.names(), ["list.txt"]);
+    dir.build("old.blf", &["list.txt"]);
+    let (old, before) = (dir.read("old.blf"), dir.names());
+    for output in ["old.blf", "new.blf"] {
+        let mut waiting = dir.command(&format!("build -o {output} -"));
+        let waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
+        interrupt(waiting, dir.path());
+        // Also one that does not wait.
+        let interrupted = Progress::new();
+        interrupted.stop_flag().store(true, Relaxed);
+        let error = compile::build(&dir.plan(output, &["list.txt"]), &interrupted).unwrap_err();
+        assert!(matches!(error, Error::Interrupted), "{error}");
+        assert_eq!(dir.names(), before);
+        assert_eq!(dir.read("old.blf"), old);
+    }
 }
 
 #[test]

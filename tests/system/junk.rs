@@ -140,33 +140,6 @@ fn only_a_sender_that_our_server_has_authenticated_is_listed() {
     refuses(CONFIG, "people.txt");
 }
 
-#[test]
-fn no_report_goes_to_a_whitelist() {
-    let config = "[whitelist]\nfiles = ['allowed.txt']\ncorrespondents = ['people.txt']\n";
-    let reported = Reported::new(config, &["From: spam@bad.test"]);
-    let dir = &reported.dir;
-    dir.write("allowed.txt", "friend@good.test\n");
-    std::os::unix::fs::symlink("allowed.txt", dir.at("link.txt")).unwrap();
-    for list in ["allowed.txt", "people.txt", "link.txt"] {
-        let before = dir.read(list);
-        let why = format!("{list}: the configuration names this file as a whitelist");
-        reported.run(list, &[]).ends(2, &[&why]);
-        assert_eq!(dir.read(list), before);
-    }
-}
-
-#[test]
-fn a_report_is_taken_back_and_what_is_written_by_hand_stays() {
-    let reported = Reported::new(CONFIG, &["From: spam@bad.test", "From: other@bad.test"]);
-    let dir = &reported.dir;
-    dir.write("reported.txt", "other@bad.test # by hand\n");
-    assert_eq!(reported.junk("")["added"], json!(["spam@bad.test"]));
-    let outcome = reported.junk("--undo");
-    assert_eq!(outcome["removed"], json!(["spam@bad.test"]));
-    assert_eq!(left_out(&outcome), 1, "{outcome}");
-    assert_eq!(reported.list(), "other@bad.test # by hand\n");
-}
-
 /// Somebody may write a line for a sender whom a report has already listed, above it or below it.
 /// That line must stay when the report is undone.
 #[test]
