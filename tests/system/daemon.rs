@@ -70,21 +70,6 @@ struct Site {
     traffic: Arc<Traffic>,
 }
 
-impl Site {
-    fn new(files: Vec<PathBuf>) -> (Arc<Self>, Receiver<Cause>) {
-        let (reloads, told) = channel();
-        let site = Self {
-            files: Mutex::new(files),
-            states: Mutex::default(),
-            reloads: Mutex::new(reloads),
-            hold: Mutex::new(()),
-            gate: Arc::default(),
-            traffic: Arc::default(),
-        };
-        (Arc::new(site), told)
-    }
-}
-
 impl Service for Site {
     type Handler = Fragile;
 
@@ -121,15 +106,6 @@ impl Service for Site {
     }
 }
 
-fn start(site: &Arc<Site>, listen: &[&str]) -> Result<Daemon, Error> {
-    let listen = listen.iter().map(|text| text.parse().expect("an endpoint"));
-    let options = Options {
-        listen: listen.collect(),
-        ..Options::default()
-    };
-    Daemon::start(&options, site)
-}
-
 /// A folder with the daemon's socket, and a service that watches files in it.
 struct Served {
     folder: tempfile::TempDir,
@@ -141,8 +117,25 @@ impl Served {
     fn new(files: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let files = files.iter().map(|name| folder.path().join(name));
-        let (site, told) = Site::new(files.collect());
+        let (reloads, told) = channel();
+        let site = Arc::new(Site {
+            files: Mutex::new(files.collect()),
+            states: Mutex::default(),
+            reloads: Mutex::new(reloads),
+            hold: Mutex::new(()),
+            gate: Arc::default(),
+            traffic: Arc::default(),
+        });
         Self { folder, site, told }
+    }
+
+    fn listen(&self, endpoints: &[&str]) -> Result<Daemon, Error> {
+        let endpoints = endpoints.iter().map(|text| text.parse().unwrap());
+        let options = Options {
+            listen: endpoints.collect(),
+            ..Options::default()
+        };
+        Daemon::start(&options, &self.site)
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -151,8 +144,7 @@ impl Served {
 
     /// Starts the daemon, with its first check of the files.
     fn start(&self) -> Daemon {
-        let socket = format!("unix:{}", self.at("m.sock").display());
-        let daemon = start(&self.site, &[&socket]);
+        let daemon = self.listen(&[&format!("unix:{}", self.at("m.sock").display())]);
         self.is_told();
         daemon.unwrap()
     }
@@ -196,13 +188,11 @@ fn takes_mail(mut stream: impl Read + Write) {
 
 #[test]
 fn several_sockets_at_once_and_none_left_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("m.sock");
+    let served = Served::new(&[]);
+    let path = served.at("m.sock");
     let unix = format!("unix:{}", path.display());
-    let (site, _told) = Site::new(Vec::new());
-    let listen = [unix.as_str(), "inet:0@127.0.0.1", "inet:127.0.0.1:0"];
-    let daemon = start(&site, &listen).unwrap();
-
+    let daemon = served.listen(&[&unix, "inet:0@127.0.0.1", "inet:127.0.0.1:0"]);
+    let daemon = daemon.unwrap();
     for endpoint in daemon.endpoints() {
         match endpoint {
             Endpoint::Unix(path) => takes_mail(greeted(UnixStream::connect(path).unwrap())),
@@ -211,10 +201,10 @@ fn several_sockets_at_once_and_none_left_behind() {
             }
         }
     }
-    assert!(matches!(start(&site, &[&unix]), Err(Error::InUse { .. })));
+    assert!(matches!(served.listen(&[&unix]), Err(Error::InUse { .. })));
     daemon.stop().unwrap();
     assert!(!path.exists());
-    assert!(matches!(start(&site, &[]), Err(Error::NoEndpoint)));
+    assert!(matches!(served.listen(&[]), Err(Error::NoEndpoint)));
 }
 
 #[test]
