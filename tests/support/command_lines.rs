@@ -6,7 +6,6 @@ use clap::Command;
 use clap::error::ErrorKind;
 
 use super::markdown::{Part, guides, parts, read, root};
-use super::words;
 
 /// One of our command lines in a document: its place, and its words.
 type Shown = (String, Vec<String>);
@@ -105,36 +104,50 @@ fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
             shown.extend(commands.map(|words| ((at.clone(), words), whole)));
         }
     }
-    let folders =
-        "contrib/man contrib/systemd contrib/fetch contrib/lists/disposable contrib/lib contrib";
-    for folder in words(folders) {
+    for folder in [
+        "contrib/man",
+        "contrib/systemd",
+        "contrib/fetch",
+        "contrib/lists/disposable",
+        "contrib/lib",
+        "contrib",
+    ] {
         for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
             let path = entry.expect("it can be read").path();
             let Ok(text) = fs::read_to_string(&path) else {
                 continue;
             };
-            let file = path.display().to_string();
-            let whole = folder == "contrib/man";
-            let line = |line: &str| {
-                let line = line
-                    .trim_start_matches(['#', ' '])
-                    .replace("ExecStart=", "");
-                line.replace("%f", "name") + "\n"
-            };
-            // Examples; the text before them is generated from the command line itself.
-            let examples = text.split(".nf\n").skip(1);
-            let text: String = match whole {
-                true => examples
+            let file = path
+                .strip_prefix(root())
+                .expect("below it")
+                .display()
+                .to_string();
+            let text = match folder {
+                // Examples; the text before them is generated from the command line itself.
+                "contrib/man" => text
+                    .split(".nf\n")
+                    .skip(1)
                     .filter_map(|part| part.split(".fi").next())
                     .collect(),
-                false => text.lines().map(line).collect(),
+                _ => text
+                    .lines()
+                    .map(|line| {
+                        line.trim_start_matches(['#', ' '])
+                            .replace("ExecStart=", "")
+                            .replace("%f", "name")
+                    })
+                    .fold(String::new(), |text, line| text + &line + "\n"),
             };
-            let text = text.replace("\\-", "-").replace("\\\\", "\\");
-            let is_one = |words: &Vec<String>| {
-                whole || words[1].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
-            };
-            let commands = commands(&text, ours).into_iter().filter(is_one);
-            shown.extend(commands.map(|words| ((file.clone(), words), whole)));
+            let whole = folder == "contrib/man";
+            let commands =
+                commands(&text.replace("\\-", "-").replace("\\\\", "\\"), ours).into_iter();
+            shown.extend(
+                commands
+                    .filter(|words| {
+                        whole || words[1].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
+                    })
+                    .map(|words| ((file.clone(), words), whole)),
+            );
         }
     }
     shown
