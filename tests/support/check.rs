@@ -4,6 +4,9 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 /// Fails unless the text contains this.
 #[track_caller]
 pub(crate) fn has(text: &str, part: &str) {
@@ -61,6 +64,13 @@ pub(crate) fn rows<const N: usize>(table: &'static str) -> Vec<[&'static str; N]
         .filter(|line| !line.is_empty() && !line.starts_with("// "))
         .map(row)
         .collect()
+}
+
+/// Returns a text compressed by gzip.
+pub(crate) fn packed(text: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text).expect("memory");
+    packed.finish().expect("memory")
 }
 
 /// What a program said, and how it ended.

@@ -47,15 +47,12 @@ pub(crate) mod tools;
 pub(crate) mod wire;
 
 use std::fs;
-use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) use check::{Said, has, has_all, rows, words};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use tempfile::TempDir;
 pub(crate) use tools::{find_program, installed, is_root, until, usable};
 
@@ -121,13 +118,6 @@ pub(crate) fn compiler() -> Command {
 /// Returns a path in the repository.
 pub(crate) fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// Returns a text compressed by gzip.
-pub(crate) fn packed(text: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(text).expect("memory");
-    packed.finish().expect("memory")
 }
 
 /// Returns a port of 127.0.0.1 on which nobody listens now.

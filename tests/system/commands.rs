@@ -36,8 +36,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::support::check::packed;
 use crate::support::compile::{Dir, folder};
-use crate::support::{packed, root};
+use crate::support::root;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,9 +12,10 @@ use blocklist_milter::inspect::Query;
 use serde_json::{Value, json};
 
 use crate::messages;
+use crate::support::check::packed;
+use crate::support::has_all;
 use crate::support::rig::{Rig, verdict};
 use crate::support::table::bytes;
-use crate::support::{has_all, packed};
 
 const CONFIG: &str =
     "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[whitelist]\nentries = ['good@bad.test']\n";
