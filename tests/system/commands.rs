@@ -18,7 +18,8 @@
 //! stdout = """..."""          its whole output (white space at both ends does not matter)
 //! contains = ["..."]          parts of its output; stderr, stderr_contains: the same for errors
 //! lacks = ["..."]             what neither its output nor its errors contain
-//! json = '{...}'              its output as JSON, one or several; objects may have further fields
+//! json = '{...}'              its output as JSON, one or several; objects may have further fields;
+//!                             "<90" is a smaller number, ">90" a larger one
 //! present = [], absent = []   files that exist afterwards, or do not
 //! unchanged = []              files that it leaves as they were
 //! same = []                   files that have the same bytes afterwards
@@ -197,6 +198,12 @@ fn has_fields(found: &Value, expected: &Value) -> bool {
         (Value::Object(found), Value::Object(expected)) => expected
             .iter()
             .all(|(name, one)| found.get(name).is_some_and(|found| has_fields(found, one))),
+        (Value::Number(found), Value::String(bound)) => {
+            let found = found.as_u64().expect("a whole number");
+            let (sign, bound) = bound.split_at(1);
+            let bound = bound.parse().expect("a number");
+            sign == "<" && found < bound || sign == ">" && found > bound
+        }
         _ => found == expected,
     }
 }

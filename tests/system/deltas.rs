@@ -1,5 +1,5 @@
-//! Deltas: OLD and a delta give NEW to the last byte, or nothing. `tests/commands/deltas.toml` has what
-//! is refused.
+//! Deltas that are damaged or killed: OLD and a delta give NEW to the last byte, or nothing.
+//! `tests/commands/deltas.toml` has what they cost, and what is refused.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "keys are cut to make up data"
@@ -12,15 +12,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
-use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{
-    Applied, Deltas, Error, Expected, Made, Progress, Seed, apply, make_delta, merge,
-};
+use blocklist_milter::compile::{Applied, Deltas, Error, Made, Progress, apply, make_delta};
 use blocklist_milter::filter::{Key, Record, Spec};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
-use crate::support::compile::{Dir, TODAY, addresses, build, folder};
+use crate::support::compile::{Dir, folder};
 use crate::support::filters::{key, record, records, sorted, spec, write};
 use crate::support::kills::{When, at_each_call};
 use crate::support::{Said, has, words};
@@ -42,7 +39,7 @@ fn applied(dir: &Dir, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, 
 }
 
 /// Makes a delta, applies it, and compares the result.
-fn there(dir: &Dir, old: &str, new: &str) -> Made {
+fn there(dir: &Dir, old: &str, new: &str) {
     let made = made(dir, "there.delta", old, new).unwrap();
     assert_eq!(made.refused, None);
     let delta = fs::metadata(dir.at("there.delta")).unwrap();
@@ -55,7 +52,6 @@ fn there(dir: &Dir, old: &str, new: &str) -> Made {
     assert_eq!(applied.sha256, made.new_sha256);
     assert_eq!(applied.identity, made.new_identity);
     assert!(same(dir, "made.blf", new), "{made:?}");
-    made
 }
 
 fn same(dir: &Dir, a: &str, b: &str) -> bool {
@@ -87,98 +83,6 @@ fn generations(dir: &Dir, count: u64) {
         let made = made(dir, delta, &old, &new).unwrap();
         assert_eq!((made.refused, made.added, made.removed), (None, 90, 90));
     }
-}
-
-#[test]
-fn entries_that_expire_cost_nothing() {
-    let dir = folder(&[]);
-    let mut all = records(3_000);
-    for (i, record) in all.iter_mut().enumerate() {
-        record.expires = match i % 10 {
-            0 => Some(BUILT),
-            1 => Some(BUILT - 3),
-            2 => Some(BUILT + 1),
-            _ => None,
-        };
-    }
-    let mut before = spec(1e-6, true);
-    before.built -= 5 * 86_400;
-    write(&dir.at("old.blf"), before, &all).unwrap();
-    let lasting = |record: &Record| record.expires.is_none_or(|day| day > BUILT);
-    let left: Vec<_> = all.iter().copied().filter(lasting).collect();
-    write(&dir.at("new.blf"), spec(1e-6, true), &left).unwrap();
-    let made = there(&dir, "old.blf", "new.blf");
-    assert_eq!((made.added, made.removed, made.changed), (0, 0, 0));
-    assert!(made.bytes < 400, "{}", made.bytes);
-
-    // An entry that is listed again after it expired counts as added.
-    let mut again = left;
-    let ended = all
-        .iter()
-        .copied()
-        .filter(|record| !lasting(record))
-        .take(5);
-    again.extend(ended.map(|mut record| {
-        record.expires = None;
-        record
-    }));
-    write(&dir.at("again.blf"), spec(1e-6, true), &sorted(again)).unwrap();
-    assert_eq!(there(&dir, "old.blf", "again.blf").added, 5);
-}
-
-/// Each build gives its date to all entries, and numbers its lists by name.
-#[test]
-fn a_rebuild_of_tomorrow_costs_nothing_but_its_changes() {
-    let dir = folder(&[]);
-    dir.write("lists/b.txt", addresses(0..4_000));
-    dir.write("lists/c.txt", addresses(5_000..6_000));
-    let mut today = dir.plan("today.blf", &["lists"]);
-    today.expires = Some(Day(TODAY.0 + 30));
-    build(&today);
-    dir.write("lists/a.txt", addresses(7_000..7_004));
-    dir.write("lists/b.txt", addresses(2..4_000));
-    let mut tomorrow = dir.plan("tomorrow.blf", &["lists"]);
-    tomorrow.built += 86_400;
-    tomorrow.expires = Some(Day(TODAY.0 + 31));
-    tomorrow.seed = Seed::Of(dir.at("today.blf"));
-    build(&tomorrow);
-    let made = there(&dir, "today.blf", "tomorrow.blf");
-    assert_eq!((made.added, made.removed, made.changed), (4, 2, 0));
-    assert!(made.bytes < 600, "{}", made.bytes);
-
-    // Also from a filter that was updated and merged.
-    let mut both = dir.plan("both.blf", &["today.blf", "tomorrow.blf"]);
-    both.built = tomorrow.built;
-    merge(&both, Some(1e-4), &Expected::default(), &Progress::new()).unwrap();
-    there(&dir, "tomorrow.blf", "both.blf");
-    there(&dir, "both.blf", "today.blf");
-}
-
-#[test]
-fn one_in_a_thousand_takes_a_thousandth() {
-    let dir = folder(&[]);
-    let count = 200_000;
-    let changed = count / 1_000;
-    let one = |i| Record {
-        key: Key(key(i).0),
-        kind: 0,
-        source: 1,
-        added: 20_000,
-        expires: None,
-    };
-    let mut mailboxes = spec(1e-6, true);
-    mailboxes.kinds = 1;
-    let list = |range: std::ops::Range<u64>| sorted(range.map(one).collect());
-    write(&dir.at("old.blf"), mailboxes.clone(), &list(0..count)).unwrap();
-    let moved = list(changed..count + changed);
-    write(&dir.at("new.blf"), mailboxes, &moved).unwrap();
-    let made = there(&dir, "old.blf", "new.blf");
-    assert_eq!((made.added, made.removed), (changed, changed));
-    // 64 - log2(200) + 1.5 bits for an added entry, log2(1000) + 1.5 for a removed one; the rest is
-    // the header.
-    let bits = (64.0 - (changed as f64).log2() + 1.6 + 10.0 + 1.6) * changed as f64;
-    assert!(made.bytes as f64 <= bits / 8.0 + 450.0, "{}", made.bytes);
-    assert!((made.bytes as f64) < 0.00125 * made.new_bytes as f64);
 }
 
 /// Generates keys that no hash gives, and every mix of classes.
