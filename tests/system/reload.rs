@@ -425,47 +425,6 @@ fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
     );
 }
 
-#[test]
-fn on_error_decides_what_a_missing_filter_would_say() {
-    for config in [
-        format!("on_error = 'accept'\n{CONFIG}"),
-        with("dry_run = true"),
-    ] {
-        Rig::started(&[("white.txt", "")], &config).is("<a@ok.example>", "accept");
-    }
-}
-
-/// An unknown result never leads to more than a known one: if a hit is a tag, nobody is deferred.
-#[test]
-fn a_missing_filter_holds_up_no_mail_that_a_hit_would_only_tag() {
-    for [setting, header, expected] in rows(
-        r#"
-                                       | From: x@bad.test   | tempfail
-                                       | From: "x@bad.test" | tempfail
-        action = 'quarantine'          | From: x@bad.test   | tempfail
-        action = 'tag'                 | From: x@bad.test   | tag
-        action = 'log'                 | From: x@bad.test   | accept
-        weak = 'tag'                   | From: "x@bad.test" | tag
-        weak = 'tag'                   | From: x@bad.test   | tempfail
-        weak = 'ignore'                | From: "x@bad.test" | accept
-        mailing_list = 'tag'           | From: x@bad.test   | tag
-        mailing_list = 'log'           | From: x@bad.test   | accept
-        mailing_list = 'tag'           | Sender: x@bad.test | tempfail
-        recipients = ['@else.example'] | From: x@bad.test   | accept
-        "#,
-    ) {
-        let config = with(&format!("check = ['from', 'sender']\n{setting}"));
-        let rig = Rig::started(&[("white.txt", "")], &config);
-        let headers = ["List-Id: <l.example>", header];
-        let headers = &headers[usize::from(!setting.starts_with("mailing"))..];
-        assert_eq!(
-            rig.verdict("<a@ok.example>", headers),
-            expected,
-            "{setting} {header}"
-        );
-    }
-}
-
 /// An unreadable whitelist may clear anybody: listed senders are deferred, all others are accepted.
 #[test]
 fn a_start_without_the_whitelist_refuses_nobody_for_good() {
@@ -476,19 +435,6 @@ fn a_start_without_the_whitelist_refuses_nobody_for_good() {
     rig.write("white.txt", "first@bad.example\n");
     rig.becomes("<other@bad.example>", "reject");
     rig.is("<first@bad.example>", "accept");
-}
-
-#[test]
-fn a_start_with_a_list_that_hits_must_miss_defers_its_hits_alone() {
-    let config = format!("{CONFIG}[safety]\nmust_miss = ['boss@our.example']\n");
-    let files = [
-        ("spam.list", "first@bad.example\n@our.example\n"),
-        ("white.txt", ""),
-    ];
-    let rig = Rig::started(&files, &config);
-    rig.is("<boss@our.example>", "tempfail");
-    rig.is("<first@bad.example>", "tempfail");
-    rig.is("<a@ok.example>", "accept");
 }
 
 /// Records that are not read at the start are read while mail is served.
