@@ -1,6 +1,5 @@
 //! Verdicts on messages with many senders, many recipients and several lists, by the daemon.
 
-use std::io::{Seek, SeekFrom, Write};
 use std::sync::LazyLock;
 
 use blocklist_milter::address::Rules;
@@ -13,11 +12,6 @@ use crate::support::rows;
 
 fn list(name: &str, rest: &str) -> String {
     format!("[[list]]\nname = '{name}'\nfilter = '{name}.blf'\n{rest}\n")
-}
-
-/// Returns a rig with a list `spam` of one domain, with these settings.
-fn spam(settings: &str) -> Rig {
-    Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", settings))
 }
 
 /// The files and lists of a site that filters for several domains.
@@ -168,7 +162,8 @@ fn what_every_recipient_would_refuse_is_refused() {
 /// The whitelist finds an address by every rule by which a list finds it, and no other address.
 #[test]
 fn the_whitelist_follows_the_rules_of_the_list() {
-    let rig = spam("[whitelist]\nentries = ['good@bad.test', '@friend.example']\n");
+    let whitelist = "[whitelist]\nentries = ['good@bad.test', '@friend.example']";
+    let rig = Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", whitelist));
     let list = rig.path("options.list");
     std::fs::write(&list, "@bad.test\n@relay.example\nrole@any.example\n").unwrap();
     let mut plan = Plan::new(rig.path("spam.blf"), vec![list]);
@@ -192,29 +187,4 @@ fn the_whitelist_follows_the_rules_of_the_list() {
         <SRS0=HHH=TT=friend.example=x@relay.example>    | From: a@ok.example | reject
         ",
     );
-}
-
-/// An unreadable list with a mild action does not defer mail.
-#[test]
-fn an_unreadable_list_that_only_logs_is_not_waited_for() {
-    for (settings, expected) in [
-        ("action = 'log'", "accept"),
-        ("dry_run = true", "accept"),
-        ("", "tempfail"),
-        // A hit would be a tag, so an undecided message gets a tag that says so.
-        ("mailing_list = 'tag'", "tag"),
-    ] {
-        let rig = spam(&format!("load = 'disk'\n{settings}"));
-        let file = std::fs::File::options()
-            .write(true)
-            .open(rig.path("spam.blf"));
-        let mut file = file.unwrap();
-        file.seek(SeekFrom::Start(4096)).unwrap();
-        file.write_all(&[0xff; 64]).unwrap();
-        assert_eq!(
-            rig.verdict("<>", &[OK, "List-Id: x"]),
-            expected,
-            "{settings}"
-        );
-    }
 }

@@ -143,7 +143,10 @@ impl Table {
             config = config.replace(place, parts.next().unwrap_or_default());
         }
         let files: Vec<(&str, &str)> = match &self.files {
-            Some(files) => files.iter().map(|(name, text)| (&**name, &**text)).collect(),
+            Some(files) => files
+                .iter()
+                .map(|(name, text)| (&**name, &**text))
+                .collect(),
             None => FILES.to_vec(),
         };
         match self.is_started {
@@ -206,7 +209,10 @@ fn check(rig: &Rig, peer: &mut Peer, mail: &TestMail, expected: &str, at: &str) 
     );
     if let Some(pattern) = pattern {
         let text = text(&outcome);
-        assert!(fits(&text, pattern), "{at}: {pattern} expected, found {text}");
+        assert!(
+            fits(&text, pattern),
+            "{at}: {pattern} expected, found {text}"
+        );
     }
 }
 
@@ -250,8 +256,9 @@ fn fits(text: &str, pattern: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else {
         return text == pattern;
     };
-    text.strip_prefix(head)
-        .is_some_and(|rest| (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| fits(rest, tail))))
+    text.strip_prefix(head).is_some_and(|rest| {
+        (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| fits(rest, tail)))
+    })
 }
 
 /// If the daemon tags, nobody else can; and thousands of forged tags need only a little work of the
