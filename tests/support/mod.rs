@@ -54,7 +54,7 @@ use std::process::Command;
 
 pub(crate) use check::{Said, has, has_all, rows, words};
 use tempfile::TempDir;
-pub(crate) use tools::{find_program, installed, is_root, until, usable};
+pub(crate) use tools::{find_program, installed, is_root, until, until_so, usable};
 
 /// Returns the number that `id` prints for a user or group, for example for `["-u", "postfix"]`.
 pub(crate) fn id(arguments: [&str; 2]) -> Option<u32> {

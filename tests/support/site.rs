@@ -17,7 +17,7 @@ use blocklist_milter::demo::peer::{Delivery, Peer};
 use super::exim::policy_of;
 use super::rig::{OK, letter, verdict};
 use super::{
-    Said, Scratch, free_port, id, is_root, port_listens, run, show_on_failure, socket_listens,
+    Said, Scratch, free_port, id, is_root, milter, port_listens, run, show_on_failure, socket_listens,
     until,
 };
 
@@ -161,6 +161,15 @@ impl Site {
                 .arg("--config")
                 .arg(self.at("milter.toml")),
         )
+    }
+
+    /// Returns a command of the daemon's program with the site's configuration, as the user of the
+    /// tests.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = milter();
+        command.args(arguments);
+        command.arg("--config").arg(self.at("milter.toml"));
+        command
     }
 
     /// Makes a folder that belongs to the site's user.

@@ -25,6 +25,14 @@ pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Waits until something holds.
+///
+/// # Panics
+/// After a minute, as [`until`].
+pub(crate) fn until_so(what: &str, mut holds: impl FnMut() -> bool) {
+    until(what, || holds().then_some(()));
+}
+
 /// Returns whether a real program can be used that a test needs.
 ///
 /// `tests/run` sets `BLOCKLIST_MILTER_NEEDED` to the programs that must not be missing. A test of

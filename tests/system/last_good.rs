@@ -11,10 +11,11 @@ use blocklist_milter::snapshot::{Live, Start};
 use blocklist_milter::status::check;
 use tempfile::TempDir;
 
+use crate::support::compile::names;
 use crate::support::rig::compile;
 use crate::support::site::{SPAM, Site, Transport};
 use crate::support::tools::SmallDisk;
-use crate::support::{has, until};
+use crate::support::{has, until_so};
 
 const CONFIG: &str =
     "state = 'state'\nstatus_file = 'status'\n[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
@@ -45,11 +46,6 @@ impl Home {
         compile(&text);
     }
 
-    fn long_list(&self, count: usize) {
-        let many: Vec<String> = (0..count).map(|n| format!("x{n}@bad.example")).collect();
-        self.list("spam", &many.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-
     fn start(&self) -> Live {
         Live::start(Start::read(&self.path("c.toml")))
     }
@@ -61,11 +57,10 @@ impl Home {
 
     /// The copies, of filters or of the configuration.
     fn all_copies(&self, configurations: bool) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path("state")).unwrap();
-        let mut copies: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-        copies.retain(|copy| (copy.extension() == Some("toml".as_ref())) == configurations);
-        copies.sort();
-        copies
+        let state = self.path("state");
+        let mut names = names(&state);
+        names.retain(|name| name.ends_with(".toml") == configurations);
+        names.into_iter().map(|name| state.join(name)).collect()
     }
 
     fn copies(&self) -> Vec<PathBuf> {
@@ -85,9 +80,7 @@ impl Home {
 
 /// Does all the regular upkeep.
 fn kept(live: &Live) {
-    until("copies are made", || {
-        live.upkeep(Instant::now()).then_some(())
-    });
+    until_so("copies are made", || live.upkeep(Instant::now()));
 }
 
 /// Returns the entries of the list in effect; `None` if there is none, and its senders are
@@ -230,9 +223,8 @@ fn a_start_without_a_good_copy_defers() {
 fn a_list_that_is_no_longer_wanted_does_not_come_back() {
     let home = Home::new();
     home.list("other", &["x@bad.example", "y@bad.example"]);
-    home.configure(&format!(
-        "{CONFIG}[[list]]\nname = 'other'\nfilter = 'other.blf'\n"
-    ));
+    let other = "[[list]]\nname = 'other'\nfilter = 'other.blf'\n";
+    home.configure(&format!("{CONFIG}{other}"));
     home.served();
     assert_eq!(home.copies().len(), 2);
     home.configure(CONFIG);
@@ -289,7 +281,8 @@ fn a_full_disk_keeps_no_copy_and_stops_nothing() {
     home.served();
     assert_eq!(home.copies().len(), 1);
     let live = home.start();
-    home.long_list(3_000);
+    let many: String = (0..3_000).map(|n| format!("x{n}@bad.example\n")).collect();
+    home.list("spam", &[&many]);
     assert!(live.reload().changed);
     kept(&live);
     complains(&live, &["cannot keep a copy", "must stay free"]);
@@ -302,14 +295,12 @@ fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
     let mut site = Site::new(Transport::Unix);
     let state = site.folder("state");
     site.long_list("spam", 20_000);
-    site.configure(&format!(
-        "state = \"@DIR@/state\"\nstatus_file = \"@DIR@/status\"\n{SPAM}"
-    ));
-    let names = || -> Vec<String> {
-        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
-        let names = fs::read_dir(&state).unwrap().map(name);
-        let names = names.map(|name| name.into_string().unwrap());
-        names.filter(|name| !name.contains(".toml")).collect()
+    let folders = "state = \"@DIR@/state\"\nstatus_file = \"@DIR@/status\"\n";
+    site.configure(&format!("{folders}{SPAM}"));
+    let names = || {
+        let mut names = names(&state);
+        names.retain(|name| !name.contains(".toml"));
+        names
     };
     let whole = fs::metadata(site.at("spam.blf")).unwrap().len();
     for part in 0..6 {
@@ -319,9 +310,7 @@ fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
             let written = fs::metadata(state.join(name)).map_or(0, |file| file.len());
             !name.starts_with('.') || written >= whole * part / 5
         };
-        until("it is copied", || {
-            names().iter().any(is_written).then_some(())
-        });
+        until_so("it is copied", || names().iter().any(is_written));
         daemon.signal(rustix::process::Signal::KILL);
         daemon.ended();
         for name in names().iter().filter(|name| !name.starts_with('.')) {
@@ -332,19 +321,16 @@ fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
     // Left by a kill.
     site.write("state/.spam-0.last-good.blf.writing", "half");
     let daemon = site.serve();
-    until("only the copy is there", || {
+    until_so("only the copy is there", || {
         let names = names();
-        (names.len() == 1 && !names[0].starts_with('.')).then_some(())
+        names.len() == 1 && !names[0].starts_with('.')
     });
     assert!(daemon.terminate().success());
 
     fs::write(site.at("spam.blf"), "half").unwrap();
     let daemon = site.serve();
-    daemon.logged(&[
-        "ERROR",
-        "the last good filter is in use, generation 1",
-        "list spam: ",
-    ]);
+    let last_good = "the last good filter is in use, generation 1";
+    daemon.logged(&["ERROR", last_good, "list spam: "]);
     site.is("<x7@listed.test>", "reject");
     site.is("<a@ok.example>", "accept");
     assert!(daemon.terminate().success());

@@ -1,15 +1,12 @@
 //! Configurations and whitelists that lose content: half-written files look the same.
 
-use crate::support;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
-use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::snapshot::{Live, Start};
-use support::rig::{Rig, verdict};
 
 use crate::support::has;
+use crate::support::rig::Rig;
 
 const LISTS: &str =
     "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[[list]]\nname = 'more'\nfilter = 'more.blf'\n";
@@ -35,11 +32,6 @@ fn config(lists: &str) -> String {
     format!("{lists}{WHITELIST}")
 }
 
-fn is(rig: &Rig, sender: &str, expected: &str) {
-    let mail = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
-    assert_eq!(verdict(&rig.deliver(&mail)), expected, "{sender}");
-}
-
 /// Fails without `Error::NoList`: no list is in effect after some seconds.
 #[test]
 fn a_configuration_without_lists_waits_for_somebody_to_ask() {
@@ -49,9 +41,9 @@ fn a_configuration_without_lists_waits_for_somebody_to_ask() {
         let refused = rig.live.reload_changed(now).refused.join("; ");
         has(&refused, "run blocklist-milter reload");
     }
-    is(&rig, "<third@bad.example>", "reject");
+    rig.is("<third@bad.example>", "reject");
     assert!(rig.live.reload().changed);
-    is(&rig, "<third@bad.example>", "accept");
+    rig.is("<third@bad.example>", "accept");
 }
 
 /// Fails without `Waiting`: files take effect while they are written.
@@ -72,10 +64,10 @@ fn what_is_taken_away_waits_until_its_file_has_rested() {
         let waiting = rig.live.reload_changed(now).waiting.join("; ");
         has(&waiting, name);
         assert!(!rig.live.upkeep(now), "it comes again soon");
-        is(&rig, sender, before);
+        rig.is(sender, before);
         assert!(rig.live.is_out_of_date(now + LATER));
         rig.live.reload_changed(now + LATER);
-        is(&rig, sender, after);
+        rig.is(sender, after);
         assert_eq!(rig.live.problems(), []);
     }
 }
@@ -87,11 +79,8 @@ fn each_file_rests_by_itself() {
     // Not the daemon's, which looks at the files by itself.
     let live = Live::start(Start::read(&rig.path("c.toml")));
     let in_effect = || {
-        let snapshot = live.snapshot();
-        (
-            snapshot.policy.whitelist.len(),
-            snapshot.policy.lists().len(),
-        )
+        let policy = &live.snapshot().policy;
+        (policy.whitelist.len(), policy.lists().len())
     };
     let now = Instant::now();
     rig.write("white.txt", "@ok.example\n");
@@ -112,12 +101,10 @@ fn what_comes_back_was_never_away() {
     rig.write("white.txt", "@ok.example\n");
     let now = Instant::now();
     assert_eq!(rig.live.reload_changed(now).waiting.len(), 1);
-    rig.write(
-        "white.txt",
-        "@ok.example\nfirst@bad.example\n@also.example\n",
-    );
+    let more = "@ok.example\nfirst@bad.example\n@also.example\n";
+    rig.write("white.txt", more);
     assert_eq!(rig.live.reload_changed(now + LATER).waiting.len(), 0);
-    is(&rig, FIRST, "accept");
+    rig.is(FIRST, "accept");
     assert_eq!(rig.live.snapshot().policy.whitelist.len(), 3);
 }
 
@@ -128,7 +115,7 @@ fn what_is_switched_off_is_off_at_once() {
     let off = LISTS.replace("more.blf'", "more.blf'\nenabled = false");
     rig.write("c.toml", &config(&off));
     rig.live.reload_changed(Instant::now());
-    is(&rig, "<third@bad.example>", "accept");
+    rig.is("<third@bad.example>", "accept");
 }
 
 /// An older file of a list that was away for a moment is loaded.
@@ -136,16 +123,13 @@ fn what_is_switched_off_is_off_at_once() {
 fn a_list_that_comes_back_is_compared_with_what_it_was() {
     let rig = rig();
     let old = fs::read(rig.path("spam.blf")).expect("our own file");
-    rig.write(
-        "spam.list",
-        "first@bad.example\nsecond@bad.example\nfourth@bad.example\n",
-    );
+    let entries = "first@bad.example\nsecond@bad.example\nfourth@bad.example\n";
+    rig.write("spam.list", entries);
     rig.live.reload();
-    is(&rig, "<fourth@bad.example>", "reject");
+    rig.is("<fourth@bad.example>", "reject");
     rig.write("c.toml", WHITELIST);
     assert!(rig.live.reload().changed);
-    fs::write(rig.path("aside"), old).expect("our own folder");
-    fs::rename(rig.path("aside"), rig.path("spam.blf")).expect("our own folder");
+    rig.replace("spam.blf", &old);
     rig.write("c.toml", &config(LISTS));
     let why = rig.live.reload().refused.join("; ");
     has(&why, "older than generation 2");

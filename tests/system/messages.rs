@@ -121,14 +121,11 @@ fn every_message_comes_to_its_verdict() {
             .filter(|sender| listed(&blocklist, sender.address));
         let hits: BTreeSet<Identity> = hits.map(|sender| sender.identity).collect();
         if !hits.iter().eq(&case.identity) {
-            let found = senders
-                .iter()
-                .map(|sender| String::from_utf8_lossy(sender.address));
+            let found = senders.iter();
+            let found = found.map(|sender| String::from_utf8_lossy(sender.address));
             let found: Vec<_> = found.collect();
-            wrong.push(format!(
-                "{file} ({}): {hits:?}, senders {found:?}",
-                case.reason
-            ));
+            let reason = &case.reason;
+            wrong.push(format!("{file} ({reason}): {hits:?}, senders {found:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,66 +1,17 @@
 //! Verdicts on messages with many senders, many recipients and several lists, by the daemon.
 
-use std::io::{Seek, SeekFrom, Write};
 use std::sync::LazyLock;
 
 use blocklist_milter::address::Rules;
 use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::demo::peer::{Answer, Change, Delivery, TestMail};
+use blocklist_milter::demo::peer::{Answer, Delivery, TestMail};
 use proptest::prelude::*;
 
-use crate::support::rig::{OK, Rig, letter, verdict};
+use crate::support::rig::{OK, Rig, verdict};
 use crate::support::rows;
 
 fn list(name: &str, rest: &str) -> String {
     format!("[[list]]\nname = '{name}'\nfilter = '{name}.blf'\n{rest}\n")
-}
-
-/// Returns a rig with a list `spam` of one domain, with these settings.
-fn spam(settings: &str) -> Rig {
-    Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", settings))
-}
-
-/// Returns a field with `count` addresses in a domain.
-fn crowd(field: &str, count: usize, domain: &str) -> String {
-    let all: Vec<String> = (0..count).map(|n| format!("s{n}@{domain}")).collect();
-    format!("{field}: {}", all.join(", "))
-}
-
-/// A hit that leads to another verdict is not lost after many other hits.
-#[test]
-fn a_crowd_of_hits_hides_none() {
-    let rig = Rig::new(
-        &[
-            ("mild.list", "@mild.test\n"),
-            ("spam.list", "@bad.test\n"),
-            ("shop.list", "@shop-spam.test\n"),
-        ],
-        &[
-            list("mild", "action = 'tag'"),
-            list("spam", "weak = 'tag'\nmailing_list = 'tag'"),
-            list("shop", "recipients = ['@shop.example']"),
-        ]
-        .concat(),
-    );
-    let verdict_of = |headers: &[&str]| rig.verdict("<a@ok.example>", headers);
-    // A list that does not affect this recipient.
-    let others = crowd("Reply-To", 200, "shop-spam.test");
-    assert_eq!(verdict_of(&[&others]), "accept");
-    assert_eq!(verdict_of(&[&others, "From: x@bad.test"]), "reject");
-    // Weak hits on the same list.
-    let quoted: Vec<String> = (0..200).map(|n| format!("\"w{n}@bad.test\"")).collect();
-    let weak = format!("Reply-To: {}", quoted.join(", "));
-    assert_eq!(verdict_of(&[&weak]), "tag");
-    assert_eq!(verdict_of(&[&weak, "From: x@bad.test"]), "reject");
-    // Softened for a mailing list; a hit in Sender is not.
-    let authors = crowd("From", 200, "bad.test");
-    assert_eq!(verdict_of(&["List-Id: x", &authors]), "tag");
-    assert_eq!(
-        verdict_of(&["List-Id: x", &authors, "Sender: x@bad.test"]),
-        "reject"
-    );
-    let tagged = crowd("From", 200, "mild.test");
-    assert_eq!(verdict_of(&[&tagged, "Sender: x@bad.test"]), "reject");
 }
 
 /// The files and lists of a site that filters for several domains.
@@ -174,57 +125,6 @@ proptest! {
     }
 }
 
-/// No recipient is deferred if a hit could at most tag, or was already answered at RCPT.
-#[test]
-fn recipients_share_a_transaction_where_they_can() {
-    let both = ["<postmaster@our.example>", "<bob@our.example>"];
-    for [settings, mail_from, expected] in rows(
-        r"
-                                                   | <a@ok.example> | tempfail accept
-        action = 'quarantine'                      | <a@ok.example> | tempfail accept
-        action = 'tag'                             | <a@ok.example> | accept
-        action = 'log'                             | <a@ok.example> | accept
-        dry_run = true                             | <a@ok.example> | accept
-        enabled = false                            | <a@ok.example> | accept
-        check = ['mail-from']                      | <a@ok.example> | accept
-        check = ['mail-from']                      | <x@bad.test>   | reject accept
-        check = ['mail-from']\naction = 'discard'  | <a@ok.example> | accept
-        check = ['mail-from']\naction = 'discard'  | <x@bad.test>   | tempfail accept
-        except_recipients = ['bob@our.example']    | <a@ok.example> | accept
-        // A cleared hit defers no recipient.
-        check = ['mail-from']\naction = 'discard'\n[whitelist]\nentries = ['x@bad.test'] | <x@bad.test> | accept
-        ",
-    ) {
-        let rig = spam(settings);
-        let found = verdict(&rig.deliver(&TestMail::new(mail_from, &both, &[OK])));
-        assert_eq!(found, expected, "{settings} {mail_from}");
-        let deferred = rig.live.counters.deferred.get();
-        assert_eq!(
-            deferred,
-            u64::from(expected.starts_with("tempfail")),
-            "{settings}"
-        );
-    }
-    // Neither for an exempt client, nor for local mail, which would come again unchanged.
-    let rig = spam("[exempt]\nlocal = false\nauthenticated = false\nnetworks = ['192.0.2.7']\n");
-    for (client, port, login) in [
-        ("192.0.2.7", 25, ""),
-        ("127.0.0.1", 0, ""),
-        // A mail program with authentication would not send at all.
-        ("192.0.2.8", 25, "bob"),
-    ] {
-        let mut peer = rig.client(client, port);
-        let mut letter = TestMail::new("<a@ok.example>", &both, &[OK]);
-        letter.macros = vec![("{auth_authen}".into(), login.into())];
-        assert_eq!(
-            verdict(&peer.deliver(&letter).unwrap()),
-            "accept",
-            "{client}"
-        );
-        peer.quit().unwrap();
-    }
-}
-
 /// Each recipient has a list that refuses the sender, but not the same list.
 #[test]
 fn what_every_recipient_would_refuse_is_refused() {
@@ -259,37 +159,11 @@ fn what_every_recipient_would_refuse_is_refused() {
     assert_eq!(refused, [true, false, true, true, false]);
 }
 
-/// A list in a dry run, or one that only logs, has no effect, not even through another list.
-#[test]
-fn a_list_that_changes_nothing_does_not_harden_another() {
-    for [other, expected] in rows(
-        r"
-        action = 'reject'\ndry_run = true    | tag
-        action = 'log'                       | tag
-        recipients = ['@elsewhere.example']  | tag
-        action = 'tag'                       | reject
-        ",
-    ) {
-        let rig = Rig::new(
-            &[
-                ("spam.list", "@bad.test\n"),
-                ("other.list", "@lists.example\n"),
-            ],
-            &[list("spam", "mailing_list = 'tag'"), list("other", other)].concat(),
-        );
-        let headers = ["From: x@bad.test", "List-Id: <l.lists.example>"];
-        assert_eq!(
-            rig.verdict("<l@lists.example>", &headers),
-            expected,
-            "{other}"
-        );
-    }
-}
-
 /// The whitelist finds an address by every rule by which a list finds it, and no other address.
 #[test]
 fn the_whitelist_follows_the_rules_of_the_list() {
-    let rig = spam("[whitelist]\nentries = ['good@bad.test', '@friend.example']\n");
+    let whitelist = "[whitelist]\nentries = ['good@bad.test', '@friend.example']";
+    let rig = Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", whitelist));
     let list = rig.path("options.list");
     std::fs::write(&list, "@bad.test\n@relay.example\nrole@any.example\n").unwrap();
     let mut plan = Plan::new(rig.path("spam.blf"), vec![list]);
@@ -313,134 +187,4 @@ fn the_whitelist_follows_the_rules_of_the_list() {
         <SRS0=HHH=TT=friend.example=x@relay.example>    | From: a@ok.example | reject
         ",
     );
-}
-
-/// A provider with several domains signs with the domain that was written, not with the one that is
-/// compared.
-#[test]
-fn dkim_vouches_for_the_domain_that_was_written() {
-    let whitelist = "[whitelist]\nentries = ['no-such-friend@gmail.com']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n";
-    let files = [("spam.list", "no-such-friend@gmail.com\n")];
-    let rig = Rig::new(&files, &list("spam", whitelist));
-    for (signer, expected) in [
-        ("googlemail.com", "accept"),
-        ("gmail.com", "accept"),
-        ("mail.example", "reject"),
-    ] {
-        let vouched =
-            format!("Authentication-Results: mx.our.example; dkim=pass header.d={signer}");
-        let headers = [&vouched, "From: no-such-friend@googlemail.com"];
-        assert_eq!(
-            rig.verdict("<a@ok.example>", &headers),
-            expected,
-            "{signer}"
-        );
-    }
-}
-
-/// An unreadable list with a mild action does not defer mail.
-#[test]
-fn an_unreadable_list_that_only_logs_is_not_waited_for() {
-    for (settings, expected) in [
-        ("action = 'log'", "accept"),
-        ("dry_run = true", "accept"),
-        ("", "tempfail"),
-        // A hit would be a tag, so an undecided message gets a tag that says so.
-        ("mailing_list = 'tag'", "tag"),
-    ] {
-        let rig = spam(&format!("load = 'disk'\n{settings}"));
-        let file = std::fs::File::options()
-            .write(true)
-            .open(rig.path("spam.blf"));
-        let mut file = file.unwrap();
-        file.seek(SeekFrom::Start(4096)).unwrap();
-        file.write_all(&[0xff; 64]).unwrap();
-        assert_eq!(
-            rig.verdict("<>", &[OK, "List-Id: x"]),
-            expected,
-            "{settings}"
-        );
-    }
-}
-
-/// A mail server that sends no recipient does not end an exemption.
-#[test]
-fn an_exempt_client_is_exempt_without_recipients() {
-    let rig = spam("[exempt]\nnetworks = ['192.0.2.7']\n");
-    for (client, expected) in [("192.0.2.7", "accept"), ("192.0.2.8", "reject")] {
-        let mut peer = rig.client(client, 25);
-        let letter = TestMail::new("<x@bad.test>", &[], &["From: x@bad.test"]);
-        assert_eq!(verdict(&peer.deliver(&letter).unwrap()), expected);
-        peer.quit().unwrap();
-    }
-}
-
-/// If the daemon tags, nobody else can; and thousands of forged tags need only a little work of the
-/// mail server.
-#[test]
-fn forged_tags() {
-    let forged = "x-SENDER-blocklist: list=spam; identity=from";
-    let changes = |settings: &str, headers: &[&str]| {
-        spam(settings)
-            .deliver(&letter("<a@ok.example>", headers))
-            .changes
-    };
-    let removed = |index| Change::Changed(index, "X-Sender-Blocklist".into(), String::new());
-    for (settings, expected) in [
-        ("action = 'tag'", vec![removed(1)]),
-        // It tags because of mixed recipients.
-        ("", vec![removed(1)]),
-        ("action = 'log'", vec![]),
-        ("action = 'tag'\ndry_run = true", vec![]),
-    ] {
-        assert_eq!(changes(settings, &[forged]), expected, "{settings}");
-    }
-    let made = changes("action = 'tag'", &[forged; 5_000]);
-    assert_eq!(made.len(), 100, "{:?}", made.first());
-    assert_eq!(made.last(), Some(&removed(1)));
-}
-
-/// Thousands of addresses do not hide the one after them.
-#[test]
-fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
-    let files = [("spam.list", "@bad.test\n")];
-    let crowds = (0..4).map(|n| crowd("From", 3_000, &format!("c{n}.ok.example")));
-    let crowds: Vec<String> = crowds.collect();
-    let mut headers: Vec<&str> = crowds.iter().map(String::as_str).collect();
-    headers.push("From: x@bad.test");
-    for [settings, recipients, expected] in rows(
-        "
-                              | <bob@our.example>                     | tempfail
-                              | <abuse@our.example>                   | accept
-        // An exempt recipient does not make it clean.
-                              | <bob@our.example> <abuse@our.example> | tag
-        dry_run = true        | <bob@our.example>                     | accept
-        action = 'log'        | <bob@our.example>                     | accept
-        // An undecided sender never gets more than a listed one.
-        action = 'tag'        | <bob@our.example>                     | tag
-        action = 'tag'        | <bob@our.example> <abuse@our.example> | tag
-        check = ['mail-from'] | <bob@our.example>                     | accept
-        ",
-    ) {
-        // A list that checks all headers, in a dry run.
-        let trial = "[[list]]\nname = 'trial'\nfilter = 'spam.blf'\ndry_run = true\n";
-        let spam = list("spam", &format!("{settings}\n{trial}"));
-        let rig = Rig::new(&files, &format!("mixed_recipients = 'tag'\n{spam}"));
-        let recipients: Vec<&str> = recipients.split(' ').collect();
-        let outcome = rig.deliver(&TestMail::new("<a@ok.example>", &recipients, &headers));
-        assert_eq!(verdict(&outcome), expected, "{settings} {recipients:?}");
-        let tag = outcome.changes.iter().find_map(|change| match change {
-            Change::Added(_, value) => Some(value.as_str()),
-            Change::Changed(..) | Change::Quarantined(_) => None,
-        });
-        assert_eq!(tag, (expected == "tag").then_some("undecided"));
-    }
-    let rig = Rig::new(
-        &files,
-        &format!("on_error = 'accept'\n{}", list("spam", "")),
-    );
-    assert_eq!(rig.verdict("<a@ok.example>", &headers), "accept");
-    // A sender that is found on a list is rejected permanently.
-    headers.rotate_right(1);
-    assert_eq!(rig.verdict("<a@ok.example>", &headers), "reject");
 }

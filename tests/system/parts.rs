@@ -9,11 +9,10 @@ use blocklist_milter::filter::Filter;
 use twox_hash::XxHash3_64;
 
 use crate::support::compile::{
-    Dir, LIST_WITH_DAYS, TODAY, addresses, build, command, folder, with_days,
+    Dir, LIST_WITH_DAYS, TODAY, addresses, build, build_error, folder, with_days,
 };
-use crate::support::kills::{When, at_each_call};
 use crate::support::pieces::{cut, part_plan, parts, text, whole, write_pieces};
-use crate::support::{Said, has, has_all, installed, milter, root};
+use crate::support::{Said, compiler, has, has_all, installed, milter, root, words};
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
     compile::merge(plan, None, expected, &Progress::new())
@@ -167,10 +166,8 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
     // The piece of the day before.
     dir.write("piece.0001", "spam@bad.example\n");
     attempt(&|_| ());
-    let words = [
-        "attempt.part: made from another text than",
-        "piece.0001.part",
-    ];
+    let another = "attempt.part: made from another text than";
+    let words = [another, "piece.0001.part"];
     not_joined(&dir, &with_attempt, &words);
     // It was renamed, and compiled again a day later.
     dir.write("renamed", dir.read("piece.0000"));
@@ -181,10 +178,8 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
     expected.expect("equal pieces may have two names");
     renamed.built += 86_400;
     build(&renamed);
-    let words = [
-        "attempt.part: made from the same text as",
-        "piece.0000.part, under another name",
-    ];
+    let same = "attempt.part: made from the same text as";
+    let words = [same, "piece.0000.part, under another name"];
     not_joined(&dir, &with_attempt, &words);
     // Standard input has no name: only the text distinguishes the pieces.
     let mut lines = 0;
@@ -214,45 +209,36 @@ fn pieces_that_must_be_there_are_there() {
         let info = blocklist_milter::inspect::part_info(&dir.at(parts[piece]));
         info.unwrap().digest
     };
-    let join = |names: &str, parts: &[&str], sources: &[&str]| {
+    // The names of the pieces, the parts that are given, and the sources.
+    let join = |names: &str, parts: &[&str], sources: &str| {
         let file = dir.write("pieces.txt", names);
         let expected = Expected {
             pieces: (!names.is_empty()).then_some(file),
-            sources: sources.iter().map(|&source| source.to_owned()).collect(),
+            sources: words(sources).into_iter().map(str::to_owned).collect(),
         };
-        match join_as(&dir.plan("all.blf", parts), &expected) {
-            Ok(_) => String::new(),
-            Err(error) => error.to_string(),
-        }
+        let joined = join_as(&dir.plan("all.blf", parts), &expected);
+        joined.map_or_else(|error| error.to_string(), |_| String::new())
     };
     let all = "piece.0000\npiece.0001\n\npiece.0002\npiece.0003";
-    assert_eq!(join(all, &parts, &["list.txt"]), "");
     let [first, second, third] = [0, 1, 2].map(digest);
     let by_digest = format!("{first}\n{second}   piece.0001\n{third} piece.0002\npiece.0003\n");
-    assert_eq!(join(&by_digest, &parts, &[]), "");
-    let missing = join(all, &[parts[0], parts[3]], &[]);
+    assert_eq!(join(all, &parts, "list.txt"), "");
+    assert_eq!(join(&by_digest, &parts, ""), "");
+    let missing = "pieces.txt: parts of these pieces are missing: piece.0001, piece.0002";
+    has(&join(all, &[parts[0], parts[3]], ""), missing);
+    let foreign = "piece.0003.part: the part of a piece that is not in";
     has(
-        &missing,
-        "pieces.txt: parts of these pieces are missing: piece.0001, piece.0002",
-    );
-    let foreign = join("piece.0000\npiece.0001\npiece.0002\n", &parts, &[]);
-    has(
-        &foreign,
-        "piece.0003.part: the part of a piece that is not in",
+        &join("piece.0000\npiece.0001\npiece.0002\n", &parts, ""),
+        foreign,
     );
     // The right name with another text is another piece.
-    let other = join(&by_digest.replace(&second, &third), &parts, &[]);
-    has(
-        &other,
-        "piece.0001.part: the part of a piece that is not in",
-    );
-    let source = join("", &parts, &["other.txt"]);
-    has(
-        &source,
-        "piece.0000.part: a part of list.txt, which is not given by --source",
-    );
-    let source = join("", &parts, &["list.txt", "other.txt"]);
-    assert_eq!(source, "--source other.txt: no part of this list was given");
+    let other = by_digest.replace(&second, &third);
+    let foreign = "piece.0001.part: the part of a piece that is not in";
+    has(&join(&other, &parts, ""), foreign);
+    let source = "piece.0000.part: a part of list.txt, which is not given by --source";
+    has(&join("", &parts, "other.txt"), source);
+    let source = "--source other.txt: no part of this list was given";
+    assert_eq!(join("", &parts, "list.txt other.txt"), source);
 }
 
 #[test]
@@ -272,11 +258,6 @@ fn what_is_foreign_is_refused() {
     odd("rules.part", "made with other address rules", &|plan| {
         plan.rules.plus = true;
     });
-    odd("filter.blf", "not a part of a list", &|plan| {
-        plan.part = None;
-    });
-    let words = ["piece.0000.part: one part of a list, not a filter"];
-    not_joined(&dir, &["filter.blf", "piece.0000.part"], &words);
 }
 
 /// A part never replaces a filter, nor any other file by chance.
@@ -289,7 +270,7 @@ fn a_part_replaces_parts_only() {
     dir.build("a.blf", &["a.txt"]);
     for output in ["a.blf", "x.part"] {
         part.output = dir.at(output);
-        let error = crate::support::compile::build_error(&part);
+        let error = build_error(&part);
         has(&error, "is not a part of a list; move it away");
     }
     part.overwrite = true;
@@ -329,18 +310,11 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     let dir = folder(&[("a.txt", &addresses(0..300))]);
     build(&part_plan(dir.path(), "a.txt", "list.txt"));
     let mut bytes = dir.read("a.txt.part");
+    let many = (1_u64 << 45).to_le_bytes();
+    let earlier = "one part of a list, made by an earlier version";
     for (at, forged, words) in [
-        (
-            ENTRIES,
-            &(1_u64 << 45).to_le_bytes()[..],
-            "room for at most",
-        ),
-        // A part of an earlier version.
-        (
-            FLAGS,
-            &[5],
-            "one part of a list, made by an earlier version",
-        ),
+        (ENTRIES, &many[..], "room for at most"),
+        (FLAGS, &[5], earlier),
     ] {
         bytes[at..at + forged.len()].copy_from_slice(forged);
         let sum = XxHash3_64::oneshot(&bytes[..SUM]);
@@ -350,68 +324,18 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     }
 }
 
-/// Killed at each system call that changes a file, `merge` and `build --part` leave the old file or
-/// the new one, complete, and the next run finishes.
-#[test]
-fn a_kill_at_any_system_call_leaves_a_whole_file() {
-    let dir = folder(&[
-        ("old.txt", &addresses(0..500)),
-        ("new.txt", &addresses(100..900)),
-    ]);
-    for piece in ["old", "new"] {
-        let mut plan = part_plan(dir.path(), &format!("{piece}.txt"), "list.txt");
-        plan.output = dir.at(&format!("{piece}.part"));
-        plan.part = Some("piece".to_owned());
-        build(&plan);
-        join(&dir, &format!("{piece}.blf"), &[&format!("{piece}.part")]).unwrap();
-    }
-    let part = "build -q --part=piece --seed 5eed --source list.txt -o here new.txt";
-    let merge = "merge -q --name test -o here new.part";
-    for (words, kind) in [(part, "part"), (merge, "blf")] {
-        let words = format!("{words} --date={TODAY}");
-        let [old, mut new] = ["old", "new"].map(|name| dir.read(&format!("{name}.{kind}")));
-        // The filter after the old one is its next generation.
-        if kind == "blf" {
-            dir.write("here", &old);
-            dir.run(&words).ok();
-            new = dir.read("here");
-            Filter::verify(&dir.at("here")).unwrap();
-        }
-        let kills = at_each_call(
-            dir.path(),
-            &crate::support::words(&words),
-            || drop(dir.write("here", &old)),
-            |when| {
-                let here = dir.read("here");
-                assert!(here == old || here == new, "{kind}");
-                if when == When::Finished {
-                    assert_eq!(dir.names().len(), 7, "{:?}", dir.names());
-                }
-                here == old
-            },
-        );
-        let enough = kills.is_none_or(|kills| kills.killed > 10 && kills.kept > 5);
-        assert!(enough, "{kills:?}");
-    }
-}
-
 /// The daemon reports what the file is, and what to do.
 #[test]
 fn the_daemon_refuses_a_part() {
     let dir = folder(&[("a.txt", "spam@bad.example\n")]);
     build(&part_plan(dir.path(), "a.txt", "list.txt"));
-    let path = dir.at("a.txt.part");
-    let list = format!(
-        "[[list]]\nname = \"spam\"\nfilter = \"{}\"\n",
-        path.display()
-    );
+    let path = dir.at("a.txt.part").display().to_string();
+    let list = format!("[[list]]\nname = \"spam\"\nfilter = \"{path}\"\n");
     dir.write("x.toml", format!("listen = []\n{list}"));
     let mut check = milter();
-    check
-        .args(["check", "--config", "x.toml"])
-        .current_dir(dir.path());
+    check.args(["check", "--config", "x.toml"]);
     let message = "a.txt.part: one part of a list, not a filter; merge all its parts with";
-    Said::of(&mut check).ends(2, &[message]);
+    Said::of(check.current_dir(dir.path())).ends(2, &[message]);
 }
 
 /// As many open files as a shell allows, and far more parts; some pieces are empty.
@@ -429,22 +353,13 @@ fn thousands_of_parts_need_few_open_files() {
         build(&plan);
     }
     dir.write("pieces.txt", names.join("\n"));
-    let day = format!("--date={TODAY}");
-    let merge = [
-        "merge",
-        "-q",
-        "--name=test",
-        "--expect=pieces.txt",
-        "--source=list.txt",
-        &day,
-    ];
-    let merge = command(&[&merge[..], &["-o", "all.blf"]].concat());
+    let line = format!(
+        "merge -q --name=test --expect=pieces.txt --source=list.txt --date={TODAY} -o all.blf"
+    );
     // prlimit, of util-linux
     let mut limited = Command::new("prlimit");
-    limited
-        .arg("--nofile=24")
-        .arg(merge.get_program())
-        .args(merge.get_args());
+    limited.arg("--nofile=24").arg(compiler().get_program());
+    limited.args(words(&line));
     limited.args(names.iter().map(|name| format!("{name}.part")));
     Said::of(limited.current_dir(dir.path())).ok();
     assert!(dir.read("all.blf") == one);
@@ -458,23 +373,18 @@ fn gnu_parallel_builds_the_parts() {
     }
     let dir = folder(&[("big.txt", &text())]);
     let guide = fs::read_to_string(root("docs/large.md")).unwrap();
-    let mut blocks = guide
-        .split("```bash\n")
-        .filter_map(|block| block.split("```").next());
+    let blocks = guide.split("```bash\n");
+    let mut blocks = blocks.filter_map(|block| block.split("```").next());
     let recipe = blocks.find(|block| block.contains("parallel "));
     let recipe = recipe.expect("docs/large.md has the recipe for GNU parallel");
     // In one shell, so that the date is that of the recipe.
     let build = "blocklist-compile build -q --seed-from seed.blf --name big -o one.blf big.txt";
     let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile")).parent();
-    let path = format!(
-        "{}:{}",
-        bin.unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", bin.unwrap().display());
     let mut shell = Command::new("sh");
-    shell
-        .args(["-euc", &format!("{recipe}\n{build}")])
-        .current_dir(dir.path());
+    shell.args(["-euc", &format!("{recipe}\n{build}")]);
+    shell.current_dir(dir.path());
     Said::of(shell.env("PATH", &path).env("HOME", dir.path())).ok();
     assert!(dir.read("one.blf") == dir.read("big.blf"));
 }

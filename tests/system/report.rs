@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::rig::letter;
 use crate::support::site::{Site, Transport};
-use crate::support::{Said, compiler, has, has_all, milter as program, rows};
+use crate::support::{Said, compiler, has, has_all, rows};
 
 const ACTIONS: [&str; 6] = ["reject", "tempfail", "quarantine", "discard", "tag", "log"];
 
@@ -43,11 +43,9 @@ fn played(format: &str) -> (Site, String) {
     for action in ACTIONS {
         send(&format!("{action}@bad.test"), "<bob@our.test>");
     }
+    let odd = "\"reject\\\" action=accept\"@bad.test, reject@bad.test";
     for (from, to) in [
-        (
-            "\"reject\\\" action=accept\"@bad.test, reject@bad.test",
-            "<bob@our.test>",
-        ),
+        (odd, "<bob@our.test>"),
         ("ok@ok.test", "<bob@our.test>"),
         ("friend@bad.test", "<bob@our.test>"),
         ("reject@bad.test", "<abuse@our.test>"),
@@ -62,30 +60,19 @@ fn played(format: &str) -> (Site, String) {
 }
 
 fn milter(site: &Site, arguments: &[&str], input: &[u8]) -> Said {
-    let mut command = program();
-    command
-        .args(arguments)
-        .arg("--config")
-        .arg(site.at("milter.toml"));
-    Said::with_input(&mut command, input)
+    Said::with_input(&mut site.command(arguments), input)
 }
 
 fn report(site: &Site, arguments: &[&str], log: &[u8]) -> Value {
-    milter(
-        site,
-        &[&["report", "--json"], arguments, &["-"]].concat(),
-        log,
-    )
-    .json()
+    let arguments = [&["report", "--json"], arguments, &["-"]].concat();
+    milter(site, &arguments, log).json()
 }
 
 /// Returns the case of the sender who was refused most.
 fn most_refused(site: &Site, log: &str) -> String {
     let found = report(site, &[], log.as_bytes());
-    found["most_refused"][0]["case"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    let case = found["most_refused"][0]["case"].as_str();
+    case.unwrap().to_owned()
 }
 
 /// Writes a program in the place of one of the system's.
@@ -105,21 +92,16 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         let found = report(&site, &[], log.as_bytes());
         let mut actions: Vec<Value> = found["actions"].as_array().unwrap().clone();
         actions.sort_by_key(|row| row[0].as_str().unwrap().to_owned());
-        let counts = [3, 1, 1, 1, 2, 1, 1];
-        let names = [
-            "accept",
-            "discard",
-            "log",
-            "quarantine",
-            "reject",
-            "tag",
-            "tempfail",
-        ];
-        let expected = names
-            .iter()
-            .zip(counts)
-            .map(|(name, count)| json!([name, count]));
-        assert_eq!(actions, expected.collect::<Vec<_>>(), "{log}");
+        let expected = json!([
+            ["accept", 3],
+            ["discard", 1],
+            ["log", 1],
+            ["quarantine", 1],
+            ["reject", 2],
+            ["tag", 1],
+            ["tempfail", 1]
+        ]);
+        assert_eq!(json!(actions), expected, "{log}");
         let refused = [
             ("reject", 2),
             ("discard", 1),
@@ -151,12 +133,13 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         // The text form fits into a mail.
         let mail = ["report", "--mail-to", "root@our.test", "-"];
         let text = milter(&site, &mail, log.as_bytes()).ok();
-        assert!(
-            text.starts_with("To: root@our.test\nSubject: Sender blocklists, 20"),
-            "{text}"
-        );
-        has(&text, ": 5 of 10 refused\nAuto-Submitted");
-        has(&text, "reject / reject  reject");
+        let begin = "To: root@our.test\nSubject: Sender blocklists, 20";
+        assert!(text.starts_with(begin), "{text}");
+        let parts = [
+            ": 5 of 10 refused\nAuto-Submitted",
+            "reject / reject  reject",
+        ];
+        has_all(&text, &parts);
         let longest = text.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(78), "{text}");
     }
@@ -166,13 +149,12 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
 /// without a line are in the sums of the daemon. A list on trial has a table of its own.
 #[test]
 fn each_message_counts_once() {
-    let mut site = Site::new(Transport::Unix);
-    site.list("spam", &["spam@bad.test"]);
-    site.list("trial", &["trial@bad.test"]);
-    site.configure(
-        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n\
-         [[list]]\nname = 'trial'\nfilter = '@DIR@/trial.blf'\ndry_run = true\n[log]\naccepted = false\n",
+    let trial = "[[list]]\nname = 'trial'\nfilter = '@DIR@/trial.blf'\ndry_run = true\n";
+    let site = Site::spam(
+        &["spam@bad.test"],
+        &format!("{trial}[log]\naccepted = false\n"),
     );
+    site.list("trial", &["trial@bad.test"]);
     let mut daemon = site.serve();
     let mut peer = site.peer();
     let mut send = |sender: &str, from: &str, to: &[&str]| {
@@ -193,11 +175,8 @@ fn each_message_counts_once() {
     let log = daemon.log();
     let found = report(&site, &[], log.as_bytes());
     assert_eq!(found["messages"], 12, "{log}");
-    assert_eq!(
-        found["actions"],
-        json!([["reject", 6], ["accept", 3], ["log", 3]]),
-        "{log}"
-    );
+    let actions = json!([["reject", 6], ["accept", 3], ["log", 3]]);
+    assert_eq!(found["actions"], actions, "{log}");
     assert_eq!(found["dry_run"], json!([["trial", "reject", 3]]));
     assert_eq!(found["let_through"], json!([]));
 }
@@ -226,10 +205,8 @@ fn a_case_is_found_and_explained() {
         }
         // The advice works.
         Said::of(compiler().args(["add", "--", &white, "reject@bad.test"])).ok();
-        has(
-            &milter(&site, &["explain", "reject@bad.test"], b"").ok(),
-            "whitelist",
-        );
+        let explained = milter(&site, &["explain", "reject@bad.test"], b"");
+        explained.ends(0, &["whitelist"]);
 
         let unknown = milter(&site, &["case", "0tpxdv000", "-"], log.as_bytes());
         unknown.ends(1, &["it dates from 2026-"]);
@@ -238,10 +215,8 @@ fn a_case_is_found_and_explained() {
             format!("(case {case})"),
             format!("550 5.7.1 a@b.test is on the sender blocklist reject (case {case})"),
         ] {
-            has(
-                &milter(&site, &["case", &shown, "-"], log.as_bytes()).ok(),
-                "reject@bad.test",
-            );
+            let found = milter(&site, &["case", &shown, "-"], log.as_bytes());
+            has(&found.ok(), "reject@bad.test");
         }
         // The log of something else.
         let other = b"Nov 21 14:03:22 mx postfix/smtpd[7]: connect from x\n";
@@ -262,12 +237,8 @@ fn the_journal_is_read_by_default() {
     let case = most_refused(&site, &log);
     let run = |journalctl: &str, arguments: &[&str]| {
         replace_program(&site, "journalctl", journalctl);
-        let mut command = program();
-        command
-            .args(arguments)
-            .arg("--config")
-            .arg(site.at("milter.toml"));
-        Said::of(command.env("PATH", path_of_programs(&site)))
+        let path = path_of_programs(&site);
+        Said::of(site.command(arguments).env("PATH", path))
     };
     let file = site.write("daemon-copy.log", &log);
     let unit =
@@ -280,10 +251,8 @@ fn the_journal_is_read_by_default() {
     let unknown = run(unit, &["case", "0tpxdv000"]);
     unknown.ends(1, &["is not in the journal; it dates from 2026-"]);
     let failed = run("echo no permission >&2; exit 1", &["report"]);
-    failed.ends(
-        2,
-        &["no permission\n", "journal: journalctl: exit status: 1"],
-    );
+    let said = ["no permission\n", "journal: journalctl: exit status: 1"];
+    failed.ends(2, &said);
 }
 
 /// Returns a site with a list of a domain, and one without hits.
@@ -333,14 +302,8 @@ fn a_sender_plants_no_list_in_the_history() {
     let daemon = site.serve();
     let sender = "Sender: \"a, quiet:from:b, evil12345:from:c:undecided\"@bad.test";
     let letter = letter("<ok@ok.test>", &["From: spam@bad.test", sender]);
-    assert!(
-        site.peer()
-            .deliver(&letter)
-            .unwrap()
-            .message
-            .unwrap()
-            .refuses()
-    );
+    let outcome = site.peer().deliver(&letter).unwrap();
+    assert!(outcome.message.unwrap().refuses());
     let log = daemon.logged(&["4TEST0001"]);
     assert!(daemon.terminate().success());
     has(&log, "also=\"spam:sender:");
@@ -418,14 +381,12 @@ fn the_unit_mails_the_report() {
     let post = post.lines().next().unwrap();
     let folder = site.path().display().to_string();
     let built = env!("CARGO_BIN_EXE_blocklist-milter");
+    let configured = format!("{built} --config {folder}/milter.toml");
     let mut command = format!("{command} && {post}");
     for (from, to) in [
         ("\\\n", " "),
         ("$$", "$"),
-        (
-            "/usr/local/sbin/blocklist-milter",
-            &format!("{built} --config {folder}/milter.toml"),
-        ),
+        ("/usr/local/sbin/blocklist-milter", &configured),
         // The unit has a private /tmp.
         ("/tmp/journal", &format!("{folder}/fetched")),
         ("/var/lib/blocklist-milter", &folder),
@@ -439,20 +400,15 @@ fn the_unit_mails_the_report() {
     replace_program(&site, "sendmail", "[ \"$*\" = '-t -i' ] && cat >@DIR@/mail");
     let run = || {
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", &command])
-            .env("PATH", path_of_programs(&site));
-        shell
-            .env("STATE_DIRECTORY", site.path())
-            .env("MAIL_TO", "root");
+        shell.args(["-c", &command]).env("MAIL_TO", "root");
+        shell.env("PATH", path_of_programs(&site));
+        shell.env("STATE_DIRECTORY", site.path());
         shell.status().unwrap().success()
     };
     assert!(run());
     let mail = fs::read_to_string(site.at("mail")).unwrap();
-    assert!(
-        mail.starts_with("To: root\nSubject: Sender blocklists, 2"),
-        "{mail}"
-    );
+    let begin = "To: root\nSubject: Sender blocklists, 2";
+    assert!(mail.starts_with(begin), "{mail}");
     has(&mail, "\n\nRefused, held or deleted\n");
     assert!(site.at("report.json").exists());
     // A failed report does not send an empty mail.

@@ -21,7 +21,7 @@ use blocklist_milter::endpoint::Endpoint;
 use rustix::process::{Resource, Signal, getppid, getrlimit, kill_process};
 
 use crate::support::site::{Daemon, SPAM, Site, Socket, Transport};
-use crate::support::{has, run, until, usable};
+use crate::support::{has, run, until_so, usable};
 
 /// The folder in which `inside` tries the operations.
 const FOLDER: &str = "BLOCKLIST_MILTER_INSIDE";
@@ -44,9 +44,8 @@ fn what_is_forbidden_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut program = Command::new(std::env::current_exe().expect("this program"));
     program.args(["--exact", "sandbox::inside", "--ignored"]);
-    program
-        .args(["--test-threads=1", "--nocapture"])
-        .env(FOLDER, folder.path());
+    program.args(["--test-threads=1", "--nocapture"]);
+    program.env(FOLDER, folder.path());
     has(&run(&mut program), "1 passed");
 }
 
@@ -151,15 +150,21 @@ fn site() -> Site {
     site
 }
 
-/// Returns a line of `/proc/PID/task/TID/status` for each thread.
-fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
+/// Returns a file of `/proc/PID/task/TID/` for each thread.
+fn of_tasks(daemon: &Daemon, name: &str) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
-    let of = |task: PathBuf| {
-        let status = fs::read_to_string(task.join("status")).ok()?;
+    let of = |task: PathBuf| fs::read_to_string(task.join(name)).ok();
+    tasks.filter_map(|task| of(task.ok()?.path())).collect()
+}
+
+/// Returns a field of the status of each thread.
+fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
+    let all = of_tasks(daemon, "status");
+    let value = |status: &String| {
         let value = status.lines().find_map(|line| line.strip_prefix(field));
         Some(value?.trim().to_owned())
     };
-    tasks.filter_map(|task| of(task.ok()?.path())).collect()
+    all.iter().filter_map(value).collect()
 }
 
 /// Returns name and nice value of a thread, from its `stat` (proc_pid_stat(5), fields 2 and 19).
@@ -184,34 +189,26 @@ fn every_thread_of_the_daemon_is_limited() {
     let all = |daemon: &Daemon, field: &str, value: &str| {
         of_threads(daemon, field).iter().all(|found| found == value)
     };
-    until("every thread is limited", || {
-        all(&daemon, "Seccomp:", "2").then_some(())
-    });
+    until_so("every thread is limited", || all(&daemon, "Seccomp:", "2"));
     assert!(all(&daemon, "NoNewPrivs:", "1"));
     // Also what a thread requests after the calls are limited: a lower priority for work that may
     // wait.
-    until(
+    until_so(
         "the slow lane and the status pages have less priority",
         || {
-            let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
-            let stats =
-                tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
-            let niced: Vec<_> = stats.filter_map(|stat| nice_of(&stat)).collect();
-            let is_low = |name: &&str| {
+            let stats = of_tasks(&daemon, "stat");
+            let niced: Vec<_> = stats.iter().filter_map(|stat| nice_of(stat)).collect();
+            ["slow lane", "status", "watch"].iter().all(|name| {
                 let found = niced.iter().find(|(known, _)| known.starts_with(name));
                 found.is_some_and(|(_, nice)| *nice == 10)
-            };
-            ["slow lane", "status", "watch"]
-                .iter()
-                .all(is_low)
-                .then_some(())
+            })
         },
     );
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).expect("it runs");
     let core = limits.lines().find(|line| line.starts_with("Max core"));
     let core = core.expect("a limit").split_whitespace().nth(4);
     assert_eq!(core, Some("0"), "{limits}");
-    until("the status", || site.at("status").exists().then_some(()));
+    until_so("the status", || site.at("status").exists());
     site.is("<spammer@listed.test>", "reject");
     let pages = site.at("pages");
     let page = fetch(&Endpoint::Unix(pages.clone()), "/healthz");

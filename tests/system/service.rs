@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::site::{Daemon, SPAM, Site, Socket};
 use crate::support::wire::Wire;
-use crate::support::{Said, has, has_all, installed, milter, run, until};
+use crate::support::{Said, has, has_all, installed, run, until, until_so};
 
 fn site() -> Site {
     Site::spam(&["spammer@listed.test"], "")
@@ -22,13 +22,7 @@ fn site() -> Site {
 
 /// Runs a command of the program with the site's configuration, as the user of the tests.
 fn by_root(site: &Site, arguments: &[&str]) -> Said {
-    let mut command = milter();
-    Said::of(
-        command
-            .args(arguments)
-            .arg("--config")
-            .arg(site.at("milter.toml")),
-    )
+    Said::of(&mut site.command(arguments))
 }
 
 /// Fails without the check of the user in `src/serve.rs`.
@@ -44,13 +38,8 @@ fn running_as_root_brings_a_warning() {
     // The tests run it as another user if possible.
     assert!(!told(site.serve()));
     if rustix::process::geteuid().is_root() {
-        let mut command = milter();
-        command.arg("--config").arg(site.at("milter.toml"));
-        assert!(told(Daemon::spawn(
-            command,
-            &site.socket,
-            site.at("root.log")
-        )));
+        let log = site.at("root.log");
+        assert!(told(Daemon::spawn(site.command(&[]), &site.socket, log)));
     }
 }
 
@@ -74,10 +63,9 @@ fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
     fs::rename(site.at("few.blf"), site.at("spam.blf")).expect("our own folder");
     daemon.logged(&["the last good filter is in use", "max_shrink"]);
     let check = || site.milter(&["--check"]).ends(0, &[]);
-    until("the refusal shows in --check", || {
+    until_so("the refusal shows in --check", || {
         let report = check();
-        let shown = report.contains("the running daemon") && report.contains("max_shrink");
-        shown.then_some(())
+        report.contains("the running daemon") && report.contains("max_shrink")
     });
     assert!(daemon.terminate().success());
     assert!(!check().contains("the running daemon"));
@@ -94,23 +82,21 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
     reload(&site).ends(2, &[]);
     let daemon = site.serve();
     daemon.logged(&["filter in effect"]);
-    until("the daemon writes its status", || {
-        site.at("status").exists().then_some(())
+    until_so("the daemon writes its status", || {
+        site.at("status").exists()
     });
     let said = reload(&site).ends(0, &[]);
     assert_eq!(said, "serving 1 list, 1 entry, 0 on the whitelist\n");
 
     site.write("white.txt", "friend@listed.test\n");
-    site.configure(&format!(
-        "{rest}[whitelist]\nfiles = [\"@DIR@/white.txt\"]\n"
-    ));
+    let white = "[whitelist]\nfiles = [\"@DIR@/white.txt\"]\n";
+    site.configure(&format!("{rest}{white}"));
     // The second request may come during the first reload, and gets its own result.
     std::thread::scope(|scope| {
         let both = [scope.spawn(|| reload(&site)), scope.spawn(|| reload(&site))];
         for one in both {
-            one.join()
-                .expect("it does not panic")
-                .ends(0, &["1 on the whitelist"]);
+            let said = one.join().expect("it does not panic");
+            said.ends(0, &["1 on the whitelist"]);
         }
     });
 
@@ -177,11 +163,8 @@ fn a_second_signal_ends_it_at_once() {
     daemon.logged(&["finishing messages in progress"]);
     daemon.signal(Signal::TERM);
     assert!(daemon.ended().success());
-    assert!(
-        !daemon
-            .log()
-            .contains("the time for messages in progress is over")
-    );
+    let waited = "the time for messages in progress is over";
+    assert!(!daemon.log().contains(waited));
 }
 
 /// Reading large filters takes a while; a SIGHUP during that time must not end the daemon.
@@ -193,16 +176,11 @@ fn a_hangup_at_the_start_is_not_the_end() {
     run(Command::new("mkfifo").arg(&config));
     let log = File::create(site.at("daemon.log")).expect("our own folder");
     let mut command = site.program("blocklist-milter");
-    command
-        .arg("--config")
-        .arg(&config)
-        .stdin(Stdio::null())
-        .stderr(log);
+    command.arg("--config").arg(&config);
+    command.stdin(Stdio::null()).stderr(log);
     let mut child = Killed(command.spawn().expect("the program starts"));
     let pid = Pid::from_raw(child.0.id().cast_signed()).expect("a child has a number");
-    until("the program is ready for signals", || {
-        catches_hangup(pid).then_some(())
-    });
+    until_so("the program is ready for signals", || catches_hangup(pid));
     kill_process(pid, Signal::HUP).expect("our own child");
     let text = fs::read(site.at("milter.toml")).expect("just written");
     let mut lives = || {
@@ -213,17 +191,14 @@ fn a_hangup_at_the_start_is_not_the_end() {
     let mut pipe = until("the program reads its configuration", || {
         lives();
         let flags = OFlags::NONBLOCK.bits().cast_signed();
-        File::options()
-            .write(true)
-            .custom_flags(flags)
-            .open(&config)
-            .ok()
+        let mut options = File::options();
+        options.write(true).custom_flags(flags).open(&config).ok()
     });
     pipe.write_all(&text).expect("our own pipe");
     drop(pipe);
-    until("the daemon listens", || {
+    until_so("the daemon listens", || {
         lives();
-        site.socket.listens().then_some(())
+        site.socket.listens()
     });
     kill_process(pid, Signal::TERM).expect("our own child");
     let status = child.0.wait().expect("our own child");
@@ -294,7 +269,7 @@ fn a_status_socket_from_systemd() {
     let command = site.program_under("systemd-socket-activate", &arguments);
     let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), site.at("daemon.log"));
     // It creates one socket after the other.
-    until("the second socket", || pages.exists().then_some(()));
+    until_so("the second socket", || pages.exists());
     let page = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
     assert_eq!(page, (200, b"ok\n".to_vec()));
     Peer::unix(&mail).expect("it speaks the milter protocol");

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use blocklist_milter::compile::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS};
 use blocklist_milter::filter::page::PAGE_BYTES;
 use blocklist_milter::filter::sizing::{rate, shape};
-use blocklist_milter::filter::{Header, Shape};
+use blocklist_milter::filter::{Filter, Load, Shape};
+
+use crate::support::compile::folder;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sizing.md");
 /// Checksum of the page, and end and checksum of its records.
@@ -36,29 +36,17 @@ fn the_tables_are_those_of_the_program() {
 #[test]
 fn the_sum_is_the_size_of_a_real_file() {
     const ENTRIES: u64 = 30_000;
-    let folder = tempfile::tempdir().expect("a folder");
-    let (list, filter) = (folder.path().join("list.txt"), folder.path().join("x.blf"));
-    let lines: String = (0..ENTRIES).fold(String::new(), |mut lines, n| {
-        let _ = writeln!(lines, "user{n}@bad.example");
-        lines
-    });
-    fs::write(&list, lines).expect("our own folder");
-    let built = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"))
-        .args(["build", "--quiet", "--seed", "1", "-o"])
-        .arg(&filter)
-        .arg(&list)
-        .status();
-    assert!(built.expect("the compiler runs").success());
+    let lines: String = (0..ENTRIES)
+        .map(|n| format!("user{n}@bad.example\n"))
+        .collect();
+    let folder = folder(&[("list.txt", &lines)]);
+    folder.run("build --quiet --seed 1 -o x.blf list.txt").ok();
+    let filter = folder.at("x.blf");
     let bytes = fs::metadata(&filter).expect("it was built").len() as f64;
     let expected = file_bytes(ENTRIES, shape(ENTRIES, DEFAULT_FPR));
     assert!((bytes / expected - 1.0).abs() < 0.01, "{bytes} {expected}");
-    assert_eq!(header(&filter).shape, shape(ENTRIES, DEFAULT_FPR));
-}
-
-fn header(filter: &Path) -> Header {
-    let filter =
-        blocklist_milter::filter::Filter::open(filter, blocklist_milter::filter::Load::Disk);
-    filter.expect("a filter").header().clone()
+    let filter = Filter::open(&filter, Load::Disk).expect("a filter");
+    assert_eq!(filter.header().shape, shape(ENTRIES, DEFAULT_FPR));
 }
 
 fn by_entries() -> String {

@@ -1,6 +1,7 @@
 //! The daemon's reports about itself: their numbers are compared with the messages that were
 //! played.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,16 +17,14 @@ use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::filter::BuildReport;
-use blocklist_milter::policy::{Action, Entries, Exemption, Reason};
-
-use blocklist_milter::sender::Identity;
+use blocklist_milter::policy::Entries;
 use blocklist_milter::serve::Blocklists;
 use blocklist_milter::snapshot::{Live, Start};
 use blocklist_milter::status::{Health, Log, Report};
 use blocklist_milter::undo::{self, Undo};
 
 use crate::support::rig::{Rig, letter, verdict};
-use crate::support::{self, has, has_all, until, words};
+use crate::support::{self, Said, compiler, has, has_all, until, until_so, words};
 
 const LISTS: &[(&str, &str)] = &[
     ("spam.list", "@bad.example\nfriend@bad.example\n"),
@@ -71,59 +70,12 @@ fn metrics(rig: &Rig) -> String {
     rig.page("/metrics").1
 }
 
-#[test]
-fn every_message_is_counted_once_and_every_hit() {
-    let rig = Rig::new(LISTS, CONFIG);
-    // One message has two recipients, which are both refused.
-    let both = ["<bob@our.example>", "<al@our.example>"];
-    assert_eq!(
-        verdict(&rig.deliver(&TestMail::new("<a@bad.example>", &both, &[]))),
-        "reject"
-    );
-    play(&rig);
-    let counters = &rig.live.counters;
-    let did = |action| counters.verdicts.get(action);
-    let counted = [None, Some(Action::Reject), Some(Action::Tag)].map(did);
-    assert_eq!(counted, [4, 4, 1]);
-    assert_eq!(counters.messages(), 9);
-    let reasons = counters.reasons.iter().filter(|(_, count)| *count > 0);
-    assert_eq!(
-        reasons.collect::<Vec<_>>(),
-        [
-            (Reason::Listed, 5),
-            (Reason::Unlisted, 2),
-            (Reason::Whitelisted, 1)
-        ]
-    );
-    assert_eq!(counters.exemptions.get(Exemption::Network), 1);
-    assert_eq!(counters.exemptions.sum(), 1);
-    assert_eq!(counters.durations.buckets().count, 9);
-
-    let snapshot = rig.live.snapshot();
-    let [spam, mild] = &snapshot.counts[..] else {
-        panic!("two lists");
-    };
-    assert_eq!(spam.list.hits.get(Identity::MailFrom), 4);
-    assert_eq!(spam.list.hits.get(Identity::From), 2);
-    assert_eq!(spam.list.whitelisted.get(), 1);
-    assert_eq!(spam.list.verdicts.get(Some(Action::Reject)), 4);
-    assert_eq!(spam.list.verdicts.get(None), 1);
-    assert_eq!(spam.by_source()["spam"], 6);
-    assert_eq!(mild.list.hits.get(Identity::ReplyTo), 1);
-    assert_eq!(mild.list.hits.sum(), 2);
-    assert_eq!(mild.list.verdicts.sum(), 1);
-}
-
 /// Also those of a list that is removed for a while.
 #[test]
 fn the_counts_of_a_list_outlive_reloads() {
     let rig = Rig::new(LISTS, CONFIG);
     play(&rig);
-    let reloaded = |count: u64| {
-        until("a reload", || {
-            (rig.live.counters.reloads.get() >= count).then_some(())
-        });
-    };
+    let reloaded = |count: u64| until_so("a reload", || rig.live.counters.reloads.get() >= count);
     rig.write("c.toml", "[[list]]\nname = 'mild'\nfilter = 'mild.blf'\n");
     // A removed list waits for a requested reload.
     rig.live.reload();
@@ -156,64 +108,95 @@ fn connections_are_counted_and_what_breaks_the_protocol() {
         stream.write_all(sent).expect("it reads");
         // The answer to the negotiation may come before the end.
         let _ = stream.read_to_end(&mut Vec::new());
-        until(kind, || {
-            (traffic.protocol_errors.get(kind) == 1).then_some(())
-        });
+        until_so(kind, || traffic.protocol_errors.get(kind) == 1);
     }
     assert_eq!(traffic.protocol_errors.sum(), 3);
     assert_eq!(traffic.opened.get(), 4);
     peer.quit().expect("nothing is left over");
-    until("all are closed", || (traffic.open() == 0).then_some(()));
+    until_so("all are closed", || traffic.open() == 0);
 }
 
+/// The counts of messages and hits after `play`, and after a message whose two recipients are both
+/// refused. All others are 0.
+const COUNTED: &str = "
+    messages_total{verdict=\"accept\"} 4
+    messages_total{verdict=\"reject\"} 4
+    messages_total{verdict=\"tag\"} 1
+    messages_by_reason_total{reason=\"listed\"} 5
+    messages_by_reason_total{reason=\"unlisted\"} 2
+    messages_by_reason_total{reason=\"whitelisted\"} 1
+    messages_by_reason_total{reason=\"network\"} 1
+    list_messages_total{list=\"spam\",verdict=\"accept\"} 1
+    list_messages_total{list=\"spam\",verdict=\"reject\"} 4
+    list_messages_total{list=\"mild\",verdict=\"tag\"} 1
+    list_hits_total{list=\"spam\",identity=\"mail-from\"} 4
+    list_hits_total{list=\"spam\",identity=\"from\"} 2
+    list_hits_total{list=\"mild\",identity=\"mail-from\"} 1
+    list_hits_total{list=\"mild\",identity=\"reply-to\"} 1
+    list_source_hits_total{list=\"spam\",source=\"spam\"} 6
+    list_source_hits_total{list=\"mild\",source=\"mild\"} 2
+    list_whitelisted_hits_total{list=\"spam\"} 1
+";
+
 #[test]
-fn metrics_and_json_say_what_was_played() {
+fn metrics_and_json_count_every_message_once_and_every_hit() {
     let rig = Rig::new(LISTS, CONFIG);
+    let both = ["<bob@our.example>", "<al@our.example>"];
+    let refused = rig.deliver(&TestMail::new("<a@bad.example>", &both, &[]));
+    assert_eq!(verdict(&refused), "reject");
     play(&rig);
+    assert_eq!(rig.live.counters.messages(), 9);
     let (code, metrics) = rig.page("/metrics");
     assert_eq!(code, 200);
+    let kinds = [
+        "messages_total{",
+        "messages_by_",
+        "list_messages_",
+        "list_hits_",
+    ];
+    let is_count = |line: &&str| {
+        let kinds = [&kinds[..], &["list_source_", "list_whitelisted_"]].concat();
+        !line.ends_with(" 0") && kinds.iter().any(|kind| line.starts_with(kind))
+    };
+    let all = metrics.lines();
+    let all = all.filter_map(|line| line.strip_prefix("blocklist_milter_"));
+    let counted: BTreeSet<&str> = all.clone().filter(is_count).collect();
+    let expected = COUNTED.trim().lines().map(str::trim).collect();
+    assert_eq!(counted, expected);
     for line in [
-        "messages_total{verdict=\"accept\"} 4",
-        "messages_total{verdict=\"reject\"} 3",
-        "messages_total{verdict=\"tag\"} 1",
-        "messages_by_reason_total{reason=\"network\"} 1",
-        "messages_by_reason_total{reason=\"whitelisted\"} 1",
-        "message_duration_seconds_bucket{le=\"+Inf\"} 8",
-        "message_duration_seconds_count 8",
-        "connections_total 8",
+        "message_duration_seconds_bucket{le=\"+Inf\"} 9",
+        "message_duration_seconds_count 9",
+        "connections_total 9",
         "list_entries{list=\"spam\"} 2",
         "list_generation{list=\"mild\"} 1",
-        "list_hits_total{list=\"spam\",identity=\"mail-from\"} 3",
-        "list_hits_total{list=\"spam\",identity=\"from\"} 2",
-        "list_source_hits_total{list=\"spam\",source=\"spam\"} 5",
-        "list_messages_total{list=\"mild\",verdict=\"tag\"} 1",
-        "list_whitelisted_hits_total{list=\"spam\"} 1",
         "last_reload_successful 1",
         "whitelist_entries 1",
     ] {
-        has(&metrics, &format!("\nblocklist_milter_{line}\n"));
+        assert!(all.clone().any(|found| found == line), "{line}: {metrics}");
     }
     let has_address = metrics.contains('@') || metrics.contains(".example");
     assert!(!has_address, "{metrics}");
 
     let report = report(&rig);
     assert_eq!(report.health, Health::Ok);
-    assert_eq!((report.messages.total, report.whitelist_entries), (8, 1));
+    assert_eq!((report.messages.total, report.whitelist_entries), (9, 1));
     assert_eq!(report.lists[0].hits["from"], 2);
-    assert_eq!(report.lists[0].hits_24h, 5);
-    let minutes = report
-        .minutes
-        .iter()
-        .flat_map(|minute| minute.verdicts.values());
-    assert_eq!(minutes.sum::<u64>(), 8);
-    assert!(
-        report
-            .decisions
-            .iter()
-            .all(|one| one.decision.who.is_none()),
-        "addresses need a setting"
-    );
+    assert_eq!(report.lists[0].hits_24h, 6);
+    let minutes = report.minutes.iter();
+    let minutes = minutes.flat_map(|minute| minute.verdicts.values());
+    assert_eq!(minutes.sum::<u64>(), 9);
+    // Addresses need a setting.
+    let mut decisions = report.decisions.iter();
+    assert!(decisions.all(|one| one.decision.who.is_none()));
     assert_eq!(rig.page("/nothing").0, 404);
+    let (code, page) = rig.page("/explain?address=a%40bad.example");
+    assert_eq!(code, 403);
+    has(&page, "show_addresses");
+}
+
+fn showing_addresses() -> Rig {
+    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
+    Rig::new(LISTS, &shown)
 }
 
 /// Returns the decisions that a search finds, as `action reason list sender`, the newest first.
@@ -230,37 +213,30 @@ fn found(service: &Blocklists, query: &str) -> Vec<String> {
 
 #[test]
 fn decisions_are_found_and_outlive_a_restart() {
-    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
-    let rig = Rig::new(LISTS, &shown);
+    let rig = showing_addresses();
     play(&rig);
-    let all = found(&rig.service, "");
+    let find = |query: &str| found(&rig.service, query);
+    let all = find("");
     let mail_from = "reject listed spam a@bad.example";
+    let has_one = |begin: &str| all.iter().any(|one| one.starts_with(begin));
+    let is_complete = all.len() > 3 && all.iter().any(|one| one == mail_from);
     assert!(
-        all.len() > 3 && all.iter().any(|one| one == mail_from),
+        is_complete && has_one("accept whitelisted spam "),
         "{all:?}"
     );
-    assert!(
-        all.iter()
-            .any(|one| one.starts_with("accept whitelisted spam ")),
-        "{all:?}"
-    );
-    assert_eq!(found(&rig.service, "action=tag").len(), 1);
-    assert_eq!(
-        found(&rig.service, "q=A%40BAD+mail-from&list=spam")[0],
-        mail_from
-    );
-    assert_eq!(found(&rig.service, "q=nobody&list=spam"), [""; 0]);
-    let (code, page) = rig.page("/");
-    assert_eq!(code, 200);
-    has(&page, " Last hit: ");
-    has(
-        &page,
-        " Entries with most of the last decisions: @bad.example 3, friend@bad.example 1.",
-    );
-    let (code, page) = rig.page("/log?q=bad.example");
-    assert_eq!(code, 200);
-    has(&page, "a@bad.example");
-    has(&page, "blocklist-compile add -- ");
+    assert_eq!(find("action=tag").len(), 1);
+    assert_eq!(find("q=A%40BAD+mail-from&list=spam")[0], mail_from);
+    assert_eq!(find("q=nobody&list=spam"), [""; 0]);
+    let most = " Entries with most of the last decisions: @bad.example 3, friend@bad.example 1.";
+    let undo = "blocklist-compile add -- ";
+    for (path, parts) in [
+        ("/", [" Last hit: ", most]),
+        ("/log?q=bad.example", ["a@bad.example", undo]),
+    ] {
+        let (code, page) = rig.page(path);
+        assert_eq!(code, 200);
+        has_all(&page, &parts);
+    }
     assert!(!metrics(&rig).contains("bad.example"));
     rig.milter(&["log", "--list", "spam", "bad.example"])
         .ends(0, &["reject", "a@bad.example", "case "]);
@@ -272,22 +248,15 @@ fn decisions_are_found_and_outlive_a_restart() {
     next.restore();
     assert_eq!(found(&next, ""), all);
     rig.write("c.toml", CONFIG);
-    until("addresses are forgotten", || {
-        (found(&rig.service, "q=bad.example").is_empty()
-            && found(&rig.service, "").len() == all.len())
-        .then_some(())
+    until_so("addresses are forgotten", || {
+        find("q=bad.example").is_empty() && find("").len() == all.len()
     });
 }
 
 /// The page looks up as the daemon does, and is neither mail nor markup.
 #[test]
 fn an_address_is_explained_without_a_trace() {
-    let rig = Rig::new(LISTS, CONFIG);
-    let (code, page) = rig.page("/explain?address=a%40bad.example");
-    assert_eq!(code, 403);
-    has(&page, "show_addresses");
-    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
-    let rig = Rig::new(LISTS, &shown);
+    let rig = showing_addresses();
     has(&rig.page("/").1, "action=\"/explain\"");
     for (asked, says) in [
         ("address=a%40bad.example", "verdict  reject"),
@@ -310,10 +279,13 @@ fn an_address_is_explained_without_a_trace() {
 #[test]
 fn what_undoes_a_decision_can_be_pasted() {
     let folder = support::Scratch::new();
-    let white = folder.path().join("white list.txt");
-    let list = folder.path().join("own.txt");
-    let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
-    let path = bin.parent().expect("a folder").display();
+    let [white, list] = ["white list.txt", "own.txt"].map(|name| folder.join(name));
+    let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile")).parent();
+    let path = format!("{}:/usr/bin:/bin", bin.expect("a folder").display());
+    let canonical = |text: &str| {
+        let parsed = Canonical::parse(text.as_bytes(), Entries::rules()).ok();
+        parsed.map(|parsed| String::from_utf8_lossy(parsed.as_bytes()).into_owned())
+    };
     for sender in [
         "-x@bad.example",
         "!id@bad.example",
@@ -327,46 +299,27 @@ fn what_undoes_a_decision_can_be_pasted() {
         "/^x$/@bad.example",
         "bounce-7=a.example@bad.example",
     ] {
+        let is = canonical(sender).expect("an address");
         let lists = |file: &Path| {
             let text = fs::read_to_string(file).expect("a list");
             let mut entries = text.lines().filter_map(|line| line.split(" # ").next());
-            let rules = Entries::rules();
-            let is = |text: &str| {
-                let parsed = Canonical::parse(text.as_bytes(), rules).ok();
-                parsed.map(|parsed| parsed.as_bytes().to_vec())
-            };
-            entries.any(|entry| is(entry).is_some() && is(entry) == is(sender))
+            entries.any(|entry| canonical(entry).as_ref() == Some(&is))
         };
         fs::write(&white, "").expect("a list");
-        let add = Command::new(bin)
-            .arg("add")
-            .arg("--")
-            .arg(&list)
-            .arg(sender)
-            .output();
+        let mut add = compiler();
+        let added = Said::of(add.args(["add", "--"]).arg(&list).arg(sender));
         // As an argument, `*@b` means the whole domain.
-        let is_an_entry = add.expect("it runs").status.success() && !sender.starts_with('*');
-        let rules = Entries::rules();
-        let canonical = Canonical::parse(sender.as_bytes(), rules).expect("an address");
-        let canonical = String::from_utf8_lossy(canonical.as_bytes()).into_owned();
-        let all = undo::commands(
-            sender,
-            &canonical,
-            &list.display().to_string(),
-            Some(&white),
-        );
+        let is_an_entry = added.code == Some(0) && !sender.starts_with('*');
+        let all = undo::commands(sender, &is, &list.display().to_string(), Some(&white));
         assert_eq!(all.len(), 3, "{sender}");
         for Undo { what, command } in &all {
             if command.contains(" remove ") && !is_an_entry {
                 continue;
             }
-            let shell = Command::new("sh")
-                .args(["-c", command])
-                .env("PATH", format!("{path}:/usr/bin:/bin"))
-                .current_dir(folder.path())
-                .output();
-            let said = shell.expect("it runs");
-            assert!(said.status.success(), "{what}: {command}: {said:?}");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", command]).current_dir(folder.path());
+            let said = Said::of(shell.env("PATH", &path));
+            assert_eq!(said.code, Some(0), "{what}: {command}: {said:?}");
         }
         assert!(lists(&white), "{sender}: {:?}", fs::read_to_string(&white));
         assert!(!is_an_entry || !lists(&list), "{sender}");
@@ -388,20 +341,18 @@ fn ready_means_that_mail_is_checked_as_configured() {
     rig.milter(&["status"])
         .ends(2, &["critical: not serving as configured"]);
     rig.write("late.list", "@late.example\n");
-    until("it is ready", || {
-        (rig.page("/readyz").0 == 200).then_some(())
-    });
+    until_so("it is ready", || rig.page("/readyz").0 == 200);
 
     rig.write("c.toml", "nonsense");
-    until("the reload is refused", || {
+    until_so("the reload is refused", || {
         let report = report(&rig);
         let reloads = report.reloads;
-        (report.health == Health::Warning && reloads.is_old && reloads.refused > 0).then_some(())
+        report.health == Health::Warning && reloads.is_old && reloads.refused > 0
     });
     assert_eq!(rig.page("/readyz").0, 200, "the old lists are in effect");
     rig.write("c.toml", &config);
     let well = "blocklist_milter_last_reload_successful 1\n";
-    until("all is well", || metrics(&rig).contains(well).then_some(()));
+    until_so("all is well", || metrics(&rig).contains(well));
 }
 
 /// The circuit breaker is on, and then a reload removes the limit: no report says any more that it
@@ -412,15 +363,11 @@ fn the_circuit_breaker_is_off_without_a_limit() {
     let rig = Rig::new(LISTS, &limited);
     let is_shown = || {
         let report = report(&rig);
-        let is_problem = report
-            .problems
-            .iter()
-            .any(|one| one.text.contains("circuit breaker"));
+        let mut problems = report.problems.iter();
+        let is_problem = problems.any(|one| one.text.contains("circuit breaker"));
         assert_eq!(is_problem, report.messages.circuit_breaker);
-        has(
-            &metrics(&rig),
-            &format!("circuit_breaker {}\n", u8::from(is_problem)),
-        );
+        let sample = format!("circuit_breaker {}\n", u8::from(is_problem));
+        has(&metrics(&rig), &sample);
         is_problem
     };
     assert!(!is_shown());
@@ -461,9 +408,7 @@ fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
                 }
             });
         }
-        until("all have come", || {
-            (crowds.load(Ordering::Relaxed) >= 4).then_some(())
-        });
+        until_so("all have come", || crowds.load(Ordering::Relaxed) >= 4);
         let slowest = (0..10).map(|_| {
             let began = Instant::now();
             // It may be closed without an answer, but at once.
@@ -498,27 +443,18 @@ fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
     assert_eq!(rig.page("/healthz").0, 200);
     // More than the header may have, and a body that is never read.
     let long = "x".repeat(100_000);
-    for (sent, code) in [
-        (
-            &*format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
-            "431",
-        ),
-        (
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n",
-            "405",
-        ),
-        (&"\0\0\0\x0dO".repeat(100), "400"),
-    ] {
+    let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n");
+    let body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n";
+    let other = "\0\0\0\x0dO".repeat(100);
+    for (sent, code) in [(&*long, "431"), (body, "405"), (&other, "400")] {
         let mut stream = connect();
         // It may be closed before everything is sent.
         let _ = stream.write_all(sent.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer);
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {code} ")),
-            "{answer:?}"
-        );
+        let begin = format!("HTTP/1.1 {code} ");
+        assert!(answer.starts_with(&begin), "{answer:?}");
     }
     assert_eq!(rig.page("/healthz").0, 200);
 }
@@ -540,30 +476,21 @@ fn a_list_that_is_older_than_it_should_be_is_shown() {
         metrics(&rig).contains(&line)
     };
     build(70);
-    until("it is too old", || is_stale("max_age").then_some(()));
+    until_so("it is too old", || is_stale("max_age"));
     let problems = rig.live.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(problems[0].severity, Health::Warning);
-    has_all(
-        &problems[0].text,
-        &["list mild: too old: built 20", ", max_age is 30d"],
-    );
+    let parts = ["list mild: too old: built 20", ", max_age is 30d"];
+    has_all(&problems[0].text, &parts);
 
     // Built again from the same entries: new, but unchanged.
     build(0);
-    until("the new build is in effect", || {
-        (!is_stale("max_age")).then_some(())
-    });
+    until_so("the new build is in effect", || !is_stale("max_age"));
     assert!(is_stale("max_unchanged"));
-    let text = rig.live.problems().remove(0).text;
-    has_all(
-        &text,
-        &["the same entries since 20", ", max_unchanged is 60d"],
-    );
+    let parts = ["the same entries since 20", ", max_unchanged is 60d"];
+    has_all(&rig.live.problems().remove(0).text, &parts);
     rig.write("mild.list", "@mild.example\n@new.example\n");
-    until("other entries", || {
-        rig.live.problems().is_empty().then_some(())
-    });
+    until_so("other entries", || rig.live.problems().is_empty());
 }
 
 /// What the report beside a filter says is shown, without a reload that somebody asks for.
@@ -574,9 +501,9 @@ fn a_list_that_was_not_compiled_is_shown_and_one_with_rejects() {
     let write = |report: &BuildReport| report.write(&filter).expect("our own folder");
     let problem = |report: &BuildReport, text: &str| {
         write(report);
-        until(text, || {
+        until_so(text, || {
             let problems = rig.live.problems();
-            problems.first()?.text.contains(text).then_some(())
+            problems.first().is_some_and(|one| one.text.contains(text))
         });
     };
     let setup_check = || rig.milter(&["setup-check", "--json"]).out;
@@ -589,22 +516,13 @@ fn a_list_that_was_not_compiled_is_shown_and_one_with_rejects() {
     let said = rig.milter(&["status"]).ends(1, &[]).replace("\n    ", " ");
     has(&said, "own.txt: a binary file");
     let json = setup_check();
-    assert_eq!(
-        json.matches("could not be compiled at").count(),
-        1,
-        "{json}"
-    );
-    has(
-        &json,
-        "\"state\":\"wrong\",\"text\":\"list spam: could not be compiled at",
-    );
+    let times = json.matches("could not be compiled at").count();
+    assert_eq!(times, 1, "{json}");
+    let wrong = "\"state\":\"wrong\",\"text\":\"list spam: could not be compiled at";
+    has(&json, wrong);
 
     // An older failure is over. What cannot be read says nothing, and stops nothing.
-    let none = || {
-        until("no problem", || {
-            rig.live.problems().is_empty().then_some(())
-        });
-    };
+    let none = || until_so("no problem", || rig.live.problems().is_empty());
     failed.time_s = 1;
     write(&failed);
     none();
@@ -618,10 +536,8 @@ fn a_list_that_was_not_compiled_is_shown_and_one_with_rejects() {
         }],
         ..BuildReport::default()
     };
-    problem(
-        &rejects,
-        "list spam: 7 lines rejected; own.txt:3: a@b c@d: two entries",
-    );
+    let text = "list spam: 7 lines rejected; own.txt:3: a@b c@d: two entries";
+    problem(&rejects, text);
     assert_eq!(setup_check().matches("7 lines rejected").count(), 1);
     fs::write(rig.path("spam.blf.report"), "{\"rejected\": \"many\"").expect("our own folder");
     none();
@@ -633,19 +549,15 @@ fn the_command_shows_the_same_and_exits_by_health() {
     let rig = Rig::new(LISTS, CONFIG);
     let quiet = rig.milter(&["status"]).ok();
     has(&quiet, "since start  no messages\n");
-    assert!(
-        !quiet.contains("\nreasons") && !quiet.contains("\ntime"),
-        "{quiet}"
-    );
+    let is_short = !quiet.contains("\nreasons") && !quiet.contains("\ntime");
+    assert!(is_short, "{quiet}");
     play(&rig);
     let text = rig.milter(&["status"]).ok();
-    let parts = [
-        "blocklist-milter ",
-        ": ok, up ",
-        "8: accept 4, reject 3, tag 1",
-        "generation 1",
-    ];
-    has_all(&text, &parts);
+    let counts = "8: accept 4, reject 3, tag 1";
+    has_all(
+        &text,
+        &["blocklist-milter ", ": ok, up ", counts, "generation 1"],
+    );
     has(&words(&text).join(" "), "3 refused, since the start");
     let fields = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -658,9 +570,8 @@ fn the_command_shows_the_same_and_exits_by_health() {
 
     // The daemon still has the old configuration; the command uses the address in the new one.
     rig.write("c.toml", &format!("{CONFIG}\nnonsense = 1\n"));
-    let status = || rig.milter(&["status"]);
     let warned = until("a warning", || {
-        Some(status()).filter(|said| said.code == Some(1))
+        Some(rig.milter(&["status"])).filter(|said| said.code == Some(1))
     });
     let text = warned.all();
     has(&text, "warning: the last good configuration is in use: ");
@@ -668,36 +579,28 @@ fn the_command_shows_the_same_and_exits_by_health() {
     assert!(longest <= Some(80), "{text}");
 
     // On a terminal, with its width, and colours.
-    let asked = format!(
-        "stty cols 70; {} status --config c.toml",
-        env!("CARGO_BIN_EXE_blocklist-milter")
-    );
-    let mut script = std::process::Command::new("script");
-    script
-        .args(["-qec", &asked, "/dev/null"])
-        .current_dir(rig.path(""));
-    let shown = support::Said::of(
-        script
-            .env("TERM", "xterm")
-            .env("TZ", "XYZ-3")
-            .env_remove("NO_COLOR"),
-    )
-    .out;
-    has(&shown, "\u{1b}[1mlist");
-    has(&shown, "\u{1b}[1mWorking. Refused");
-    has(&shown, " XYZ reject (");
-    let plain = shown
-        .replace("\u{1b}[1;31m", "")
-        .replace("\u{1b}[1m", "")
-        .replace("\u{1b}[0m", "");
-    let fits = |line: &&str| {
-        !line.starts_with("list ") && !line.starts_with("spam ") && !line.starts_with("mild ")
+    let program = env!("CARGO_BIN_EXE_blocklist-milter");
+    let asked = format!("stty cols 70; {program} status --config c.toml");
+    let mut script = Command::new("script");
+    script.args(["-qec", &asked, "/dev/null"]);
+    script.env("TERM", "xterm").env("TZ", "XYZ-3");
+    script.env_remove("NO_COLOR").current_dir(rig.path(""));
+    let shown = Said::of(&mut script).out;
+    let parts = [
+        "\u{1b}[1mlist",
+        "\u{1b}[1mWorking. Refused",
+        " XYZ reject (",
+    ];
+    has_all(&shown, &parts);
+    let plain = shown.replace("\u{1b}[1;31m", "");
+    let plain = plain.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
+    let of_a_list = |line: &str| {
+        ["list ", "spam ", "mild "]
+            .iter()
+            .any(|name| line.starts_with(name))
     };
-    let longest = plain
-        .lines()
-        .filter(fits)
-        .map(|line| line.trim_end().chars().count())
-        .max();
+    let lines = plain.lines().filter(|line| !of_a_list(line));
+    let longest = lines.map(|line| line.trim_end().chars().count()).max();
     assert!(longest <= Some(70), "{plain}");
 
     let gone = format!("unix:{}", rig.path("gone.sock").display());
@@ -723,13 +626,7 @@ fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::V
     );
     let file = folder.join(format!("outer-{width}.html"));
     fs::write(&file, outer).expect("a file");
-    let mut command = browser(chromium, folder);
-    let output = command
-        .args(["--virtual-time-budget=3000", "--dump-dom"])
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect("the browser runs");
-    let dom = String::from_utf8_lossy(&output.stdout);
+    let dom = dump(chromium, folder, &format!("file://{}", file.display()));
     let (_, title) = dom.split_once("<title>").unwrap_or_default();
     let (title, _) = title.split_once("</title>").unwrap_or_default();
     let title = title.replace("&lt;", "<").replace("&gt;", ">");
@@ -737,15 +634,21 @@ fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::V
     serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}\n{dom}"))
 }
 
+/// Returns the document that the browser makes of a page.
+fn dump(chromium: &Path, folder: &Path, url: &str) -> String {
+    let mut command = browser(chromium, folder);
+    command.args(["--virtual-time-budget=3000", "--dump-dom", url]);
+    let output = command.output().expect("the browser runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 fn browser(chromium: &Path, folder: &Path) -> Command {
     let mut command = Command::new(chromium);
     // Its sandbox does not start as root. Everything it shows is ours.
     let options = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars";
+    let profile = folder.join("profile");
     command.args(words(options));
-    command.arg(format!(
-        "--user-data-dir={}",
-        folder.join("profile").display()
-    ));
+    command.arg(format!("--user-data-dir={}", profile.display()));
     command
 }
 
@@ -762,12 +665,8 @@ fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
     let status = format!("[status]\nlisten = 'inet:{port}@127.0.0.1'\nshow_addresses = true\n");
     let rig = Rig::new(LISTS, &format!("{config}{status}"));
     play(&rig);
-    let endpoint = Endpoint::Inet {
-        host: "127.0.0.1".to_owned(),
-        port,
-        v6: false,
-    };
-    let (code, page) = fetch(&endpoint, "/").expect("it is served");
+    let (host, v6) = ("127.0.0.1".to_owned(), false);
+    let (code, page) = fetch(&Endpoint::Inet { host, port, v6 }, "/").expect("it is served");
     assert_eq!(code, 200);
     let page = String::from_utf8(page).expect("UTF-8");
     let scratch = support::Scratch::new();
@@ -794,10 +693,10 @@ fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
     }
     // As the daemon serves it, with its security policy.
     let url = format!("http://127.0.0.1:{port}/");
-    let mut command = browser(&chromium, scratch.path());
-    let output = command.arg("--dump-dom").arg(&url).output();
-    let dom = String::from_utf8_lossy(&output.expect("the browser runs").stdout).into_owned();
-    has(&dom, "id=\"refused\">3</b>");
+    has(
+        &dump(&chromium, scratch.path(), &url),
+        "id=\"refused\">3</b>",
+    );
 }
 
 /// What was counted before the start: a week at a small site, which was away for two hours of the last day.

@@ -12,60 +12,21 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::compile::{self as compiles, Dir, addresses};
-use crate::support::{find_program, usable, words};
+use crate::support::{find_program, root, rows, usable, words};
 
-/// A command that replaces files.
-struct Writer {
-    program: &'static str,
-    words: &'static str,
-    /// The files that it replaces or creates.
-    targets: &'static [&'static str],
-}
-
-const COMPILE: &str = env!("CARGO_BIN_EXE_blocklist-compile");
-const MILTER: &str = env!("CARGO_BIN_EXE_blocklist-milter");
-
-const fn compile(words: &'static str, targets: &'static [&'static str]) -> Writer {
-    Writer {
-        program: COMPILE,
-        words,
-        targets,
-    }
-}
-
-const BUILD: Writer = compile(
-    "build -q --threads 2 -o out.blf list.txt more.txt",
-    &["out.blf"],
-);
-const PART: Writer = compile(
-    "build -q --part --seed-from out.blf -o list.part list.txt",
-    &["list.part"],
-);
-const MERGE: Writer = compile("merge -q -o all.blf a.part b.part", &["all.blf"]);
-const UPDATE: Writer = compile(
-    "update -q out.blf --add more.txt --remove few.txt",
-    &["out.blf"],
-);
-const ADD: Writer = compile(
-    "add own.txt --filter own.blf one@bad.example",
-    &["own.blf", "own.txt"],
-);
-const REMOVE: Writer = compile(
-    "remove own.txt --filter own.blf user1@host.example",
-    &["own.blf", "own.txt"],
-);
-const DELTA: Writer = compile("delta -q -o new.delta out.blf next.blf", &["new.delta"]);
-const APPLY: Writer = compile("apply -q -o out.blf out.blf next.delta", &["out.blf"]);
-const JUNK: Writer = Writer {
-    program: MILTER,
-    words: "junk --config milter.toml --list own.txt Junk",
-    targets: &["own.txt"],
-};
-const CORRESPONDENTS: Writer = Writer {
-    program: MILTER,
-    words: "correspondents -o people.txt --own-domain our.example --sent Sent",
-    targets: &["people.txt"],
-};
+/// The commands that replace files: name, words, and the files that they replace or create.
+const WRITERS: &str = "
+    build          | blocklist-compile build -q --threads 2 -o out.blf list.txt more.txt           | out.blf
+    part           | blocklist-compile build -q --part --seed-from out.blf -o list.part list.txt   | list.part
+    merge          | blocklist-compile merge -q -o all.blf a.part b.part                           | all.blf
+    update         | blocklist-compile update -q out.blf --add more.txt --remove few.txt           | out.blf
+    add            | blocklist-compile add own.txt --filter own.blf one@bad.example                | own.blf own.txt
+    remove         | blocklist-compile remove own.txt --filter own.blf user1@host.example          | own.blf own.txt
+    delta          | blocklist-compile delta -q -o new.delta out.blf next.blf                      | new.delta
+    apply          | blocklist-compile apply -q -o out.blf out.blf next.delta                      | out.blf
+    junk           | blocklist-milter junk --config milter.toml --list own.txt Junk                | own.txt
+    correspondents | blocklist-milter correspondents -o people.txt --own-domain our.example --sent Sent | people.txt
+";
 
 /// The build date of a new file, instead of [`compiles`]' fixed day.
 const BUILT_S: &str = "1790000000";
@@ -78,13 +39,16 @@ const FALLIBLE: &str = "access clone clone3 copy_file_range fadvise64 fallocate 
     pread64 pwrite64 read readlink rename stat statfs statx unlink unlinkat write writev";
 /// Calls after whose failure the standard library or the allocator ends the program.
 const FATAL: [&str; 3] = ["close", "getrandom", "mmap"];
+/// Calls that change a file. A command for parts is killed at each of them in the short form, too.
+const CHANGING: &str = "openat flock fchmod pwrite64 ftruncate fsync rename unlink";
 /// Calls of each kind that the short form tries.
 const SOME: u32 = 2;
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EINTR", "EMFILE"];
 
 struct Trial {
     folder: Dir,
-    writer: Writer,
+    words: &'static str,
+    targets: Vec<&'static str>,
     old: Vec<Option<Vec<u8>>>,
     new: Vec<Vec<u8>>,
     /// The names of all files at the end.
@@ -92,11 +56,16 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(writer: Writer) -> Self {
+    fn new(writer: &str) -> Self {
+        let mut writers = rows(WRITERS).into_iter();
+        let [_, line, targets] = writers.find(|[name, ..]| *name == writer).unwrap();
         let authserv =
             "[whitelist]\nentries = ['friend@good.example']\nauthserv_ids = ['mx.our.example']\n";
         let mail =
             |head: &str| format!("Message-ID: <1@bad.example>\n{head}\nSubject: x\n\nspam\n");
+        let junk = "Authentication-Results: mx.our.example; dkim=pass header.d=bad.example\nFrom: spam@bad.example";
+        let sent =
+            "From: a@our.example\nTo: eve@else.example\nDate: Mon, 21 Sep 2026 10:00:00 +0000";
         let folder = compiles::folder(&[
             ("few.txt", &addresses(0..20)),
             ("list.txt", &addresses(0..900)),
@@ -104,18 +73,8 @@ impl Trial {
             ("own.txt", &addresses(0..5)),
             ("people.txt", "bob@else.example # seen 2026-09-20\n"),
             ("milter.toml", authserv),
-            (
-                "Junk/cur/1",
-                &mail(
-                    "Authentication-Results: mx.our.example; dkim=pass header.d=bad.example\nFrom: spam@bad.example",
-                ),
-            ),
-            (
-                "Sent/cur/1",
-                &mail(
-                    "From: a@our.example\nTo: eve@else.example\nDate: Mon, 21 Sep 2026 10:00:00 +0000",
-                ),
-            ),
+            ("Junk/cur/1", &mail(junk)),
+            ("Sent/cur/1", &mail(sent)),
         ]);
         for line in [
             "build -q --seed 4711 -o out.blf list.txt",
@@ -128,13 +87,12 @@ impl Trial {
             "merge -q -o all.blf a.part",
             "delta -q -o next.delta out.blf next.blf",
         ] {
-            let done = folder
-                .command(line)
-                .env("SOURCE_DATE_EPOCH", BUILT_S)
-                .output();
+            let mut command = folder.command(line);
+            let done = command.env("SOURCE_DATE_EPOCH", BUILT_S).output();
             assert!(done.unwrap().status.success(), "{line}");
         }
-        for target in writer.targets {
+        let targets = words(targets);
+        for target in &targets {
             let _ = fs::set_permissions(folder.at(target), Permissions::from_mode(MODE));
         }
         let mut trial = Self {
@@ -142,7 +100,8 @@ impl Trial {
             new: Vec::new(),
             names: Vec::new(),
             folder,
-            writer,
+            words: line,
+            targets,
         };
         trial.old = trial.read();
         let done = trial.run(&[]);
@@ -154,15 +113,14 @@ impl Trial {
     }
 
     fn read(&self) -> Vec<Option<Vec<u8>>> {
-        let targets = self.writer.targets.iter();
-        targets
-            .map(|target| fs::read(self.folder.at(target)).ok())
-            .collect()
+        let targets = self.targets.iter();
+        let read = targets.map(|target| fs::read(self.folder.at(target)).ok());
+        read.collect()
     }
 
     /// Restores the old files, without any other change.
     fn restore(&self) {
-        for (target, old) in self.writer.targets.iter().zip(&self.old) {
+        for (target, old) in self.targets.iter().zip(&self.old) {
             let path = self.folder.at(target);
             match old {
                 Some(old) => {
@@ -178,9 +136,12 @@ impl Trial {
 
     /// Runs the command with another one, such as strace.
     fn run(&self, below: &[&str]) -> Output {
-        let program = [self.writer.program];
-        let words = self.writer.words.split(' ');
-        let all: Vec<_> = below.iter().copied().chain(program).chain(words).collect();
+        let (program, line) = self.words.split_once(' ').unwrap();
+        let program = match program {
+            "blocklist-compile" => env!("CARGO_BIN_EXE_blocklist-compile"),
+            _ => env!("CARGO_BIN_EXE_blocklist-milter"),
+        };
+        let all = [below, &[program], &words(line)].concat();
         let (first, rest) = all.split_first().unwrap();
         Command::new(first)
             .args(rest)
@@ -214,13 +175,9 @@ impl Trial {
         for line in fs::read_to_string(log.path()).unwrap().lines() {
             // `12 read(3, ...`, also with `<unfinished ...>`; not `<... read resumed>` and `+++
             // exited`.
-            let Some((thread, call)) = line.trim().split_once(' ') else {
-                continue;
-            };
-            let Some((name, _)) = call.trim().split_once('(') else {
-                continue;
-            };
-            if name.bytes().all(is_name) {
+            let (thread, call) = line.trim().split_once(' ').unwrap_or_default();
+            let (name, _) = call.trim().split_once('(').unwrap_or_default();
+            if !name.is_empty() && name.bytes().all(is_name) {
                 let made = by_thread.entry((name.to_owned(), thread.to_owned()));
                 *made.or_default() += 1;
             }
@@ -233,15 +190,16 @@ impl Trial {
         Some(calls)
     }
 
-    /// Runs the command with an injected kill or error, and checks the files afterwards.
-    fn inject(&self, call: &str, what: &str, number: u32) -> Output {
+    /// Runs the command with an injected kill or error, and checks the files afterwards. Returns its
+    /// output, and whether the old files are still there.
+    fn inject(&self, call: &str, what: &str, number: u32) -> (Output, bool) {
         let inject = format!("-einject={call}:{what}:when={number}");
         let trace = format!("-etrace={call}");
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", &trace, &inject];
         let done = self.run(&strace);
-        let case = format!("{}, {what} at {call} {number}: {done:?}", self.writer.words);
+        let case = format!("{}, {what} at {call} {number}: {done:?}", self.words);
         let found = self.read();
-        let targets = self.writer.targets.iter().zip(&found);
+        let targets = self.targets.iter().zip(&found);
         for ((target, found), (old, new)) in targets.zip(self.old.iter().zip(&self.new)) {
             let is_whole = found == old || found.as_ref() == Some(new);
             assert!(is_whole, "{target}: neither old nor new: {case}");
@@ -269,12 +227,12 @@ impl Trial {
         if is_left || !done.status.success() {
             let next = self.run(&[]);
             assert!(next.status.success(), "the next run: {next:?}: {case}");
-            let found: Vec<_> = self.read().into_iter().flatten().collect();
-            assert_eq!(found, self.new, "the next run: {case}");
+            let now: Vec<_> = self.read().into_iter().flatten().collect();
+            assert_eq!(now, self.new, "the next run: {case}");
             assert_eq!(self.folder.names(), self.names, "{case}");
             self.restore();
         }
-        done
+        (done, found == self.old)
     }
 }
 
@@ -289,10 +247,11 @@ fn spread(last: u32, at_most: u32) -> impl Iterator<Item = u32> {
 
 /// Kills the command at, and injects errors into, up to `at_most` calls of each name in each
 /// thread.
-fn disturb(writer: Writer, at_most: u32) {
+fn disturb(writer: &str, at_most: u32) {
     let trial = Trial::new(writer);
     let Some(calls) = trial.calls() else { return };
-    let (mut killed, mut failed, mut survived) = (0, 0, 0);
+    let is_of_parts = ["part", "merge"].contains(&writer);
+    let (mut killed, mut kept, mut failed, mut survived) = (0, 0, 0, 0);
     let mut turn = 0;
     for (call, count) in &calls {
         // The first execve is strace's own.
@@ -300,11 +259,16 @@ fn disturb(writer: Writer, at_most: u32) {
             continue;
         }
         let is_file_call = words(FALLIBLE).contains(&call.as_str());
-        for number in spread(*count, at_most) {
-            if at_most == u32::MAX || is_file_call {
-                let done = trial.inject(call, "signal=KILL", number);
+        if at_most == u32::MAX || is_file_call {
+            let is_tried = is_of_parts && words(CHANGING).contains(&call.as_str());
+            let at_most = if is_tried { u32::MAX } else { at_most };
+            for number in spread(*count, at_most) {
+                let (done, is_old) = trial.inject(call, "signal=KILL", number);
                 killed += u32::from(done.status.signal() == Some(9));
+                kept += u32::from(is_old);
             }
+        }
+        for number in spread(*count, at_most) {
             if !is_file_call && !FATAL.contains(&call.as_str()) {
                 continue;
             }
@@ -314,7 +278,7 @@ fn disturb(writer: Writer, at_most: u32) {
                 if at_most != u32::MAX && turn % ERRORS.len() != 0 {
                     continue;
                 }
-                let done = trial.inject(call, &format!("error={error}"), number);
+                let (done, _) = trial.inject(call, &format!("error={error}"), number);
                 if done.status.success() {
                     survived += 1;
                 } else {
@@ -324,10 +288,12 @@ fn disturb(writer: Writer, at_most: u32) {
         }
     }
     println!(
-        "{}: killed at {killed} calls; of the injected errors {failed} ended it, {survived} did not",
-        trial.writer.words
+        "{}: killed at {killed} calls, the old files stayed at {kept}; of the injected errors {failed} \
+         ended it, {survived} did not",
+        trial.words
     );
     assert!(killed > 10 && failed > 5, "{killed} {failed} {survived}");
+    assert!(kept > 5 || !is_of_parts, "{kept}");
 }
 
 // These fail without the following: without the temporary file (`claim` in `src/base/replacement.rs`) a
@@ -336,67 +302,43 @@ fn disturb(writer: Writer, at_most: u32) {
 
 macro_rules! disturbed {
     ($(#[test] $writer:ident: fn $short:ident(), fn $long:ident();)+) => {
+        const NAMES: &[&str] = &[$(stringify!($writer)),+];
         $(
             #[test]
             fn $short() {
-                disturb($writer, SOME);
+                disturb(stringify!($writer), SOME);
             }
 
             #[test]
             #[ignore = "some minutes: tests/run --long"]
             fn $long() {
-                disturb($writer, u32::MAX);
+                disturb(stringify!($writer), u32::MAX);
             }
         )+
     };
 }
 
 disturbed! {
-    #[test] BUILD: fn build_is_disturbed(), fn build_is_disturbed_at_every_call();
-    #[test] PART: fn part_is_disturbed(), fn part_is_disturbed_at_every_call();
-    #[test] MERGE: fn merge_is_disturbed(), fn merge_is_disturbed_at_every_call();
-    #[test] UPDATE: fn update_is_disturbed(), fn update_is_disturbed_at_every_call();
-    #[test] ADD: fn add_is_disturbed(), fn add_is_disturbed_at_every_call();
-    #[test] REMOVE: fn remove_is_disturbed(), fn remove_is_disturbed_at_every_call();
-    #[test] DELTA: fn delta_is_disturbed(), fn delta_is_disturbed_at_every_call();
-    #[test] APPLY: fn apply_is_disturbed(), fn apply_is_disturbed_at_every_call();
-    #[test] JUNK: fn junk_is_disturbed(), fn junk_is_disturbed_at_every_call();
-    #[test] CORRESPONDENTS: fn correspondents_are_disturbed(), fn correspondents_are_disturbed_at_every_call();
+    #[test] build: fn build_is_disturbed(), fn build_is_disturbed_at_every_call();
+    #[test] part: fn part_is_disturbed(), fn part_is_disturbed_at_every_call();
+    #[test] merge: fn merge_is_disturbed(), fn merge_is_disturbed_at_every_call();
+    #[test] update: fn update_is_disturbed(), fn update_is_disturbed_at_every_call();
+    #[test] add: fn add_is_disturbed(), fn add_is_disturbed_at_every_call();
+    #[test] remove: fn remove_is_disturbed(), fn remove_is_disturbed_at_every_call();
+    #[test] delta: fn delta_is_disturbed(), fn delta_is_disturbed_at_every_call();
+    #[test] apply: fn apply_is_disturbed(), fn apply_is_disturbed_at_every_call();
+    #[test] junk: fn junk_is_disturbed(), fn junk_is_disturbed_at_every_call();
+    #[test] correspondents: fn correspondents_are_disturbed(), fn correspondents_are_disturbed_at_every_call();
 }
-
-/// Reads and writes of the C library that do only part of the request, and are interrupted in turn.
-const SHORT: &str = r#"
-#define _GNU_SOURCE
-#include <errno.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
-#include <sys/uio.h>
-#include <unistd.h>
-static atomic_uint turn;
-static int interrupted(void) {
-    if (atomic_fetch_add(&turn, 1) % 3 != 1) return 0;
-    errno = EINTR;
-    return 1;
-}
-static size_t some(size_t n) { return n < 2 ? n : 1 + (atomic_fetch_add(&turn, 1) * 7919u) % n; }
-ssize_t read(int f, void *b, size_t n) { return interrupted() ? -1 : syscall(SYS_read, f, b, some(n)); }
-ssize_t pread64(int f, void *b, size_t n, off64_t o) { return interrupted() ? -1 : syscall(SYS_pread64, f, b, some(n), o); }
-ssize_t write(int f, const void *b, size_t n) { return interrupted() ? -1 : syscall(SYS_write, f, b, some(n)); }
-ssize_t pwrite64(int f, const void *b, size_t n, off64_t o) { return interrupted() ? -1 : syscall(SYS_pwrite64, f, b, some(n), o); }
-ssize_t writev(int f, const struct iovec *v, int n) { return n < 1 ? 0 : write(f, v->iov_base, v->iov_len); }
-"#;
 
 /// Fails with `write` instead of `write_all` anywhere: the file then differs.
 #[test]
 fn short_and_interrupted_reads_and_writes_change_nothing() {
-    let folder = compiles::folder(&[("short.c", SHORT)]);
-    let library = folder.path().join("short.so");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .arg(&library)
-        .arg(folder.path().join("short.c"))
-        .output();
+    let folder = compiles::folder(&[]);
+    let library = folder.at("short.so");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library);
+    let built = cc.arg(root("tests/support/short_calls.c")).output();
     let obstacle = match built {
         Ok(done) if done.status.success() => None,
         Ok(done) => Some(String::from_utf8_lossy(&done.stderr).into_owned()),
@@ -406,13 +348,12 @@ fn short_and_interrupted_reads_and_writes_change_nothing() {
         return;
     }
     let preload = format!("LD_PRELOAD={}", library.display());
-    let compiles = [BUILD, PART, MERGE, UPDATE, ADD, REMOVE, DELTA, APPLY];
-    for writer in compiles.into_iter().chain([JUNK, CORRESPONDENTS]) {
+    for writer in NAMES {
         let trial = Trial::new(writer);
         let done = trial.run(&["env", &preload]);
-        assert!(done.status.success(), "{}: {done:?}", trial.writer.words);
+        assert!(done.status.success(), "{writer}: {done:?}");
         let found: Vec<_> = trial.read().into_iter().flatten().collect();
-        assert!(found == trial.new, "{}", trial.writer.words);
+        assert!(found == trial.new, "{writer}");
         assert_eq!(trial.folder.names(), trial.names);
     }
 }
