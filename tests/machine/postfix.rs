@@ -13,7 +13,7 @@ use support::postfix::Postfix;
 use support::scene::{Scene, assert_accepted, assert_refused, site};
 use support::site::{Daemon, Socket, Transport};
 use support::smtp::Mail;
-use support::{installed, run, until, usable};
+use support::{Said, installed, until, usable};
 
 crate::scenarios! { Postfix }
 
@@ -123,24 +123,15 @@ fn local_submission_is_exempt() {
     let Some(scene) = scene_with(&["non_smtpd_milters = $smtpd_milters"]) else {
         return;
     };
-    let file = scene.site.write(
-        "local",
-        "From: spammer@listed.test\nSubject: local\n\nHello.\n",
-    );
-    let input = std::fs::File::open(file).expect("just written");
     let program = support::find_program("sendmail").expect("Postfix has a sendmail(1)");
     let mut command = std::process::Command::new(program);
-    let config = scene
-        .mta
-        .command("true")
-        .get_args()
-        .map(Into::into)
-        .collect::<Vec<std::ffi::OsString>>();
-    run(command
+    let config = scene.mta.command("true");
+    command
         .arg("-C")
-        .arg(&config[1])
-        .args(["-f", "spammer@listed.test", "reader@local.test"])
-        .stdin(input));
+        .arg(config.get_args().nth(1).expect("-c DIR"));
+    command.args(["-f", "spammer@listed.test", "reader@local.test"]);
+    let local = b"From: spammer@listed.test\nSubject: local\n\nHello.\n";
+    Said::with_input(&mut command, local).ok();
     assert_eq!(scene.mta.delivered("local").len(), 1);
 }
 

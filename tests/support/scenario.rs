@@ -39,7 +39,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use super::mta::{Server, Session, WhenDown};
+use super::mta::{Mta, Session, WhenDown};
 use super::scene;
 use super::site::{Daemon, Site, Transport};
 use super::smtp::{Mail, Reply};
@@ -81,7 +81,7 @@ macro_rules! scenarios {
 ///
 /// # Panics
 /// If something else comes back or is delivered, with the line.
-pub(crate) fn play<S: Server>(name: &str) {
+pub(crate) fn play<S: Mta>(name: &str) {
     if !usable(S::NAME, S::obstacle()) {
         return;
     }
@@ -133,7 +133,7 @@ fn steps(text: &str) -> Vec<Step<'_>> {
 }
 
 /// What a scenario has set up so far. Dropped in this order.
-struct Stage<S: Server> {
+struct Stage<S: Mta> {
     session: Option<Box<dyn Session>>,
     server: Option<S>,
     daemon: Option<Daemon>,
@@ -144,7 +144,7 @@ struct Stage<S: Server> {
     named: HashMap<String, String>,
 }
 
-impl<S: Server> Default for Stage<S> {
+impl<S: Mta> Default for Stage<S> {
     fn default() -> Self {
         Self {
             session: None,
@@ -158,7 +158,7 @@ impl<S: Server> Default for Stage<S> {
     }
 }
 
-impl<S: Server> Stage<S> {
+impl<S: Mta> Stage<S> {
     fn server(&self) -> &S {
         self.server.as_ref().expect("after start")
     }
