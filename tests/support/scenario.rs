@@ -45,7 +45,8 @@ use super::site::{Daemon, Site, Transport};
 use super::smtp::{Mail, Reply};
 use super::{until, usable};
 
-/// Makes a test of each scenario for one server; `messages` leaves out those that need SMTP.
+/// Makes a test of each scenario for one server; `messages` leaves out those that need SMTP, and
+/// `unix` the one that needs TCP, too.
 #[macro_export]
 macro_rules! scenarios {
     ($server:ty) => {
@@ -53,6 +54,10 @@ macro_rules! scenarios {
         $crate::scenarios! { $server: pipelined_session, daemon_down_and_back, }
     };
     ($server:ty, messages) => {
+        $crate::scenarios! { $server, unix }
+        $crate::scenarios! { $server: verdicts_over_tcp, }
+    };
+    ($server:ty, unix) => {
         $crate::scenarios! { $server:
             listed_envelope_sender_is_refused,
             listed_header_sender_is_refused,
@@ -68,7 +73,6 @@ macro_rules! scenarios {
             quarantined_mail_is_held,
             discarded_mail_vanishes,
             tempfail_asks_to_come_again,
-            verdicts_over_tcp,
             recompiled_list_is_in_force,
         }
     };
