@@ -215,7 +215,9 @@ impl Set {
             match what {
                 "runs" => {
                     run(Command::new("sh").args(["-ec", remedy]));
-                    self.settle();
+                    if remedy.contains(" reload") {
+                        self.settle();
+                    }
                     self.check().is_good();
                 }
                 "has" => has(remedy, text),
