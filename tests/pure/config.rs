@@ -4,7 +4,7 @@ use std::path::Path;
 
 use blocklist_milter::config::{Config, Error, settings};
 
-use crate::support::{has, root, rows};
+use crate::support::{has, rows};
 
 const EXAMPLE: &str = include_str!("../../contrib/blocklist-milter.toml");
 
@@ -87,17 +87,7 @@ fn syntax_errors_do_not_hide_the_others() {
 /// Errors of the TOML itself name the setting, too, and how its value is written.
 #[test]
 fn syntax_errors_name_their_setting() {
-    for [line, message] in rows(
-        r#"
-        on_error = accept        | 1:12: on_error: a text must be in quotes: "accept"
-        on_error = 36h # why     | 1:12: on_error: a text must be in quotes: "36h"
-        listen = ["x", unix:/y]  | 1:16: listen: a text must be in quotes: "unix:/y"
-        listen = [\n"x",\n y]    | 3:2: a text must be in quotes: "y"
-        contact =                | 1:10: contact: the value is missing
-        sandbox = True           | 1:11: sandbox: invalid boolean, expected `true`; write true or false
-        contact = "x             | 1:13: contact: invalid basic string, expected `"`
-        "#,
-    ) {
+    for [line, message] in rows(include_str!("config/syntax.txt")) {
         let problems = parse(line).unwrap_err();
         assert!(
             problems.iter().any(|problem| problem == message),
@@ -136,21 +126,7 @@ fn what_would_never_work_or_is_gone_is_a_fault() {
 /// `listen = "unix:/a"` can mean only one thing.
 #[test]
 fn one_string_is_a_list_of_one() {
-    for [section, name, value] in rows(
-        r"
-                                       | listen            | unix:/a
-        [whitelist]                    | files             | w.txt
-        [whitelist]                    | entries           | a@b.example
-        [whitelist]                    | correspondents    | c.txt
-        [whitelist]                    | authserv_ids      | mx.b.example
-        [exempt]                       | networks          | 192.0.2.0/24
-        [exempt]                       | recipients        | abuse@
-        [safety]                       | must_miss         | a@b.example
-        [[list]]\nname='a'\nfilter='x' | check             | from
-        [[list]]\nname='a'\nfilter='x' | recipients        | @b.example
-        [[list]]\nname='a'\nfilter='x' | except_recipients | c@b.example
-        ",
-    ) {
+    for [section, name, value] in rows(include_str!("config/lists.txt")) {
         let string = parse(&format!("{section}\n{name} = '{value}'\n")).unwrap();
         let list = parse(&format!("{section}\n{name} = ['{value}']\n")).unwrap();
         assert!(string == list, "{name}: {string}");
@@ -174,34 +150,8 @@ fn files_that_are_not_a_configuration() {
 
 #[test]
 fn each_reply_and_each_treatment_of_mailing_lists_fits_its_action() {
-    for [action, setting, fits] in rows(
-        r"
-        reject   | reply='550 no'       | fits
-        reject   | reply='450 no'       | not
-        tempfail | reply='450 no'       | fits
-        tempfail | reply='550 no'       | not
-        log      | reply='550 no'       | fits
-        tag      | reply='450 no'       | fits
-        tag      | reply='550 {adress}' | not
-        reject   | mailing_list='tag'    | fits
-        tag      | mailing_list='same'   | fits
-        tag      | mailing_list='tag'    | fits
-        // Mailing lists are not treated harder.
-        tag      | mailing_list='reject' | not
-        ",
-    ) {
+    for [action, setting, fits] in rows(include_str!("config/fits.txt")) {
         let text = format!("[[list]]\nname='a'\nfilter='x'\naction='{action}'\n{setting}\n");
         assert_eq!(parse(&text).is_ok(), fits == "fits", "{text}");
-    }
-}
-
-/// The page is written by hand; it must have every setting.
-#[test]
-fn the_manual_names_every_setting() {
-    let path = root("contrib/man/blocklist-milter.toml.5");
-    let manual = std::fs::read_to_string(path).unwrap();
-    let manual = manual.replace("\\-", "-").replace("\\_", "_");
-    for (_, name) in settings() {
-        has(&manual, name);
     }
 }
