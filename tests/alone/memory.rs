@@ -19,6 +19,8 @@ use blocklist_milter::daemon::Readers;
 use blocklist_milter::milter::Session;
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot};
+use support::rows;
+use support::table::bytes;
 use support::wire::{OFFER, packet};
 
 /// Most bytes that a connection may hold at any time.
@@ -38,10 +40,6 @@ const FIELDS: [&str; 7] = [
     "Resent-Sender",
     "Resent-Reply-To",
 ];
-
-fn negotiation() -> Vec<u8> {
-    packet(b'O', OFFER)
-}
 
 fn macros(of: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut payload = vec![of];
@@ -82,7 +80,7 @@ fn addresses(number: &mut u32, length: usize, bytes: usize, between: &str) -> St
 }
 
 /// Returns a message with these headers and a recipient, up to the end of the headers.
-fn message(headers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+fn message(headers: impl IntoIterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
     let mut packets = vec![mail("<a@ok.example>"), rcpt("<bob@our.example>")];
     packets.extend(headers);
     packets.push(packet(b'N', b""));
@@ -92,62 +90,56 @@ fn message(headers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 /// The bytes of a field that are scanned; more are sent.
 const SCANNED: usize = 64 << 10;
 
+/// What is repeated in fields, and in the envelope.
+const REPEATED: &str = r#"
+    encoded words           | =?utf-8?q?a=40b=2Eexample?=\s
+    encoded words in base64 | =?utf-8?b?YUBiLmV4YW1wbGU=?=\s
+    folds                   | a{D}\n\s
+    open brackets           | <
+    angle addresses         | <a@b>
+    quoted strings          | "a@b"\s
+    open comments           | (a@b\s
+    colons                  | a@b:
+    at signs                | @
+    one word                | a
+    wide letters            | {FF21}{FF20}
+    a path                  | a.b!
+    semicolons              | a@b;
+    backslashes             | \\
+    unknown bytes           | {80}
+"#;
+
 /// Messages that try to take as much memory as possible.
 fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
     let mut all = Vec::new();
+    let mut add = |what: &str, packets| all.push((what.to_owned(), packets));
     let mut number = 0;
     for length in [8, 10, 20, 100, 1000, 40_000] {
         for between in [", ", "\r\n ", " "] {
             for pieces in [1, 4, 40] {
-                let mut headers = Vec::new();
-                for _ in 0..pieces {
-                    for field in FIELDS {
-                        let value = addresses(&mut number, length, SCANNED / pieces, between);
-                        headers.push(header(field, &value));
-                    }
-                }
-                all.push((
-                    format!("addresses of {length} bytes, parted by {between:?}, in {pieces} fields of each name"),
-                    message(headers),
-                ));
+                let fields = (0..pieces).flat_map(|_| FIELDS);
+                let headers = fields.map(|field| {
+                    let value = addresses(&mut number, length, SCANNED / pieces, between);
+                    header(field, &value)
+                });
+                let what = format!(
+                    "addresses of {length} bytes, parted by {between:?}, in {pieces} fields of each name"
+                );
+                add(&what, message(headers));
             }
         }
     }
     // Each field is one address, which needs no scan.
     for count in [3_000, 5_000] {
         let field = |n: usize| header(FIELDS[n % 7], &format!("{n:x}@b.example"));
-        all.push((
-            format!("{count} plain fields"),
-            message((0..count * 7).map(field).collect()),
-        ));
+        let what = format!("{count} plain fields");
+        add(&what, message((0..count * 7).map(field)));
     }
-    let long = |n: usize| {
-        header(
-            FIELDS[n % 7],
-            &format!("{n}{}@b.example", "a".repeat(100_000)),
-        )
-    };
-    all.push((
-        "plain fields of 100 KB".to_owned(),
-        message((0..70).map(long).collect()),
-    ));
-    for (what, piece) in [
-        ("encoded words", "=?utf-8?q?a=40b=2Eexample?= "),
-        ("encoded words in base64", "=?utf-8?b?YUBiLmV4YW1wbGU=?= "),
-        ("folds", "a\r\n "),
-        ("open brackets", "<"),
-        ("angle addresses", "<a@b>"),
-        ("quoted strings", "\"a@b\" "),
-        ("open comments", "(a@b "),
-        ("colons", "a@b:"),
-        ("at signs", "@"),
-        ("one word", "a"),
-        ("wide letters", "\u{ff21}\u{ff20}"),
-        ("a path", "a.b!"),
-        ("semicolons", "a@b;"),
-        ("backslashes", "\\"),
-        ("unknown bytes", "\u{80}"),
-    ] {
+    let name = "a".repeat(100_000);
+    let long = |n: usize| header(FIELDS[n % 7], &format!("{n}{name}@b.example"));
+    add("plain fields of 100 KB", message((0..70).map(long)));
+    for [what, piece] in rows(REPEATED) {
+        let piece = String::from_utf8(bytes(piece)).unwrap();
         let value = piece.repeat(SCANNED / piece.len());
         for value in [
             value.clone(),
@@ -155,14 +147,12 @@ fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
             format!("{value}@b.example"),
             format!("{value} <c@d>"),
         ] {
-            let headers =
-                FIELDS.map(|field| header(field, &value[..value.floor_char_boundary(SCANNED)]));
+            let scanned = &value[..value.floor_char_boundary(SCANNED)];
             let start: String = value.chars().take(10).collect();
-            all.push((format!("{what}: {start}"), message(headers.to_vec())));
-            all.push((
-                format!("{what} in MAIL: {start}"),
-                vec![mail(&value), rcpt("<b@c>")],
-            ));
+            let headers = FIELDS.map(|field| header(field, scanned));
+            add(&format!("{what}: {start}"), message(headers));
+            let envelope = vec![mail(&value), rcpt("<b@c>")];
+            add(&format!("{what} in MAIL: {start}"), envelope);
         }
     }
     let long = "x".repeat(65_000);
@@ -175,47 +165,39 @@ fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
         mail(&format!("<{long}@b.example>")),
     ];
     for n in 0..2_000 {
-        packets.push(macros(
-            b'R',
-            &[("{rcpt_addr}", &format!("{n}{}", &long[..20_000]))],
-        ));
+        let recipient = format!("{n}{}", &long[..20_000]);
+        packets.push(macros(b'R', &[("{rcpt_addr}", &recipient)]));
         packets.push(rcpt(&format!("<{n}{}@our.example>", &long[..1000])));
     }
-    all.push(("macros and recipients".to_owned(), packets.clone()));
+    add("macros and recipients", packets.clone());
     // All of it in one message.
     for field in FIELDS {
         let value = addresses(&mut number, 20, SCANNED, " ");
         packets.push(header(field, &value));
     }
     packets.push(packet(b'N', b""));
-    all.push(("macros, recipients and addresses".to_owned(), packets));
-    all.push(("an unfinished header".to_owned(), {
-        let mut packets = message(Vec::new());
-        let whole = header("From", &"a@b.example, ".repeat(10_000));
-        let end = packets.len() - 1;
-        packets.truncate(end);
-        packets.push(whole[..whole.len() - 1].to_vec());
-        packets
-    }));
-    all.push(("results of DKIM".to_owned(), {
-        let results: String = (0..5_000)
-            .map(|n| format!("; dkim=pass header.d=d{n}.example"))
-            .collect();
-        let value = format!("mx.our.example{results}");
-        message(
-            (0..50)
-                .map(|_| header("Authentication-Results", &value))
-                .collect(),
-        )
-    }));
-    all.push(("listed senders".to_owned(), {
-        let value: String = (0..3_000)
-            .map(|n| format!("{n}@listed.example, "))
-            .collect();
-        message(FIELDS.map(|field| header(field, &value)).to_vec())
-    }));
+    add("macros, recipients and addresses", packets);
+    let mut packets = message([header("From", &"a@b.example, ".repeat(10_000))]);
+    packets.pop();
+    packets.last_mut().unwrap().pop();
+    add(UNFINISHED, packets);
+    let results: String = (0..5_000)
+        .map(|n| format!("; dkim=pass header.d=d{n}.example"))
+        .collect();
+    let results = header(
+        "Authentication-Results",
+        &format!("mx.our.example{results}"),
+    );
+    add("results of DKIM", message(vec![results; 50]));
+    let listed: String = (0..3_000)
+        .map(|n| format!("{n}@listed.example, "))
+        .collect();
+    let headers = FIELDS.map(|field| header(field, &listed));
+    add("listed senders", message(headers));
     all
 }
+
+const UNFINISHED: &str = "an unfinished header";
 
 /// A daemon's session, with lists that check every field.
 struct Site {
@@ -228,11 +210,8 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("x.list");
         std::fs::write(&list, "a@bad.example\n@listed.example\n.sub.example\nx@\n").unwrap();
-        compile::build(
-            &Plan::new(folder.path().join("x.blf"), vec![list]),
-            &Progress::new(),
-        )
-        .unwrap();
+        let plan = Plan::new(folder.path().join("x.blf"), vec![list]);
+        compile::build(&plan, &Progress::new()).unwrap();
         let check = "check = ['mail-from', 'from', 'sender', 'reply-to', 'return-path', 'resent-from', 'resent-sender', 'resent-reply-to']";
         let text = format!(
             "[[list]]\nname = 'x'\nfilter = 'x.blf'\naction = 'tag'\n{check}\n[whitelist]\nentries = ['a@b.example']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n"
@@ -244,11 +223,9 @@ impl Site {
     }
 
     fn session(&self) -> Session<Screen> {
-        let mut session = Session::new(Screen::new(
-            Arc::clone(&self.live),
-            Arc::clone(&self.readers) as _,
-        ));
-        give(&mut session, &negotiation());
+        let readers = Arc::clone(&self.readers);
+        let mut session = Session::new(Screen::new(Arc::clone(&self.live), readers as _));
+        give(&mut session, &packet(b'O', OFFER));
         give(&mut session, &connect());
         session
     }
@@ -272,36 +249,30 @@ fn give(session: &mut Session<Screen>, bytes: &[u8]) {
     }
 }
 
-/// The bytes that a connection held at the worst moment of a message; then, after the next ordinary
-/// message, the bytes that it holds and those that its thread keeps.
-struct Measured {
-    held: usize,
-    rest: Option<(usize, usize)>,
+/// The ordinary message that follows another from the same server.
+fn ordinary() -> Vec<u8> {
+    message([header("From", "a@b.example")]).concat()
 }
 
-impl Measured {
-    fn of(site: &Site, packets: &[Vec<u8>], has_end: bool) -> Self {
-        let before = MEMORY.current_usage();
-        let mut session = site.session();
-        MEMORY.reset_peak_usage();
-        for packet in packets {
-            give(&mut session, packet);
-        }
-        let held = MEMORY.peak_usage() - before;
-        let rest = has_end.then(|| {
-            give(&mut session, &packet(b'A', b""));
-            // The next message from the same server.
-            give(
-                &mut session,
-                &message(vec![header("From", "a@b.example")]).concat(),
-            );
-            let both = MEMORY.current_usage();
-            drop(session);
-            let spare = MEMORY.current_usage();
-            (both - spare, spare - before)
-        });
-        Self { held, rest }
+/// Returns the bytes that a connection held at the worst moment of a message; then, after the next
+/// ordinary message, the bytes that it holds and those that its thread keeps.
+fn measured(site: &Site, packets: &[Vec<u8>], has_end: bool) -> [usize; 3] {
+    let before = MEMORY.current_usage();
+    let mut session = site.session();
+    MEMORY.reset_peak_usage();
+    for packet in packets {
+        give(&mut session, packet);
     }
+    let held = MEMORY.peak_usage() - before;
+    if !has_end {
+        return [held, 0, 0];
+    }
+    give(&mut session, &packet(b'A', b""));
+    give(&mut session, &ordinary());
+    let both = MEMORY.current_usage();
+    drop(session);
+    let spare = MEMORY.current_usage();
+    [held, both - spare, spare - before]
 }
 
 /// Without the limits in `src/sender/store.rs` it is three times as much. Without `give_back` in
@@ -311,39 +282,24 @@ fn the_memory_of_a_connection_is_bounded_and_given_back() {
     let _turn = one_at_a_time();
     let site = Site::new();
     // Includes what the first message allocates once.
-    give(
-        &mut site.session(),
-        &message(vec![header("From", "a@b.example")]).concat(),
-    );
+    give(&mut site.session(), &ordinary());
     let at_first = MEMORY.current_usage();
-    let mut worst = (0, String::new());
-    let mut worst_idle = worst.clone();
-    let mut worst_spare = worst.clone();
+    let mut worst = [const { (0, String::new()) }; 3];
     for (what, packets) in messages() {
         // Each on a separate thread, which keeps nothing yet.
-        let measured = || Measured::of(&site, &packets, what != "an unfinished header");
+        let measured = || measured(&site, &packets, what != UNFINISHED);
         let measured = thread::scope(|scope| scope.spawn(measured).join()).unwrap();
-        let Measured { held, rest } = measured;
-        println!("{held:8} {what}");
-        if held > worst.0 {
-            worst = (held, what.clone());
-        }
-        if let Some((idle, spare)) = rest {
-            println!("{idle:8} after it, {spare} kept by the thread");
-            if idle > worst_idle.0 {
-                worst_idle = (idle, what.clone());
-            }
-            if spare > worst_spare.0 {
-                worst_spare = (spare, what.clone());
+        println!("{measured:?} {what}");
+        for (worst, bytes) in worst.iter_mut().zip(measured) {
+            if bytes > worst.0 {
+                *worst = (bytes, what.clone());
             }
         }
     }
-    println!(
-        "worst: {worst:?}, between messages: {worst_idle:?}, kept by the thread: {worst_spare:?}"
-    );
-    assert!(worst.0 <= MOST_BYTES, "{worst:?}");
-    assert!(worst_idle.0 <= IDLE_BYTES, "{worst_idle:?}");
-    assert!(worst_spare.0 <= SPARE_BYTES, "{worst_spare:?}");
+    println!("worst of a message, of a connection after it, of its thread: {worst:?}");
+    for (worst, most) in worst.iter().zip([MOST_BYTES, IDLE_BYTES, SPARE_BYTES]) {
+        assert!(worst.0 <= most, "{worst:?}, more than {most}");
+    }
     // What is kept for all connections, such as queues of threads.
     let left = MEMORY.current_usage().saturating_sub(at_first);
     assert!(left < 64 << 10, "{left} bytes are left over");

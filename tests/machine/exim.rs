@@ -6,38 +6,14 @@ use crate::support::scene::Scene;
 use crate::support::site::Transport;
 use crate::support::smtp::Mail;
 
-macro_rules! exim {
-    ($server:ty) => {
-        crate::scenarios! { $server:
-            listed_envelope_sender_is_refused,
-            listed_header_sender_is_refused,
-            innocent_mail_arrives_unchanged,
-            whitelisted_sender_is_accepted,
-            null_sender_is_nobody,
-            messages_of_one_session_are_apart,
-            refusal_is_per_recipient,
-            refusal_says_whom_to_ask,
-            recipients_of_other_lists_come_apart,
-            header_hit_with_exempt_recipient_is_tagged,
-            tag_is_added_once,
-            quarantined_mail_is_held,
-            discarded_mail_vanishes,
-            tempfail_asks_to_come_again,
-            recompiled_list_is_in_force,
-            pipelined_session,
-            daemon_down_and_back,
-        }
-    };
-}
-
 mod light {
-    use super::Exim;
-    exim!(Exim);
+    crate::scenarios! { super::Exim, unix }
+    crate::scenarios! { super::Exim: pipelined_session, daemon_down_and_back, }
 }
 
 mod heavy {
-    use super::HeavyExim;
-    exim!(HeavyExim);
+    crate::scenarios! { super::HeavyExim, unix }
+    crate::scenarios! { super::HeavyExim: pipelined_session, daemon_down_and_back, }
 }
 
 /// Exim asks about each recipient over a connection of its own.
@@ -57,10 +33,7 @@ fn a_message_with_several_refused_recipients_is_logged_once() {
     scene.daemon.logged(&["last@listed-domain.test"]);
     let log = scene.daemon.log();
     for (sender, _) in senders {
-        assert_eq!(
-            log.matches(&format!("address=\"{sender}\"")).count(),
-            1,
-            "{log}"
-        );
+        let logged = log.matches(&format!("address=\"{sender}\"")).count();
+        assert_eq!(logged, 1, "{log}");
     }
 }

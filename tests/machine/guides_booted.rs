@@ -10,14 +10,26 @@ use support::booted::Booted;
 use support::markdown::{Part, guides, parts, read};
 use support::usable;
 
-#[test]
-fn readme() {
-    follow("README.md");
+/// Makes a test of each guide.
+macro_rules! follow {
+    ($($test:ident: $guide:literal,)+) => {
+        $(#[test] fn $test() { follow($guide); })+
+    };
+}
+
+follow! {
+    readme: "README.md",
+    postfix: "docs/postfix.md",
+    daily_work: "docs/daily-work.md",
+    choosing_lists: "docs/choosing-lists.md",
+    many_hosts: "docs/many-hosts.md",
+    sizing: "docs/sizing.md",
+    troubleshooting: "docs/troubleshooting.md",
 }
 
 #[test]
-fn postfix() {
-    follow("docs/postfix.md");
+fn upgrade() {
+    follow("docs/upgrade.md");
 }
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_blocklist-milter");
@@ -36,36 +48,6 @@ fn sendmail() {
     }
 }
 
-#[test]
-fn daily_work() {
-    follow("docs/daily-work.md");
-}
-
-#[test]
-fn upgrade() {
-    follow("docs/upgrade.md");
-}
-
-#[test]
-fn choosing_lists() {
-    follow("docs/choosing-lists.md");
-}
-
-#[test]
-fn many_hosts() {
-    follow("docs/many-hosts.md");
-}
-
-#[test]
-fn sizing() {
-    follow("docs/sizing.md");
-}
-
-#[test]
-fn troubleshooting() {
-    follow("docs/troubleshooting.md");
-}
-
 /// A test here follows every guide that has something to run.
 #[test]
 fn every_guide_is_followed() {
@@ -75,8 +57,9 @@ fn every_guide_is_followed() {
         let runs = parts(&read(&guide))
             .iter()
             .any(|placed| is_run(&placed.part));
-        let followed = tests.contains(&format!("follow(\"{}\")", guide.display()));
-        assert_eq!(runs, followed, "{}", guide.display());
+        let guide = format!("\"{}\"", guide.display());
+        let followed = tests.contains(&guide);
+        assert_eq!(runs, followed, "{guide}");
     }
 }
 

@@ -12,10 +12,19 @@ use support::mta::Mta;
 use support::postfix::Postfix;
 use support::scene::{Scene, assert_accepted, assert_refused, site};
 use support::site::{Daemon, Socket, Transport};
-use support::smtp::Mail;
-use support::{installed, run, until, usable};
+use support::smtp::{Mail, Reply};
+use support::{Said, installed, until, usable};
 
 crate::scenarios! { Postfix }
+
+const SPAMMER: &str = "<spammer@listed.test>";
+const FROM_SPAMMER: &str = "From: spammer@listed.test\r\n";
+
+/// Checks that a reply is our refusal of the spammer.
+#[track_caller]
+fn is_refused(reply: &Reply) {
+    assert_refused(reply, "spammer@listed.test", "spammers");
+}
 
 fn scene_with(settings: &[&str]) -> Option<Scene<Postfix>> {
     Scene::with(Transport::Unix, |site| {
@@ -27,14 +36,14 @@ fn scene_with(settings: &[&str]) -> Option<Scene<Postfix>> {
 #[test]
 fn refusal_is_in_our_own_words() {
     let Some(scene) = scene_with(&[]) else { return };
-    let sent = scene.send(&Mail::innocent("words").from("<spammer@listed.test>"));
+    let sent = scene.send(&Mail::innocent("words").from(SPAMMER));
     let words = "550-5.7.1 spammer@listed.test is on the sender blocklist spammers";
     assert!(sent.last().text.starts_with(words), "{sent:?}");
     scene.mta.logged(&[
         "milter-reject: RCPT",
         "spammer@listed.test is on the sender blocklist spammers",
     ]);
-    scene.send(&Mail::innocent("words").header("From: spammer@listed.test\r\n"));
+    scene.send(&Mail::innocent("words").header(FROM_SPAMMER));
     let refusal = scene.mta.logged(&["milter-reject: END-OF-MESSAGE"]);
     // The queue id connects the two logs.
     let id = refusal.split(": ").nth(1).unwrap_or_default();
@@ -48,18 +57,14 @@ fn utf8_sender() {
         return;
     };
     let mut session = scene.session();
-    let composed = Mail::innocent("utf8").from("<jos\u{e9}@listed.test>");
-    let sent = session.send_with(&composed, "SMTPUTF8");
-    assert_eq!(sent.last().code, 550, "{sent:?}");
-    let decomposed = composed.clone().from("<JOSE\u{301}@listed.test>");
-    let sent = session.send_with(&decomposed, "SMTPUTF8");
-    assert_eq!(sent.last().code, 550, "{sent:?}");
-    let other = composed.from("<j\u{f3}se@listed.test>");
-    assert_accepted(&session.send_with(&other, "SMTPUTF8"));
+    for (local, code) in [("jos\u{e9}", 550), ("JOSE\u{301}", 550), ("j\u{f3}se", 250)] {
+        let mail = Mail::innocent("utf8").from(&format!("<{local}@listed.test>"));
+        let sent = session.send_with(&mail, "SMTPUTF8");
+        assert_eq!(sent.last().code, code, "{sent:?}");
+    }
     // Raw UTF-8 in a header can be read without an extension.
-    let header =
-        Mail::innocent("utf8 header").header("From: Jos\u{e9} <jos\u{e9}@listed.test>\r\n");
-    let sent = session.send(&header);
+    let header = "From: Jos\u{e9} <jos\u{e9}@listed.test>\r\n";
+    let sent = session.send(&Mail::innocent("utf8 header").header(header));
     assert_eq!(sent.last().code, 550, "{sent:?}");
 }
 
@@ -73,11 +78,7 @@ fn long_parameters_hide_no_sender() {
     let parameter = "x".repeat(20_000);
     let mail = session.say(&format!("MAIL FROM:<spammer@listed.test> AUTH={parameter}"));
     assert_eq!(mail.code, 250, "{mail}");
-    assert_refused(
-        &session.say("RCPT TO:<reader@local.test>"),
-        "spammer@listed.test",
-        "spammers",
-    );
+    is_refused(&session.say("RCPT TO:<reader@local.test>"));
     session.quit();
 }
 
@@ -85,7 +86,7 @@ fn long_parameters_hide_no_sender() {
 #[test]
 fn exempt_network() {
     let Some(scene) = scene_with(&[]) else { return };
-    let mail = Mail::innocent("from the exempt network").from("<spammer@listed.test>");
+    let mail = Mail::innocent("from the exempt network").from(SPAMMER);
     for (client, exempt) in [("203.0.113.9", true), ("198.51.100.9", false)] {
         let mut session = scene.session();
         let banner = session.say(&format!("XCLIENT ADDR={client} NAME=mail.remote.test"));
@@ -95,21 +96,16 @@ fn exempt_network() {
         if exempt {
             assert_accepted(&sent);
             // The queue id connects the two logs, and the daemon's names the exempt sender.
-            let marks = [": client=", client];
-            let line = scene.mta.logged(&marks);
-            let id = line
-                .split(marks[0])
-                .next()
-                .and_then(|before| before.rsplit(' ').next());
-            let id = format!("queue_id={} ", id.expect("a word"));
-            scene.daemon.logged(&[
-                id.as_str(),
-                client,
-                "address=\"spammer@listed.test\"",
-                "reason=network",
-            ]);
+            let line = scene.mta.logged(&[": client=", client]);
+            let before = line.split(": client=").next().unwrap_or_default();
+            let id = before.rsplit(' ').next().expect("a word");
+            let id = format!("queue_id={id} ");
+            let listed = "address=\"spammer@listed.test\"";
+            scene
+                .daemon
+                .logged(&[&id, client, listed, "reason=network"]);
         } else {
-            assert_refused(sent.last(), "spammer@listed.test", "spammers");
+            is_refused(sent.last());
             scene.daemon.logged(&["spammer@listed.test", client]);
         }
         session.quit();
@@ -123,24 +119,15 @@ fn local_submission_is_exempt() {
     let Some(scene) = scene_with(&["non_smtpd_milters = $smtpd_milters"]) else {
         return;
     };
-    let file = scene.site.write(
-        "local",
-        "From: spammer@listed.test\nSubject: local\n\nHello.\n",
-    );
-    let input = std::fs::File::open(file).expect("just written");
     let program = support::find_program("sendmail").expect("Postfix has a sendmail(1)");
     let mut command = std::process::Command::new(program);
-    let config = scene
-        .mta
-        .command("true")
-        .get_args()
-        .map(Into::into)
-        .collect::<Vec<std::ffi::OsString>>();
-    run(command
+    let config = scene.mta.command("true");
+    command
         .arg("-C")
-        .arg(&config[1])
-        .args(["-f", "spammer@listed.test", "reader@local.test"])
-        .stdin(input));
+        .arg(config.get_args().nth(1).expect("-c DIR"));
+    command.args(["-f", "spammer@listed.test", "reader@local.test"]);
+    let local = b"From: spammer@listed.test\nSubject: local\n\nHello.\n";
+    Said::with_input(&mut command, local).ok();
     assert_eq!(scene.mta.delivered("local").len(), 1);
 }
 
@@ -179,16 +166,12 @@ fn postfix_reload() {
     let mut before = scene.session();
     assert_eq!(before.say("MAIL FROM:<spammer@listed.test>").code, 250);
     scene.mta.reload(&["smtpd_banner=reloaded ESMTP"]);
-    assert_refused(
-        &before.say("RCPT TO:<reader@local.test>"),
-        "spammer@listed.test",
-        "spammers",
-    );
+    is_refused(&before.say("RCPT TO:<reader@local.test>"));
     assert_eq!(before.say("RSET").code, 250);
     assert_accepted(&before.send(&Mail::innocent("before the reload")));
     before.quit();
-    let sent = scene.send(&Mail::innocent("after").from("<spammer@listed.test>"));
-    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    let sent = scene.send(&Mail::innocent("after").from(SPAMMER));
+    is_refused(sent.last());
     scene.deliver(&Mail::innocent("after the reload"));
 }
 
@@ -205,12 +188,8 @@ fn authenticated_client_is_exempt() {
     };
     let _server = login_server(&scene.mta);
     let mut session = scene.session();
-    let mail = Mail::innocent("after the login").from("<spammer@listed.test>");
-    assert_refused(
-        session.send(&mail).last(),
-        "spammer@listed.test",
-        "spammers",
-    );
+    let mail = Mail::innocent("after the login").from(SPAMMER);
+    is_refused(session.send(&mail).last());
     // NUL, user, NUL, password, in base64.
     let login = session.say("AUTH PLAIN AHVzZXIAc2VjcmV0");
     assert_eq!(login.code, 235, "{login}");
@@ -263,10 +242,10 @@ fn chrooted_postfix() {
         mta,
         site,
     };
-    let sent = scene.send(&Mail::innocent("chroot").from("<spammer@listed.test>"));
-    assert_refused(sent.last(), "spammer@listed.test", "spammers");
-    let sent = scene.send(&Mail::innocent("chroot").header("From: spammer@listed.test\r\n"));
-    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    let sent = scene.send(&Mail::innocent("chroot").from(SPAMMER));
+    is_refused(sent.last());
+    let sent = scene.send(&Mail::innocent("chroot").header(FROM_SPAMMER));
+    is_refused(sent.last());
     scene.deliver(&Mail::innocent("chroot"));
 }
 
@@ -287,8 +266,8 @@ fn socket_from_systemd() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).expect("root may");
     let mta = Postfix::start_with(&socket, &[]);
     let scene = Scene { mta, daemon, site };
-    let sent = scene.send(&Mail::innocent("systemd").from("<spammer@listed.test>"));
-    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    let sent = scene.send(&Mail::innocent("systemd").from(SPAMMER));
+    is_refused(sent.last());
     scene.deliver(&Mail::innocent("systemd"));
     assert!(
         !scene.site.socket.listens(),
@@ -314,32 +293,20 @@ fn verdicts_under_load() {
                         let mail = Mail::innocent(&format!("load {client}"));
                         match message % 3 {
                             0 => assert_accepted(&session.send(&mail)),
-                            1 => {
-                                let sent = session.send(&mail.from("<spammer@listed.test>"));
-                                assert_refused(sent.last(), "spammer@listed.test", "spammers");
-                            }
-                            _ => {
-                                let sent =
-                                    session.send(&mail.header("From: spammer@listed.test\r\n"));
-                                assert_refused(sent.last(), "spammer@listed.test", "spammers");
-                            }
+                            1 => is_refused(session.send(&mail.from(SPAMMER)).last()),
+                            _ => is_refused(session.send(&mail.header(FROM_SPAMMER)).last()),
                         }
                     }
                     session.quit();
                 })
             })
             .collect();
-        for round in 0.. {
-            if clients
-                .iter()
-                .all(std::thread::ScopedJoinHandle::is_finished)
-            {
-                break;
-            }
-            let other = format!("other{round}@listed.test");
-            scene
-                .site
-                .list("spammers", &["spammer@listed.test", &other]);
+        let mut rounds = 0;
+        while !clients.iter().all(|client| client.is_finished()) {
+            let other = format!("other{rounds}@listed.test");
+            let entries = ["spammer@listed.test", &other];
+            scene.site.list("spammers", &entries);
+            rounds += 1;
         }
     });
     for client in 0..CLIENTS {

@@ -13,13 +13,9 @@ use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use serde_json::Value;
 use support::rig::Rig;
-use support::{Scratch, free_port, installed, run, show_on_failure, until};
+use support::{Scratch, free_port, installed, root, rows, run, show_on_failure, until};
 
-fn contrib(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("contrib")
-        .join(name)
-}
+const ALERTS: &str = "contrib/prometheus/alerts.yml";
 
 struct Prometheus {
     process: Child,
@@ -30,23 +26,19 @@ struct Prometheus {
 impl Prometheus {
     /// Starts a Prometheus that reads the daemon at this port twice a second.
     fn start(folder: &Path, target: u16) -> Self {
-        let config = folder.join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 1s}}\n\
              rule_files: [\"{}\"]\n\
              scrape_configs:\n- job_name: blocklist-milter\n  static_configs: [{{targets: [\"127.0.0.1:{target}\"]}}]\n",
-            contrib("prometheus/alerts.yml").display()
+            root(ALERTS).display()
         );
-        fs::write(&config, text).expect("a file");
+        fs::write(folder.join("prometheus.yml"), text).expect("a file");
         let port = free_port();
         let log = folder.join("prometheus.log");
         let output = File::create(&log).expect("a file");
         let process = Command::new("prometheus")
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                folder.join("data").display()
-            ))
+            .arg("--config.file=prometheus.yml")
+            .arg("--storage.tsdb.path=data")
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .current_dir(folder)
             .stdout(Stdio::null())
@@ -82,10 +74,8 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        show_on_failure(
-            "prometheus",
-            &fs::read_to_string(&self.log).unwrap_or_default(),
-        );
+        let log = fs::read_to_string(&self.log);
+        show_on_failure("prometheus", &log.unwrap_or_default());
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -93,7 +83,8 @@ impl Drop for Prometheus {
 
 /// Returns the queries of the dashboard, with all variables set to everything.
 fn dashboard_queries() -> Vec<String> {
-    let text = fs::read_to_string(contrib("grafana/blocklist-milter.json")).expect("it is there");
+    let text =
+        fs::read_to_string(root("contrib/grafana/blocklist-milter.json")).expect("it is there");
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     let targets = panels
@@ -125,170 +116,32 @@ fn the_alerts_are_valid() {
     if !installed("promtool") {
         return;
     }
-    let rules = contrib("prometheus/alerts.yml");
+    let rules = root(ALERTS);
     run(Command::new("promtool").args(["check", "rules"]).arg(rules));
 }
-
-/// Alerts, with series in which each fires after 26 hours, and series in which it does not. A series
-/// has a value for each minute.
-const ALERTS: [(&str, &[&str], &[&str]); 20] = [
-    (
-        "ListJobFailed",
-        &["node_systemd_unit_state{state=\"failed\",name=\"blocklist-fetch@spam.service\"} 1x1600"],
-        &[
-            "node_systemd_unit_state{state=\"failed\",name=\"blocklist-fetch@spam.service\"} 0x1600",
-            "node_systemd_unit_state{state=\"failed\",name=\"other.service\"} 1x1600",
-        ],
-    ),
-    (
-        "FetchFailed",
-        &["fetch_exit_code{list=\"a\"} 1x1600"],
-        &[
-            "fetch_exit_code{list=\"a\"} 0x1600",
-            "fetch_success_timestamp_seconds{list=\"a\"} 0+60x1600",
-        ],
-    ),
-    (
-        "Down",
-        &["up{job=\"blocklist-milter\"} 0x1600"],
-        &["up{job=\"blocklist-milter\"} 1x1600"],
-    ),
-    (
-        "NotAsConfigured",
-        &["problems{severity=\"critical\"} 1x1600"],
-        &["problems{severity=\"critical\"} 0x1600"],
-    ),
-    (
-        "Warning",
-        &["problems{severity=\"warning\"} 1x1600"],
-        &["problems{severity=\"critical\"} 1x1600"],
-    ),
-    (
-        "ListUnavailable",
-        &["list_available{list=\"a\"} 0x1600"],
-        &["list_available{list=\"a\"} 1x1600"],
-    ),
-    (
-        "LastGoodCopy",
-        &["list_last_good_copy{list=\"a\"} 1x1600"],
-        &["list_last_good_copy{list=\"a\"} 0x1600"],
-    ),
-    (
-        "ReloadRefused",
-        &["last_reload_successful 0x1600"],
-        &["last_reload_successful 1x1600"],
-    ),
-    (
-        "ListStale",
-        &["list_stale{list=\"a\",limit=\"max_age\"} 1x1600"],
-        &["list_stale{list=\"a\"} 0x1600"],
-    ),
-    (
-        "CircuitBreaker",
-        &["circuit_breaker 1x1600"],
-        &["circuit_breaker 0x1600"],
-    ),
-    (
-        "RefusesMost",
-        &[
-            "messages_total{verdict=\"reject\"} 0+95x1600",
-            "messages_total{verdict=\"accept\"} 0+5x1600",
-        ],
-        &[
-            "messages_total{verdict=\"reject\"} 0+5x1600",
-            "messages_total{verdict=\"accept\"} 0+5x1600",
-        ],
-    ),
-    (
-        "RefusesMore",
-        &["messages_total{verdict=\"reject\"} 0+1x1400 1400+20x200"],
-        &["messages_total{verdict=\"reject\"} 0+20x1600"],
-    ),
-    (
-        "HitsCleared",
-        &[
-            "list_whitelisted_hits_total{list=\"a\"} 0+1x1600",
-            "list_hits_total{list=\"a\"} 0+2x1600",
-        ],
-        &[
-            "list_whitelisted_hits_total{list=\"a\"} 0+1x1600",
-            "list_hits_total{list=\"a\"} 0+20x1600",
-        ],
-    ),
-    (
-        "NoMessages",
-        &[
-            "messages_total{verdict=\"accept\"} 7x1600",
-            "start_time_seconds 0x1600",
-        ],
-        // It has just been started.
-        &[
-            "messages_total{verdict=\"accept\"} 7x1600",
-            "start_time_seconds 90000x1600",
-        ],
-    ),
-    (
-        "Undecided",
-        &["messages_by_reason_total{reason=\"undecided\"} 0+1x1600"],
-        &["messages_by_reason_total{reason=\"undecided\"} 5x1600"],
-    ),
-    (
-        "ReadErrors",
-        &["list_read_errors_total{list=\"a\"} 0+1x1600"],
-        &["list_read_errors_total{list=\"a\"} 5x1600"],
-    ),
-    (
-        "Slow",
-        &[
-            "message_duration_seconds_bucket{le=\"1\"} 0+1x1600",
-            "message_duration_seconds_bucket{le=\"2.5\"} 0+9x1600",
-            "message_duration_seconds_bucket{le=\"+Inf\"} 0+9x1600",
-        ],
-        &[
-            "message_duration_seconds_bucket{le=\"0.1\"} 0+9x1600",
-            "message_duration_seconds_bucket{le=\"+Inf\"} 0+9x1600",
-        ],
-    ),
-    (
-        "ConnectionLimit",
-        &["connection_limit_waits_total 0+1x1600"],
-        &["connection_limit_waits_total 3x1600"],
-    ),
-    (
-        "ProtocolErrors",
-        &["protocol_errors_total{kind=\"offer\"} 0+1x1600"],
-        &["protocol_errors_total{kind=\"offer\"} 3x1600"],
-    ),
-    (
-        "LogLinesLost",
-        &["log_lines_lost_total 0+1x1600"],
-        &["log_lines_lost_total 3x1600"],
-    ),
-];
 
 #[test]
 fn each_alert_fires_when_it_should_and_only_then() {
     if !installed("promtool") {
         return;
     }
-    let rules = contrib("prometheus/alerts.yml");
+    let rules = root(ALERTS);
+    let alerts = rows(include_str!("alerts.txt"));
     let written = fs::read_to_string(&rules).expect("it is there");
-    assert_eq!(written.matches("- alert: ").count(), ALERTS.len());
+    assert_eq!(written.matches("- alert: ").count(), alerts.len());
     // Each rule is evaluated for every interval of a day, in each test: a minute would take a minute of the processor.
     let mut text = format!(
         "rule_files: [\"{}\"]\nevaluation_interval: 5m\ntests:\n",
         rules.display()
     );
-    for (alert, firing, quiet) in ALERTS {
+    for [alert, firing, quiet] in alerts {
         for (series, expected) in [(firing, "[{labels: '{}', value: 1}]"), (quiet, "[]")] {
             text += "- interval: 1m\n  input_series:\n";
-            for one in series {
+            for one in series.split(" ; ") {
                 let (name, values) = one.split_once(' ').expect("values");
-                let name = match name.starts_with("up{") || name.starts_with("node_") {
-                    true => name.to_owned(),
-                    false => format!("blocklist_milter_{name}"),
-                };
-                text += &format!("  - {{series: '{name}', values: '{values}'}}\n");
+                let is_other = name.starts_with("up{") || name.starts_with("node_");
+                let prefix = if is_other { "" } else { "blocklist_milter_" };
+                text += &format!("  - {{series: '{prefix}{name}', values: '{values}'}}\n");
             }
             text += &format!(
                 "  promql_expr_test:\n  - {{expr: 'count(ALERTS{{alertname=\"BlocklistMilter{alert}\",alertstate=\"firing\"}})', eval_time: 1560m, exp_samples: {expected}}}\n"

@@ -6,11 +6,10 @@ use std::fs;
 use std::sync::LazyLock;
 
 use blocklist_milter::address::{Entry, Rules};
-use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Progress};
+use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Plan, Progress};
 use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::inspect;
-use blocklist_milter::list::MaxRejects;
-use blocklist_milter::list::{Format, Reader, Reading, Row};
+use blocklist_milter::list::{Format, MaxRejects, Reader, Reading, Row};
 use twox_hash::XxHash3_64;
 
 use crate::support::check::Random;
@@ -50,56 +49,36 @@ impl Dice {
         const SIGNS: &[u8] = b"aZ09+-_..@@ \t\r\0#;,<>()\"\\[]!*=/:%&'{}|~^`?$\xc3\xbc\xff\x80\xef\xbb\xbf\xe2\x80\x8b";
         let local = [self.some_of(WORD, 12), b".q".repeat(self.roll(3))].concat();
         let domain = &self.0.one_of(&DOMAINS)[..];
+        let at = &b"@"[..];
+        let comments: &[&[u8]] = &[b" # why", b" OK", b" REJECT", b" ", b"\t1.5"];
+        let signs: &[&[u8]] = &[b" ", b"\xef\xbb\xbf", b"#", b"!", b"prvs=12345678=", b"\0"];
         match self.roll(24) {
             0 => self.some_of(SIGNS, 40),
-            1 => [
-                self.some_of(SIGNS, 9),
-                b"@".to_vec(),
-                self.some_of(SIGNS, 30),
-            ]
-            .concat(),
-            2 => [b"@", domain].concat(),
+            1 => [&self.some_of(SIGNS, 9), at, &self.some_of(SIGNS, 30)].concat(),
+            2 => [at, domain].concat(),
             3 => [self.one_of(&[b"*.", b".", b"*@", b""]), domain].concat(),
-            4 => [&local[..], b"@"].concat(),
-            5 => [
-                &local[..],
-                b"@",
-                domain,
-                self.one_of(&[b" # why", b" OK", b" REJECT", b" ", b"\t1.5"]),
-            ]
-            .concat(),
-            6 => [
-                self.one_of(&[b" ", b"\xef\xbb\xbf", b"#", b"!", b"prvs=12345678=", b"\0"]),
-                &local,
-                b"@",
-                domain,
-            ]
-            .concat(),
+            4 => [&local, at].concat(),
+            5 => [&local, at, domain, self.one_of(comments)].concat(),
+            6 => [self.one_of(signs), &local, at, domain].concat(),
             // About as long as an address may be.
-            7 => [
-                vec![b'L'; 1 + self.roll(64)],
-                b"@".to_vec(),
-                b"x.".repeat(110 + self.roll(80)),
-                b"y".to_vec(),
-            ]
-            .concat(),
-            8 => [vec![b'l'; 280 + self.roll(120)], b"@bad.example".to_vec()].concat(),
+            7 => {
+                let long = b"L".repeat(1 + self.roll(64));
+                let domain = b"x.".repeat(110 + self.roll(80));
+                [&long, at, &domain, b"y"].concat()
+            }
+            8 => [&b"l".repeat(280 + self.roll(120)), &b"@bad.example"[..]].concat(),
             9 => vec![],
             // Longer than a piece, and rarely longer than a line may be.
             10 if self.roll(60) == 0 => vec![b'a'; 8_000 + self.roll(400)],
-            10 if self.roll(200) == 0 => [
-                vec![b'a'; 60_000 + self.roll(300_000)],
-                b"@bad.example".to_vec(),
-            ]
-            .concat(),
-            11 => [&local[..], b"@", domain, b",", &local, b"2@", domain].concat(),
-            _ => [
-                &local[..],
-                self.roll(10_000).to_string().as_bytes(),
-                b"@",
-                domain,
-            ]
-            .concat(),
+            10 if self.roll(200) == 0 => {
+                let long = b"a".repeat(60_000 + self.roll(300_000));
+                [&long, &b"@bad.example"[..]].concat()
+            }
+            11 => [&local, at, domain, b",", &local, b"2@", domain].concat(),
+            _ => {
+                let number = self.roll(10_000).to_string();
+                [&local, number.as_bytes(), at, domain].concat()
+            }
         }
     }
 
@@ -130,6 +109,22 @@ struct Said {
     entries: u64,
     lines: u64,
     rejected: u64,
+}
+
+impl Said {
+    /// Returns the numbers of keys, entries, lines and rejected lines.
+    fn counts(&self) -> [u64; 4] {
+        [
+            self.keys.len() as u64,
+            self.entries,
+            self.lines,
+            self.rejected,
+        ]
+    }
+}
+
+fn seed_of(plan: &Plan) -> u64 {
+    Filter::open(&plan.output, Load::Disk).unwrap().spec().seed
 }
 
 fn said(list: &[u8], seed: u64) -> Said {
@@ -174,20 +169,20 @@ fn compare(seeds: std::ops::Range<u64>) {
             // with + and others that begin with -.
             Err(error) => {
                 let error = error.to_string();
-                let is_expected = [
+                let known = [
                     "not a text file",
                     "entries that must not be listed",
                     "+ before some entries and - before others",
-                ]
-                .iter()
-                .any(|known| error.contains(known));
-                assert!(is_expected, "{seed}: {error}");
+                ];
+                let is_known = known.iter().any(|known| error.contains(known));
+                assert!(is_known, "{seed}: {error}");
                 continue;
             }
         };
         compared += 1;
+        let stored = records(&plan.output);
         let found = Said {
-            keys: records(&plan.output)
+            keys: stored
                 .iter()
                 .map(|record| (record.key, record.kind))
                 .collect(),
@@ -195,22 +190,9 @@ fn compare(seeds: std::ops::Range<u64>) {
             lines: report.inputs[0].lines,
             rejected: report.rejected,
         };
-        let expected = said(
-            &list,
-            Filter::open(&plan.output, Load::Disk).unwrap().spec().seed,
-        );
-        assert!(
-            found == expected,
-            "seed {seed}: {} keys, {} entries, {} lines, {} rejected; expected {}, {}, {}, {}",
-            found.keys.len(),
-            found.entries,
-            found.lines,
-            found.rejected,
-            expected.keys.len(),
-            expected.entries,
-            expected.lines,
-            expected.rejected,
-        );
+        let expected = said(&list, seed_of(&plan));
+        let [shown, wanted] = [&found, &expected].map(Said::counts);
+        assert!(found == expected, "seed {seed}: {shown:?}, not {wanted:?}");
         Filter::verify(&plan.output).unwrap();
     }
     assert!(compared > tried / 2, "{compared} of {tried} were lists");
@@ -247,11 +229,9 @@ fn entries_of_thousands_of_lists_are_removed() {
         ..Changes::new(plan.clone())
     };
     compile::update(&changes, &Progress::new()).unwrap();
-    let seed = Filter::open(&plan.output, Load::Disk).unwrap().spec().seed;
-    let left: BTreeSet<Key> = records(&plan.output)
-        .iter()
-        .map(|record| record.key)
-        .collect();
+    let seed = seed_of(&plan);
+    let left = records(&plan.output);
+    let left: BTreeSet<Key> = left.iter().map(|record| record.key).collect();
     let expected = (LISTS..LISTS + 5)
         .map(|n| Key::of(listed(n).trim().as_bytes(), seed))
         .collect();

@@ -5,18 +5,17 @@
     reason = "keys are cut to make up data"
 )]
 
-use crate::support::filters;
-
 use std::fs;
 use std::io::Read;
-use std::path::Path;
 
 use blocklist_milter::compile::{Progress, make_delta};
-use blocklist_milter::filter::{Filter, Key, Load, Record};
-use filters::{Folder, key, record, records, sorted, spec, write};
+use blocklist_milter::filter::{Key, Record};
 use flate2::read::ZlibDecoder;
 use sha2::{Digest, Sha256};
 use twox_hash::XxHash3_64;
+
+use crate::support::compile::records as stored;
+use crate::support::filters::{Folder, key, record, records, sorted, spec, write};
 
 /// The day on which filters of [`spec`] are built.
 const BUILT: u16 = 20_717;
@@ -50,6 +49,11 @@ impl<'a> Fields<'a> {
         u64::from_le_bytes(self.bytes(8).try_into().unwrap())
     }
 
+    /// Reads a number, and so many things.
+    fn many<T>(&mut self, mut read: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..self.u32()).map(|_| read(self)).collect()
+    }
+
     fn class(&mut self) -> Class {
         let [kind, expires] = *self.bytes(2) else {
             unreachable!()
@@ -61,16 +65,13 @@ impl<'a> Fields<'a> {
 }
 
 /// Reads bits from bytes, the lowest first.
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
+struct Bits<'a>(&'a [u8], usize);
 
 impl Bits<'_> {
     fn take(&mut self, count: u64) -> u64 {
-        let bit = |at: usize| u64::from(self.bytes[at / 8] >> (at % 8) & 1);
-        let value = (0..count).fold(0, |sum, i| sum | bit(self.at + i as usize) << i);
-        self.at += count as usize;
+        let bit = |at: usize| u64::from(self.0[at / 8] >> (at % 8) & 1);
+        let value = (0..count).fold(0, |sum, i| sum | bit(self.1 + i as usize) << i);
+        self.1 += count as usize;
         value
     }
 
@@ -86,16 +87,12 @@ impl Bits<'_> {
 /// Applies a delta to the records of OLD, following the document, and checks everything else in it.
 fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<Record> {
     let mut file = Fields(delta);
-    assert_eq!(
-        file.bytes(8),
-        [0x89, 0x62, 0x6c, 0x64, 0x0d, 0x0a, 0x1a, 0x0a]
-    );
+    assert_eq!(file.bytes(8), b"\x89bld\r\n\x1a\n");
     assert_eq!(file.u32(), 1);
     let length = file.u32() as usize;
     let mut head = Vec::new();
-    ZlibDecoder::new(file.bytes(length))
-        .read_to_end(&mut head)
-        .unwrap();
+    let mut packed = ZlibDecoder::new(file.bytes(length));
+    packed.read_to_end(&mut head).unwrap();
     let (segments, sum) = file.0.split_at(file.0.len() - 8);
     let all = &delta[..delta.len() - 8];
     assert_eq!(sum, XxHash3_64::oneshot(all).to_le_bytes());
@@ -111,47 +108,39 @@ fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<
     let (offset, length) = (sources.u64() as usize, sources.u64() as usize);
     assert_eq!(head.bytes(length), &new[offset..offset + length]);
     let day = head.u16();
-    let pairs: Vec<_> = (0..head.u32())
-        .map(|_| (head.class(), head.class()))
-        .collect();
-    let changed: Vec<_> = (0..head.u32()).map(|_| head.class()).collect();
-    let added: Vec<_> = (0..head.u32()).map(|_| head.class()).collect();
+    let pairs = head.many(|head| (head.class(), head.class()));
+    let (changed, added) = (head.many(Fields::class), head.many(Fields::class));
     let (touched_count, added_count) = (head.u64() as usize, head.u64() as usize);
     assert!(head.0.is_empty());
 
     let (mut touches, mut additions) = (Vec::new(), Vec::new());
     let (mut index, mut key) = (0, 0);
-    let mut bits = Bits {
-        bytes: segments,
-        at: 0,
-    };
+    let mut bits = Bits(segments, 0);
     while (touches.len(), additions.len()) != (touched_count, added_count) {
         let (t, a) = (bits.take(13), bits.take(13));
         assert!((1..=4096).contains(&(t + a)));
         let k: Vec<_> = (0..4).map(|_| bits.take(6)).collect();
         for _ in 0..t {
             index += bits.rice(k[0]);
-            let number = match changed.is_empty() {
-                true => 0,
-                false => bits.rice(k[1]),
+            let number = if changed.is_empty() {
+                0
+            } else {
+                bits.rice(k[1])
             };
             touches.push((index, number));
             index += 1;
         }
         for _ in 0..a {
             key += bits.rice(k[2]);
-            let number = match added.len() {
-                1 => 0,
-                _ => bits.rice(k[3]),
-            };
+            let number = if added.len() == 1 { 0 } else { bits.rice(k[3]) };
             additions.push((key, added[number as usize]));
             key += 1;
         }
-        while !bits.at.is_multiple_of(8) {
+        while !bits.1.is_multiple_of(8) {
             assert_eq!(bits.take(1), 0);
         }
     }
-    assert_eq!(bits.at, 8 * segments.len());
+    assert_eq!(bits.1, 8 * segments.len());
 
     let record = |key: Key, (kind, source, added, expires): Class| Record {
         key,
@@ -160,8 +149,8 @@ fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<
         added,
         expires,
     };
+    let additions = additions.into_iter();
     let mut made: Vec<_> = additions
-        .into_iter()
         .map(|(key, class)| record(Key(key), class))
         .collect();
     let left = |record: &&Record| record.expires.is_none_or(|end| end > day);
@@ -171,19 +160,11 @@ fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<
         let class = match touch {
             Some((_, 0)) => continue,
             Some((_, number)) => changed[*number as usize - 1],
-            None => pairs
-                .iter()
-                .find_map(becomes)
-                .unwrap_or_else(|| class_of(old)),
+            None => pairs.iter().find_map(becomes).unwrap_or_else(|| class_of(old)),
         };
         made.push(record(old.key, class));
     }
     sorted(made)
-}
-
-fn records_of(path: &Path) -> Vec<Record> {
-    let filter = Filter::open(path, Load::Disk).unwrap();
-    filter.records().unwrap().map(Result::unwrap).collect()
 }
 
 /// Checks that the document's reader makes `new` from `old`.
@@ -198,8 +179,8 @@ fn check(old: &[Record], new: &[Record]) {
     let made = make_delta(&delta, [&old_path, &new_path], &Progress::new()).unwrap();
     assert_eq!(made.refused, None);
     let [old, new, delta] = [&old_path, &new_path, &delta].map(|path| fs::read(path).unwrap());
-    let patched = patched(&delta, &old, &records_of(&old_path), &new);
-    assert!(patched == records_of(&new_path));
+    let patched = patched(&delta, &old, &stored(&old_path), &new);
+    assert!(patched == stored(&new_path));
 }
 
 #[test]
@@ -210,12 +191,8 @@ fn a_reader_made_from_the_document_applies_a_delta() {
         record.expires = Some(20_700 + record.key.0 as u16 % 20);
     }
     let stays = |record: &&Record| record.expires.is_none_or(|end| end > BUILT);
-    let mut new: Vec<_> = all
-        .iter()
-        .filter(stays)
-        .filter(|record| record.key.0 % 7 != 0)
-        .copied()
-        .collect();
+    let new = all.iter().filter(stays).copied();
+    let mut new: Vec<_> = new.filter(|record| record.key.0 % 7 != 0).collect();
     for record in &mut new {
         match record.key.0 % 11 {
             0 => record.added += 1,

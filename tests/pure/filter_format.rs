@@ -34,7 +34,7 @@ impl Reader {
         let bytes = fs::read(path).unwrap();
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        assert_eq!(bytes[..8], [0x89, 0x62, 0x6c, 0x66, 0x0d, 0x0a, 0x1a, 0x0a]);
+        assert_eq!(bytes[..8], *b"\x89blf\r\n\x1a\n");
         assert_eq!((u32_at(8), u32_at(12), u32_at(76)), (1, 4096, 4096));
         assert_eq!(u64_at(4088), XxHash3_64::oneshot(&bytes[..4088]));
         let pages = u64_at(64);
@@ -59,14 +59,12 @@ impl Reader {
             *section = (offset as usize, length as usize);
             let contents = &bytes[section.0..section.0 + section.1];
             let paged = i == 0 || i == 4;
-            assert_eq!(
-                sum,
-                if paged {
-                    0
-                } else {
-                    XxHash3_64::oneshot(contents)
-                }
-            );
+            let expected = if paged {
+                0
+            } else {
+                XxHash3_64::oneshot(contents)
+            };
+            assert_eq!(sum, expected);
         }
         assert_eq!(end, bytes.len() as u64);
         let probes = u64::from(u32_at(72));
@@ -121,12 +119,9 @@ impl Reader {
     /// Returns all records of a page.
     fn records(&self, page: u64) -> Vec<Record> {
         let row = |page: u64| self.sections[2].0 + 16 * page as usize;
-        let start = if page == 0 {
-            0
-        } else {
-            self.u64_at(row(page - 1))
-        } as usize;
-        let end = self.u64_at(row(page)) as usize;
+        let end_of = |page| self.u64_at(row(page)) as usize;
+        let start = page.checked_sub(1).map_or(0, end_of);
+        let end = end_of(page);
         let block = &self.section(4)[start..end];
         assert_eq!(self.u64_at(row(page) + 8), XxHash3_64::oneshot(block));
         if block.is_empty() {
@@ -179,24 +174,20 @@ const ENTRIES: [(&str, u8, &str, Option<u16>); 3] = [
 ];
 
 fn example() -> (Spec, Vec<Record>) {
+    let source = Source {
+        name: "example".to_owned(),
+        file: "example.txt".to_owned(),
+        licence: "CC0-1.0".to_owned(),
+        lines: 4,
+        entries: 3,
+        rejected: 0,
+    };
     let spec = Spec {
         name: "example".to_owned(),
         generation: 1,
-        built: 1_790_000_000,
-        seed: SEED,
-        rules_version: 1,
-        rules: 1,
         kinds: 0b1101,
-        fpr: 1e-6,
-        records: true,
-        sources: vec![Source {
-            name: "example".to_owned(),
-            file: "example.txt".to_owned(),
-            licence: "CC0-1.0".to_owned(),
-            lines: 4,
-            entries: 3,
-            rejected: 0,
-        }],
+        sources: vec![source],
+        ..filters::spec(1e-6, true)
     };
     let mut records: Vec<_> = ENTRIES
         .iter()

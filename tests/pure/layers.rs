@@ -1,9 +1,8 @@
 //! Checks the map in `src/lib.rs`: modules import only from the rows above their own, and each
 //! crate that belongs to one layer is used there only.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
 
 use crate::support::root;
 
@@ -31,20 +30,10 @@ fn layers() -> Vec<Vec<String>> {
     let rows = lines.skip(2).map_while(|line| line.strip_prefix("//! | "));
     let modules = |row: &str| {
         let cell = row.split(" | ").next().unwrap();
-        cell.split('`')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect()
+        let names = cell.split('`').skip(1).step_by(2);
+        names.map(str::to_owned).collect()
     };
     rows.map(modules).collect()
-}
-
-fn layer(layers: &[Vec<String>], module: &str) -> usize {
-    let layer = layers
-        .iter()
-        .position(|modules| modules.iter().any(|name| name == module));
-    layer.unwrap_or_else(|| panic!("`{module}` is not in the map"))
 }
 
 #[test]
@@ -65,27 +54,21 @@ fn the_map_has_every_module_once() {
 /// Returns every source file: its path below `src/`, and its code without comments.
 fn sources() -> Vec<(String, String)> {
     let src = root("src");
-    let mut folders = vec![src.clone()];
-    let mut files: Vec<PathBuf> = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
+    let mut open = vec![src.clone()];
+    let mut sources = Vec::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(path).unwrap();
+            open.extend(entries.map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            let is_code = |line: &&str| !line.trim_start().starts_with("//");
+            let code: Vec<_> = text.lines().filter(is_code).collect();
+            sources.push((name.to_owned(), code.join("\n")));
         }
     }
-    let source = |path: &PathBuf| {
-        let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
-        let text = fs::read_to_string(path).unwrap();
-        let code = text
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"));
-        (name.to_owned(), code.collect::<Vec<_>>().join("\n"))
-    };
-    files.iter().map(source).collect()
+    sources
 }
 
 /// Returns the module name at the start of a text; empty if there is none.
@@ -97,7 +80,11 @@ fn name(text: &str) -> &str {
 #[test]
 fn modules_import_only_from_below() {
     let layers = layers();
-    let layer = |module: &str| layer(&layers, module);
+    let layer = |module: &str| {
+        let has_it = |modules: &Vec<String>| modules.iter().any(|name| name == module);
+        let layer = layers.iter().position(has_it);
+        layer.unwrap_or_else(|| panic!("`{module}` is not in the map"))
+    };
     let mut imports = 0;
     for (file, code) in sources() {
         let module = file.split(['/', '.']).next().unwrap();
@@ -109,10 +96,8 @@ fn modules_import_only_from_below() {
         for import in code.split("crate::").skip(1).map(name) {
             imports += 1;
             let is_below = import == module || layer(import) < layer(module);
-            assert!(
-                is_below,
-                "src/{file} imports `{import}`, which is not below `{module}`"
-            );
+            let why = format!("src/{file} imports `{import}`, which is not below `{module}`");
+            assert!(is_below, "{why}");
         }
     }
     assert!(imports > 50, "only {imports} imports were seen");
@@ -146,8 +131,8 @@ impl Imports {
             handed_on: BTreeMap::new(),
         };
         for (module, code) in &imports.modules {
-            for import in uses(code).filter(|import| import.is_public) {
-                if let Some(path) = imports.absolute(module, &import.path) {
+            for (path, _) in uses(code).into_iter().filter(|(_, is_public)| *is_public) {
+                if let Some(path) = imports.absolute(module, &path) {
                     let name = path.last().unwrap().clone();
                     imports.handed_on.insert((module.clone(), name), path);
                 }
@@ -157,28 +142,19 @@ impl Imports {
     }
 
     /// Returns a path in a module as a path from the root; `None` if it leads to another crate.
-    fn absolute(&self, module: &Module, path: &str) -> Option<Module> {
-        let mut base = module.clone();
-        let mut parts: VecDeque<String> = path.split("::").map(str::to_owned).collect();
-        match parts[0].as_str() {
-            "crate" => {
-                base.clear();
-                parts.pop_front();
-            }
-            "self" => drop(parts.pop_front()),
-            "super" => {
-                while parts.front().is_some_and(|part| part == "super") {
-                    base.pop();
-                    parts.pop_front();
-                }
-            }
+    fn absolute(&self, module: &[String], path: &str) -> Option<Module> {
+        let parts: Module = path.split("::").map(str::to_owned).collect();
+        let supers = parts.iter().take_while(|part| *part == "super").count();
+        let (base, skipped) = match parts[0].as_str() {
+            "crate" => (&[][..], 1),
+            "self" => (module, 1),
+            "super" => (&module[..module.len() - supers], supers),
             first => {
-                let child = [module.as_slice(), &[first.to_owned()]].concat();
-                self.modules.get(&child)?;
+                let child = [module, &[first.to_owned()]].concat();
+                self.modules.get(&child).map(|_| (module, 0))?
             }
-        }
-        base.extend(parts);
-        Some(base)
+        };
+        Some([base, &parts[skipped..]].concat())
     }
 
     /// Returns the module that has the item of a path.
@@ -213,15 +189,13 @@ impl Imports {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let words: BTreeSet<&str> = own.split(|c| !is_word(c)).collect();
         let is_used = |path: &str| words.contains(path.rsplit("::").next().unwrap());
-        let paths = uses(code)
-            .filter(|import| !import.is_public || is_used(&import.path))
-            .map(|import| import.path);
+        let paths = uses(code).into_iter();
+        let paths = paths.filter(|(path, is_public)| !is_public || is_used(path));
         let named = own.split(|c| !(is_word(c) || c == ':'));
         let named = named.filter(|path| path.contains("::")).map(str::to_owned);
-        paths
-            .chain(named)
-            .filter_map(|path| self.absolute(module, &path))
-            .map(|path| self.home(&path))
+        let paths = paths.map(|(path, _)| path).chain(named);
+        let homes = paths.filter_map(|path| Some(self.home(&self.absolute(module, &path)?)));
+        homes
             .filter(|home| !home.is_empty() && home != module)
             .collect()
     }
@@ -233,14 +207,8 @@ fn hands_on(statement: &str) -> bool {
     line.is_some_and(|before| before.rsplit('\n').next().unwrap().starts_with("pub"))
 }
 
-/// One path in a `use`.
-struct Use {
-    path: String,
-    is_public: bool,
-}
-
-/// Returns the paths in every `use` in `code`, with braces expanded.
-fn uses(code: &str) -> impl Iterator<Item = Use> {
+/// Returns the paths in every `use` in `code`, with braces expanded, and whether each is public.
+fn uses(code: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     for statement in code.split(';') {
         let Some((before, tree)) = statement.rsplit_once("use ") else {
@@ -251,13 +219,10 @@ fn uses(code: &str) -> impl Iterator<Item = Use> {
         if tree.chars().all(is_path) && (before.is_empty() || before.starts_with("pub")) {
             let mut paths = Vec::new();
             take_apart("", &tree.split_whitespace().collect::<String>(), &mut paths);
-            found.extend(paths.into_iter().map(|path| Use {
-                path,
-                is_public: !before.is_empty(),
-            }));
+            found.extend(paths.into_iter().map(|path| (path, !before.is_empty())));
         }
     }
-    found.into_iter()
+    found
 }
 
 /// Expands `a::{b, c::{d, e}}` to `a::b`, `a::c::d`, `a::c::e`.
@@ -293,16 +258,11 @@ fn no_folder_has_a_circle() {
     let mut folders: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for module in imports.modules.keys() {
         for other in imports.of(module) {
-            let shared = module
-                .iter()
-                .zip(&other)
-                .take_while(|(a, b)| a == b)
-                .count();
-            let neighbour =
-                |module: &Module| module.get(shared).map_or(OWN, String::as_str).to_owned();
+            let pairs = module.iter().zip(&other);
+            let shared = pairs.take_while(|(a, b)| a == b).count();
+            let at = |module: &Module| module.get(shared).map_or(OWN, String::as_str).to_owned();
             let folder = folders.entry(module[..shared].to_vec()).or_default();
-            let arrows = folder.entry(neighbour(module)).or_default();
-            arrows.insert(neighbour(&other));
+            folder.entry(at(module)).or_default().insert(at(&other));
         }
     }
     let count = folders.len();
@@ -333,16 +293,11 @@ fn crates_stay_in_their_layer() {
         let named = format!("{name}::");
         let mut count = 0;
         for (file, code) in &files {
-            if code
-                .match_indices(&named)
-                .any(|(at, _)| !code[..at].ends_with(is_path))
-            {
+            let mut found = code.match_indices(&named);
+            if found.any(|(at, _)| !code[..at].ends_with(is_path)) {
                 count += 1;
                 let is_here = places.iter().any(|place| file.starts_with(place));
-                assert!(
-                    is_here,
-                    "src/{file} names `{name}`, which belongs to {places:?}"
-                );
+                assert!(is_here, "src/{file} names `{name}`, of {places:?}");
             }
         }
         assert!(count > 0, "no file names `{name}`");
@@ -361,10 +316,8 @@ fn each_dependency_has_a_reason() {
         for line in lines.lines().filter(|line| line.contains(" = ")) {
             dependencies += 1;
             let reason = line.split_once("# ").map(|(_, reason)| reason.trim());
-            assert!(
-                reason.is_some_and(|reason| !reason.is_empty()),
-                "no reason: {line}"
-            );
+            let is_given = reason.is_some_and(|reason| !reason.is_empty());
+            assert!(is_given, "no reason: {line}");
         }
     }
     assert!(dependencies > 30, "only {dependencies} were seen");

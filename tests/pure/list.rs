@@ -16,6 +16,7 @@ use proptest::prelude::*;
 use proptest::sample;
 
 use crate::support::rows as table;
+use crate::support::table::byte_words;
 
 /// Returns one row as a line of text.
 fn show(number: u64, row: &Row<'_>) -> String {
@@ -136,7 +137,7 @@ fn a_golden_list_split_anywhere_gives_the_same() {
 }
 
 /// The formats that are read line by line.
-const FORMATS: &[Format] = &[
+pub(crate) const FORMATS: &[Format] = &[
     Format::Plain,
     Format::Addresses,
     Format::Hosts,
@@ -187,21 +188,17 @@ fn quotes_that_nothing_closes_are_not_searched_again_and_again() {
 
 /// Generates text from parts that have a meaning in some format.
 fn list() -> impl Strategy<Value = Vec<u8>> {
+    let words = byte_words(
+        r#"
+        spam@bad.example bad.example .sub.example *@star.example a@ OK REJECT allow From: 0.0.0.0
+        CNAME{20}. blocklist_from unblocklist_from ||bad.example^ @@||bad.example^
+        #{20}expires{20}2026-03-01 5.0 -1 $ORIGIN /@bad\.example$/ address=/ :127.0.0.2:x [x] {FEFF} ü
+        "#,
+    );
     let part = prop_oneof![
-        6 => prop_oneof![
-            Just("spam@bad.example"), Just("bad.example"), Just(".sub.example"),
-            Just("*@star.example"), Just("a@"), Just("OK"), Just("REJECT"), Just("allow"),
-            Just("From:"), Just("0.0.0.0"), Just("CNAME ."), Just("blocklist_from"),
-            Just("unblocklist_from"), Just("||bad.example^"), Just("@@||bad.example^"),
-            Just("# expires 2026-03-01"), Just("5.0"), Just("-1"), Just("$ORIGIN"),
-            Just("/@bad\\.example$/"), Just("address=/"), Just(":127.0.0.2:x"),
-            Just("[x]"), Just("\u{feff}"), Just("ü"),
-        ].prop_map(|text| text.as_bytes().to_vec()),
-        6 => prop_oneof![
-            Just(" "), Just("\t"), Just(","), Just(";"), Just("\""), Just("#"), Just("<"),
-            Just(">"), Just("("), Just(":"), Just("/"), Just("\\"), Just("!"), Just("@"),
-        ].prop_map(|text| text.as_bytes().to_vec()),
-        4 => prop_oneof![Just("\n"), Just("\r\n")].prop_map(|text| text.as_bytes().to_vec()),
+        6 => sample::select(words),
+        6 => sample::select(byte_words(r##"{20} {9} , ; " # < > ( : / \ ! @"##)),
+        4 => sample::select(byte_words("{A} {D}{A}")),
         1 => proptest::collection::vec(any::<u8>(), 0..8),
     ];
     proptest::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
@@ -279,7 +276,7 @@ proptest! {
     fn a_comment_changes_no_entry(
         words in proptest::collection::vec(comment(), 1..8), at in 0_usize..8, end in "(\n|\r\n)",
     ) {
-        for [name, place, list] in table(WITH_COMMENTS) {
+        for [name, place, list] in table(include_str!("list/with_comments.txt")) {
             let (format, trailing) = (format(name), place.starts_with("after"));
             let reading = Reading::given(format);
             let plain: String = list.lines().map(|line| format!("{line}{end}")).collect();
@@ -314,7 +311,7 @@ proptest! {
 
     /// A sender whom the format itself allows is never listed.
     #[test]
-    fn an_allowance_lists_nobody([name, allowance] in sample::select(table(ALLOWANCES)), before in list()) {
+    fn an_allowance_lists_nobody([name, allowance] in sample::select(table(include_str!("list/allowances.txt"))), before in list()) {
         let format = format(name);
         let text = [&before[..], b"\n", allowance.as_bytes()].concat();
         // A parenthesis in a zone file goes on over lines.
@@ -336,58 +333,8 @@ fn format(name: &str) -> Format {
 /// Generates comments: words that sound like a verdict, signs of formats, anything.
 fn comment() -> impl Strategy<Value = String> {
     prop_oneof![
-        3 => prop::sample::select(vec![
-            "To block", "Whitelist", "allowed:", "[whitelist]", "== Good ==", "not spam", "trusted no more",
-            "unblock request denied", "friends, do not block", "Old", "Erlaubt", "no longer listed",
-            "until 2020-01-01", "expired 2020-01-01", "expires soon", "expires: 2020-01-01",
-            "expires 2020-01-01x", "0.0.0.0 good.example", "||good.example^", "good@us.example OK",
-            "From:good@us.example REJECT", "whitelist_from good@us.example", "<html>", "{\"a\":", "$ORIGIN x.",
-            "include more.cf", "<<<<<<< HEAD", "-----BEGIN", "a,b;c\td", "\"", "(", "\\", "!", "@@", "",
-        ]).prop_map(str::to_owned),
+        3 => sample::select(include_str!("list/comments.txt").lines().collect::<Vec<_>>())
+            .prop_map(str::to_owned),
         1 => "[^\\p{Cc}]{0,30}".prop_filter("an end", |text| !text.contains("expires")),
     ]
 }
-
-/// Lists of each format with comments, and whether one may follow a line.
-const WITH_COMMENTS: &str = r#"
-    plain           | after lines, too | a@bad.example\nbad.example\n.sub.example\n"a b"@bad.example\nB <b@bad.example>
-    addresses       | after lines, too | a@bad.example, b@bad.example\nbad.example;c@bad.example\n
-    whitelist       | after lines, too | a@good.example\ngood.example OK\nb@good.example\n
-    hosts           | after lines, too | 0.0.0.0 a.example\n::1 b.example c.example\n
-    dnsmasq         | after lines, too | address=/a.example/\nlocal-zone: "b.example" deny\nserver=/c.example/\n
-    adblock         | between lines    | ||a.example^\n||b.example^$doc\n||*.c.example^\n
-    rpz             | between lines    | a.example CNAME .\nb.example CNAME *.\n  60 TXT x\nd.example CNAME .
-    rbldnsd         | after lines, too | .a.example\nb.example :3:why\n*.c.example\n
-    postfix-access  | between lines    | a@b.example REJECT\nb.example\n  550 go away\n.c.example DISCARD\n
-    sendmail-access | between lines    | From:a@b.example REJECT\nb.example ERROR:5.7.1:"550 x"\n
-    spamassassin    | after lines, too | blocklist_from a@b.example *@c.example\nblacklist_from *.d.example\n
-    rspamd          | after lines, too | a@b.example 5.0\nb.example\nc@d.example BAD_X:2\n
-    amavis          | after lines, too | a@b.example 5.0\n.b.example 3\nc.example 1\n
-    exim            | between lines    | a@b.example: x\nb.example\n  more\n*.c.example:\n
-"#;
-
-/// What allows `friend@good.example` in a format.
-const ALLOWANCES: &str = r#"
-    postfix-access  | friend@good.example OK
-    postfix-access  | friend@good.example 1700000000
-    postfix-access  | friend@good.example DUNNO
-    postfix-access  | friend@good.example permit_something
-    postfix-access  | friend@good.example 450 later
-    postfix-access  | friend@good.example\n  OK
-    sendmail-access | From:friend@good.example RELAY
-    sendmail-access | From:friend@good.example ERROR:4.2.1:"450 x"
-    sendmail-access | To:friend@good.example REJECT
-    spamassassin    | blocklist_from friend@good.example\nunblocklist_from friend@good.example
-    spamassassin    | whitelist_from_rcvd friend@good.example x
-    rspamd          | friend@good.example -5
-    rspamd          | friend@good.example WHITE_X:-5
-    rspamd          | !friend@good.example
-    amavis          | friend@good.example 0
-    exim            | !friend@good.example: x
-    hosts           | 192.0.2.1 friend.good.example
-    dnsmasq         | server=/friend.good.example/#
-    dnsmasq         | local-zone: "friend.good.example" transparent
-    rbldnsd         | !friend.good.example
-    rpz             | friend.good.example CNAME rpz-passthru.
-    adblock         | ||friend.good.example^\n@@||friend.good.example^
-"#;

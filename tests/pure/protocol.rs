@@ -178,44 +178,35 @@ fn words(line: &str) -> Vec<String> {
 
 /// Returns the bytes between quotes; `\n`, `\r`, `\t`, `\0` and `\xff` are escapes.
 fn unquoted(word: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = &word.as_bytes()[1..word.len() - 1];
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'\\' {
-            bytes.push(*first);
-            continue;
-        }
-        let [escape, tail @ ..] = rest else {
-            panic!("a lone backslash in {word}")
-        };
-        rest = tail;
-        bytes.push(match escape {
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'0' => 0,
-            b'x' => {
-                let (digits, tail) = rest.split_at(2);
-                rest = tail;
-                let digits = std::str::from_utf8(digits).expect("two digits");
-                u8::from_str_radix(digits, 16).expect("two digits")
-            }
-            other => panic!("unknown escape {:?} in {word}", char::from(*other)),
+    let mut bytes = word.bytes().skip(1).take(word.len() - 2);
+    let mut unquoted = Vec::new();
+    while let Some(byte) = bytes.next() {
+        unquoted.push(match byte {
+            b'\\' => match bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                Some(b't') => b'\t',
+                Some(b'0') => 0,
+                Some(b'x') => {
+                    let digits: String = bytes.by_ref().take(2).map(char::from).collect();
+                    u8::from_str_radix(&digits, 16).expect("two digits")
+                }
+                other => panic!("unknown escape {other:?} in {word}"),
+            },
+            byte => byte,
         });
     }
-    bytes
+    unquoted
 }
 
 fn packet(words: &[String]) -> Vec<u8> {
-    let mut payload = words[0].as_bytes().to_vec();
-    assert_eq!(payload.len(), 1, "a packet begins with a letter: {words:?}");
+    let [letter] = words[0].as_bytes() else {
+        panic!("a packet begins with a letter: {words:?}");
+    };
+    let mut payload = Vec::new();
     for word in &words[1..] {
         match word.as_bytes()[0] {
-            b'"' => {
-                payload.extend(unquoted(word));
-                payload.push(0);
-            }
+            b'"' => payload.extend([unquoted(word), vec![0]].concat()),
             b'\'' => payload.extend(unquoted(word)),
             _ if word.starts_with("port=") => {
                 let port: u16 = word[5..].parse().expect("a port");
@@ -228,8 +219,12 @@ fn packet(words: &[String]) -> Vec<u8> {
             }
         }
     }
-    let length = u32::try_from(payload.len()).expect("a short packet");
-    [&length.to_be_bytes()[..], &payload].concat()
+    framed(*letter, &payload)
+}
+
+/// Returns the text between quotes.
+fn text(word: &str) -> String {
+    String::from_utf8(unquoted(word)).expect("text")
 }
 
 fn reply(words: &[String]) -> Reply {
@@ -241,10 +236,7 @@ fn reply(words: &[String]) -> Reply {
         "discard" => Reply::Discard,
         "text" => {
             let code = words[1].parse().expect("a code");
-            let lines: Vec<_> = words[3..]
-                .iter()
-                .map(|line| String::from_utf8(unquoted(line)).expect("text"))
-                .collect();
+            let lines: Vec<_> = words[3..].iter().map(|line| text(line)).collect();
             let lines: Vec<_> = lines.iter().map(String::as_str).collect();
             Reply::Text(ReplyText::new(code, &words[2], &lines).expect("a good text"))
         }
@@ -253,15 +245,14 @@ fn reply(words: &[String]) -> Reply {
 }
 
 fn edit(words: &[String]) -> Edit {
-    let text = |n: usize| String::from_utf8(unquoted(&words[n])).expect("text");
     match words[0].as_str() {
-        "add" => added(&text(1), &unquoted(&words[2])),
+        "add" => added(&text(&words[1]), &unquoted(&words[2])),
         "delete" => Edit::ChangeHeader {
             index: words[2].parse().expect("a number"),
-            name: text(1),
+            name: text(&words[1]),
             value: Vec::new(),
         },
-        "quarantine" => Edit::Quarantine(text(1)),
+        "quarantine" => Edit::Quarantine(text(&words[1])),
         other => panic!("unknown edit {other:?}"),
     }
 }
@@ -372,20 +363,28 @@ fn answer_waited_for(session: &mut Session<Scripted>, bytes: &[u8]) -> Vec<u8> {
 
 /// Plays a connection in pieces of `size` bytes, to a handler that answers after `late` polls.
 fn whole(connection: &Connection, size: usize, late: u32) -> (Vec<u8>, Vec<String>, Option<End>) {
-    let packets = connection.steps.iter().map(|step| step.packet.as_slice());
+    let packets = connection.steps.iter().flat_map(|step| &step.packet);
+    let stream: Vec<u8> = packets.copied().collect();
     let handler = connection.handler.clone();
     let mut session = Session::new(Scripted { late, ..handler });
+    let (sent, end) = feed_each(&mut session, stream.chunks(size));
+    (sent, session.handler().calls.clone(), end)
+}
+
+/// Passes pieces to a session until it is over.
+fn feed_each<'p>(
+    session: &mut Session<Scripted>,
+    pieces: impl Iterator<Item = &'p [u8]>,
+) -> (Vec<u8>, Option<End>) {
     let mut sent = Vec::new();
-    let mut end = None;
-    for piece in packets.collect::<Vec<_>>().concat().chunks(size) {
-        let (more, over) = feed(&mut session, piece);
+    for piece in pieces {
+        let (more, end) = feed(session, piece);
         sent.extend(more);
-        end = over;
-        if over.is_some() {
-            break;
+        if end.is_some() {
+            return (sent, end);
         }
     }
-    (sent, session.handler().calls.clone(), end)
+    (sent, None)
 }
 
 #[test]
@@ -769,18 +768,11 @@ proptest! {
         let (expected, expected_end) = feed(&mut at_once, &stream);
 
         let mut in_pieces = Session::new(Scripted { late, ..handler });
-        let (mut sent, mut end) = (Vec::new(), None);
         let mut rest = &stream[..];
-        for size in sizes.iter().cycle() {
-            let (piece, tail) = rest.split_at(rest.len().min(*size));
-            rest = tail;
-            let (more, over) = feed(&mut in_pieces, piece);
-            sent.extend(more);
-            end = over;
-            if end.is_some() || rest.is_empty() {
-                break;
-            }
-        }
+        let pieces = sizes.iter().cycle().map_while(|size| {
+            rest.split_off(..rest.len().min(*size)).filter(|piece| !piece.is_empty())
+        });
+        let (sent, end) = feed_each(&mut in_pieces, pieces);
         prop_assert_eq!(sent, expected);
         prop_assert_eq!(end, expected_end);
         prop_assert_eq!(&in_pieces.handler().calls, &at_once.handler().calls);

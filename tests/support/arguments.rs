@@ -91,9 +91,8 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
     };
     let listed = LISTED.iter().filter_map(|one| canonical(one.as_bytes()));
     let listed: HashSet<Vec<u8>> = listed.collect();
-    let mut delivered = 0;
-    let mut found = 0;
-    let mut missed = Vec::new();
+    let is_listed = |address: &[u8]| canonical(address).is_some_and(|one| listed.contains(&one));
+    let (mut delivered, mut found, mut missed) = (0, 0, Vec::new());
     for (argument, copy) in &arguments {
         let Some(copy) = copy else { continue };
         delivered += 1;
@@ -104,15 +103,13 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
         } else {
             [sender.strip_suffix(b">").unwrap_or(sender), b"@mx.test>"].concat()
         };
-        if !canonical(&sender).is_some_and(|sender| listed.contains(&sender)) {
+        if !is_listed(&sender) {
             continue;
         }
         found += 1;
         let written = format!("{} from {}", argument.escape_ascii(), sender.escape_ascii());
-        if !holds(
-            copy,
-            b"\nX-Sender-Blocklist: list=listed; identity=mail-from;",
-        ) {
+        let tag = b"\nX-Sender-Blocklist: list=listed; identity=mail-from;";
+        if !copy.windows(tag.len()).any(|part| part == tag) {
             missed.push(written.clone());
         }
         // If the server's knowledge is not needed, the argument alone gives the sender too.
@@ -120,18 +117,13 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
         let mut senders = Senders::new();
         senders.add_mail_from(argument);
         let completed = canonical(&sender).is_some_and(|sender| sender.ends_with(b"@mx.test"));
-        let is_listed =
-            |address: &[u8]| canonical(address).is_some_and(|one| listed.contains(&one));
         let is_found = senders.iter().any(|one| is_listed(one.address));
         if !undone && !completed && !is_found {
             missed.push(format!("by its bytes alone: {written}"));
         }
     }
-    eprintln!(
-        "{}: {} arguments, {delivered} delivered, {found} of them as from a listed sender",
-        M::NAME,
-        arguments.len()
-    );
+    let (name, count) = (M::NAME, arguments.len());
+    eprintln!("{name}: {count} arguments, {delivered} delivered, {found} as from a listed sender");
     assert!(found > 0, "no argument reached a listed sender");
     assert!(missed.is_empty(), "missed:\n{}", missed.join("\n"));
     drop(scene);
@@ -144,22 +136,16 @@ pub(crate) fn rcpt_arguments<M: Mta>(count: usize) {
     let Some((scene, arguments)) = played::<M>(Command::Rcpt, count, lists) else {
         return;
     };
-    let delivered = arguments
-        .iter()
-        .filter_map(|(argument, copy)| Some((argument, copy.as_ref()?)));
-    let mut reached = 0;
-    let mut missed = Vec::new();
-    for (argument, copy) in delivered {
+    let (mut reached, mut missed) = (0, Vec::new());
+    for (argument, copy) in &arguments {
+        let Some(copy) = copy else { continue };
         reached += 1;
         let to = field(copy, b"Delivered-To: ");
         let local = to.split(|&byte| byte == b'@').next().unwrap_or_default();
         let local = local.to_ascii_lowercase();
         if local != b"abuse" && local != b"postmaster" && local != b"\"abuse\"" {
-            missed.push(format!(
-                "{} reached {}",
-                argument.escape_ascii(),
-                to.escape_ascii()
-            ));
+            let [argument, to] = [argument, to].map(|bytes| bytes.escape_ascii());
+            missed.push(format!("{argument} reached {to}"));
         }
     }
     eprintln!(
@@ -172,17 +158,12 @@ pub(crate) fn rcpt_arguments<M: Mta>(count: usize) {
     drop(scene);
 }
 
+/// An argument, and the message if it came.
+type Played = (Vec<u8>, Option<Vec<u8>>);
+
 /// Sends `count` messages, each with an argument, and returns each argument with the delivered
 /// message.
-#[allow(
-    clippy::type_complexity,
-    reason = "an argument, and the message if it came"
-)]
-fn played<M: Mta>(
-    command: Command,
-    count: usize,
-    lists: &str,
-) -> Option<(Scene<M>, Vec<(Vec<u8>, Option<Vec<u8>>)>)> {
+fn played<M: Mta>(command: Command, count: usize, lists: &str) -> Option<(Scene<M>, Vec<Played>)> {
     const CLIENTS: usize = 4;
     /// From this number on, the arguments are new each time.
     const CAMPAIGN: usize = 2_000;
@@ -251,14 +232,8 @@ fn offer(session: &mut Smtp, command: Command, argument: &[u8], number: usize) {
         Command::Mail => (argument, b"<reader@local.test>"),
         Command::Rcpt => (b"<spam@bad.example>", argument),
     };
-    let envelope = [
-        b"RSET\r\nMAIL FROM:",
-        mail,
-        b"\r\nRCPT TO:",
-        rcpt,
-        b"\r\nDATA\r\n",
-    ]
-    .concat();
+    let (before, between) = (&b"RSET\r\nMAIL FROM:"[..], b"\r\nRCPT TO:");
+    let envelope = [before, mail, between, rcpt, b"\r\nDATA\r\n"].concat();
     let replies = session.say_bytes(&envelope, 4);
     if replies[3].code == 354 {
         let content = format!("From: innocent@elsewhere.test\r\nSubject: {number}\r\n\r\n.\r\n");
@@ -278,8 +253,4 @@ fn field<'m>(message: &'m [u8], name: &[u8]) -> &'m [u8] {
         .into_iter()
         .find_map(|line| line.strip_prefix(name))
         .unwrap_or_default()
-}
-
-fn holds(message: &[u8], part: &[u8]) -> bool {
-    message.windows(part.len()).any(|window| window == part)
 }

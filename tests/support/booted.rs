@@ -36,88 +36,15 @@ impl Deref for Turn {
 
 /// Runs in a new mount namespace, whose mounts go with it. The arguments are a folder, the name of
 /// the machine, and the folders of the project and of Cargo's output, which may be anywhere.
-const KEEP: &str = r#"
-cd "$1"
-mkdir layer root
-mount -t tmpfs -o mode=0755 tmpfs layer
-mkdir layer/upper layer/work layer/prepared
-mount -t overlay overlay -o lowerdir=/,upperdir=layer/upper,workdir=layer/work root
-rm -rf root/etc/systemd/system/*.wants
-: >root/etc/machine-id
-mkdir -p root/etc/systemd/journald.conf.d root/project root/target \
-    root/pristine/system root/pristine/project root/pristine/layer
-printf '[Journal]\nStorage=volatile\n' >root/etc/systemd/journald.conf.d/volatile.conf
-mount --bind / root/pristine/system
-mount --bind layer root/pristine/layer
-mount --bind "$3" root/pristine/project
-mount --bind "$4" root/target
-mount -o remount,bind,ro root/target
-systemd-nspawn --quiet --directory=root --machine="$2" --private-network --boot \
-    --register=no --keep-unit --console=pipe systemd.unit=basic.target </dev/null &
-echo $! >nspawn.new && mv nspawn.new nspawn
-read -r _ || true
-kill -KILL "$(cat init)" || kill $!
-wait
-umount -R -l root
-umount -l layer
-cd /
-rm -rf --one-file-system "$1"
-"#;
+const KEEP: &str = include_str!("booted/keep.sh");
 
 /// What every test finds: Postfix as Debian's package configures it. The `cargo` in this machine
 /// only checks its arguments: the programs are those of this test.
-const PREPARE: &str = r#"
-set -eu
-mkdir -p /run/guide /run/built
-cat >/run/guide/cargo <<'END'
-#!/bin/sh
-[ "$*" = "build --release" ]
-END
-chmod +x /run/guide/cargo
-ln -s "$PROGRAMS" /run/built/release
-ln -s /target/sendmail-packages /run/guide/sendmail-packages
-cp /usr/share/postfix/main.cf.debian /etc/postfix/main.cf
-postconf -e myhostname=mx.your.example 'mydestination=localhost, your.example' \
-    inet_interfaces=loopback-only inet_protocols=ipv4 alias_maps= alias_database= \
-    local_recipient_maps= mailbox_size_limit=0 'smtpd_relay_restrictions=permit_mynetworks,reject' \
-    smtpd_peername_lookup=no mynetworks=127.0.0.0/8
-chmod 644 /etc/postfix/main.cf
-cd /pristine/layer
-for folder in etc home opt root srv usr var; do
-    mkdir -p upper/$folder && cp -a upper/$folder prepared/
-done
-hostname >hostname
-ls -A /run >run
-systemctl list-units --plain --no-legend --state=active,activating,failed | cut -d ' ' -f 1 >units
-"#;
+const PREPARE: &str = include_str!("booted/prepare.sh");
 
 /// Brings the machine back to what it was after [`PREPARE`]. Twice, as what is stopped may be
 /// started by what is stopped after it.
-const RESET: &str = r#"
-set -eu
-cd /pristine/layer
-for again in 1 2; do
-    systemctl list-units --plain --no-legend --state=active,activating,failed \
-        --type=service,socket,path,timer,target | cut -d ' ' -f 1 | grep -vxFf units | xargs -r systemctl stop --
-done
-for folder in etc home opt root srv usr var project; do
-    if [ -e turn/$folder ]; then umount -l /$folder; fi
-done
-rm -rf turn
-for folder in etc home opt root srv usr var project; do
-    mkdir -p turn/$folder/upper turn/$folder/work
-    lower=/pristine/layer/prepared/$folder:/pristine/system/$folder
-    [ $folder != project ] || lower=/pristine/project
-    mount -t overlay overlay -o lowerdir=$lower,upperdir=turn/$folder/upper,workdir=turn/$folder/work /$folder
-done
-systemctl daemon-reload
-systemctl reset-failed
-for left in $(ls -A /run | grep -vxFf run); do rm -rf "/run/$left"; done
-find /tmp -mindepth 1 -maxdepth 1 ! -name '.*-unix' ! -name 'systemd-private-*' -exec rm -rf {} +
-hostname -F hostname
-journalctl --quiet --rotate && journalctl --quiet --vacuum-time=1us
-systemctl start postfix
-"#;
+const RESET: &str = include_str!("booted/reset.sh");
 
 impl Booted {
     /// Waits until no other test uses the machine, boots it if no test has, and resets it. `None`

@@ -88,7 +88,13 @@ fn of_ours(words: &[String], ours: &[Command]) -> Option<Vec<String>> {
     (words.len() > 1).then_some(words)
 }
 
-/// Returns every one of our command lines in the documents.
+/// Returns the command lines in a text as [`Shown`] at this place.
+fn shown_at(at: &str, text: &str, ours: &[Command]) -> Vec<Shown> {
+    let commands = commands(text, ours).into_iter();
+    commands.map(|words| (at.to_owned(), words)).collect()
+}
+
+/// Returns every one of our command lines in the documents, and whether each is whole.
 fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
     let mut shown = Vec::new();
     for guide in guides() {
@@ -100,54 +106,35 @@ fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
                 Part::Inline(text) => (text, false),
                 Part::Block { .. } => continue,
             };
-            let commands = commands(&text, ours).into_iter();
-            shown.extend(commands.map(|words| ((at.clone(), words), whole)));
+            let found = shown_at(&at, &text, ours).into_iter();
+            shown.extend(found.map(|found| (found, whole)));
         }
     }
-    for folder in [
-        "contrib/man",
-        "contrib/systemd",
-        "contrib/fetch",
-        "contrib/lists/disposable",
-        "contrib/lib",
-        "contrib",
-    ] {
-        for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
+    for folder in "man systemd fetch lists/disposable lib .".split(' ') {
+        let folder = root().join("contrib").join(folder);
+        let whole = folder.ends_with("man");
+        for entry in fs::read_dir(folder).expect("the folder is there") {
             let path = entry.expect("it can be read").path();
             let Ok(text) = fs::read_to_string(&path) else {
                 continue;
             };
-            let file = path
-                .strip_prefix(root())
-                .expect("below it")
-                .display()
-                .to_string();
-            let text = match folder {
+            let text: String = if whole {
                 // Examples; the text before them is generated from the command line itself.
-                "contrib/man" => text
-                    .split(".nf\n")
-                    .skip(1)
+                let examples = text.split(".nf\n").skip(1);
+                examples
                     .filter_map(|part| part.split(".fi").next())
-                    .collect(),
-                _ => text
-                    .lines()
-                    .map(|line| {
-                        line.trim_start_matches(['#', ' '])
-                            .replace("ExecStart=", "")
-                            .replace("%f", "name")
-                    })
-                    .fold(String::new(), |text, line| text + &line + "\n"),
+                    .collect()
+            } else {
+                let lines = text.lines().map(|line| line.trim_start_matches(['#', ' ']));
+                let lines = lines.map(|line| line.replace("ExecStart=", "").replace("%f", "name"));
+                lines.map(|line| line + "\n").collect()
             };
-            let whole = folder == "contrib/man";
-            let commands =
-                commands(&text.replace("\\-", "-").replace("\\\\", "\\"), ours).into_iter();
-            shown.extend(
-                commands
-                    .filter(|words| {
-                        whole || words[1].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
-                    })
-                    .map(|words| ((file.clone(), words), whole)),
-            );
+            let text = text.replace("\\-", "-").replace("\\\\", "\\");
+            let mut found = shown_at(&path.display().to_string(), &text, ours);
+            let is_command =
+                |word: &str| word.starts_with(|c: char| c == '-' || c.is_ascii_lowercase());
+            found.retain(|(_, words)| whole || is_command(&words[1]));
+            shown.extend(found.into_iter().map(|found| (found, whole)));
         }
     }
     shown

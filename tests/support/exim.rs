@@ -6,75 +6,21 @@
 //! is delivered into one maildir. No DNS, no TLS.
 
 use std::fs;
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::mta::{Mta, WhenDown};
+use super::mta::{Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
 use super::site::Socket;
-use super::{
-    Scratch, end_processes_in, free_port, id, is_root, port_listens, root as file, run,
-    show_on_failure, until,
-};
+use super::{id, port_listens, root, run, until};
 
 /// Of exim4-daemon-light.
 pub(crate) type Exim = Unpacked<false>;
 /// Of exim4-daemon-heavy.
 pub(crate) type HeavyExim = Unpacked<true>;
 
-pub(crate) struct Unpacked<const HEAVY: bool> {
-    scratch: Scratch,
-    port: u16,
-    mailbox: PathBuf,
-}
+pub(crate) struct Unpacked<const HEAVY: bool>(Place);
 
-const CONFIGURATION: &str = r"
-.include @DIR@/macros
-exim_path = @PROGRAM@
-exim_user = @UID@
-exim_group = @GID@
-never_users =
-primary_hostname = mx.test
-spool_directory = @DIR@/spool
-log_file_path = @DIR@/log/%slog
-pid_file_path = @DIR@/exim.pid
-local_interfaces = 127.0.0.1
-daemon_smtp_ports = @PORT@
-rfc1413_query_timeout = 0s
-host_lookup =
-tls_advertise_hosts =
-smtp_accept_max = 0
-smtp_accept_max_per_connection = 0
-smtp_accept_max_nonmail = 100000
-message_size_limit = 0
-allow_utf8_domains = true
-allow_domain_literals = true
-keep_environment =
-check_spool_space = 0
-check_log_space = 0
-acl_smtp_rcpt = acl_rcpt
-acl_smtp_data = acl_data
-begin acl
-acl_rcpt:
-.include @RCPT@
-  accept
-acl_data:
-.include @DATA@
-  accept
-begin routers
-all:
-  driver = accept
-  transport = dump
-begin transports
-dump:
-  driver = appendfile
-  directory = @DIR@/maildir
-  maildir_format
-  user = @UID@
-  group = @GID@
-  return_path_add
-  headers_add = Delivered-To: $local_part@$domain
-";
+const CONFIGURATION: &str = include_str!("servers/exim.conf");
 
 /// Returns where the daemon answers policy requests, if its milter listens here.
 pub(crate) fn policy_of(milter: &Path) -> PathBuf {
@@ -83,24 +29,23 @@ pub(crate) fn policy_of(milter: &Path) -> PathBuf {
 
 impl<const HEAVY: bool> Unpacked<HEAVY> {
     fn program() -> PathBuf {
-        let root = std::env::var_os("EXIM_ROOT");
-        let mut root = root.unwrap_or_else(|| file("target/exim").into());
+        let mut folder = unpacked("EXIM_ROOT", "exim").into_os_string();
         if HEAVY {
-            root.push("-heavy");
+            folder.push("-heavy");
         }
-        Path::new(&root).join("usr/sbin/exim4")
+        Path::new(&folder).join("usr/sbin/exim4")
     }
 
     /// Returns the folder of the program, and the configuration.
     pub(crate) fn files(&self) -> (PathBuf, PathBuf) {
         let program = Self::program();
         let folder = program.parent().expect("a folder");
-        (folder.to_owned(), self.scratch.join("exim.conf"))
+        (folder.to_owned(), self.0.scratch.join("exim.conf"))
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(Self::program());
-        command.arg("-C").arg(self.scratch.join("exim.conf"));
+        command.arg("-C").arg(self.0.scratch.join("exim.conf"));
         command
     }
 
@@ -118,11 +63,7 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
     const NAME: &str = if HEAVY { "exim-heavy" } else { "exim" };
 
     fn obstacle() -> Option<String> {
-        if !is_root() {
-            return Some("starting a mail server takes root".into());
-        }
-        let is_missing = !Self::program().is_file();
-        is_missing.then(|| format!("no {}: tests/run unpacks it", Self::program().display()))
+        no_root().or_else(|| not_unpacked(&Self::program()))
     }
 
     fn start(milter: &Socket, when_down: WhenDown) -> Self {
@@ -137,14 +78,9 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
         // The user of the daemon, whose socket others may not use.
         let user = id(["-u", "nobody"]).expect("every system has nobody");
         let group = id(["-g", "nobody"]).expect("nobody has a group");
-        let scratch = Scratch::new();
-        chown(scratch.path(), Some(user), Some(group)).expect("root may");
-        let port = free_port();
-        for name in ["spool", "log", "maildir"] {
-            fs::create_dir_all(scratch.join(name)).expect("a folder");
-            chown(scratch.join(name), Some(user), Some(group)).expect("root may");
-        }
-        let macros = fs::read_to_string(file("contrib/exim/blocklist-milter-macros"));
+        let folders = ["", "spool", "log"];
+        let place = Place::new("Exim", "spool", Some((user, group)), &folders);
+        let macros = fs::read_to_string(root("contrib/exim/blocklist-milter-macros"));
         let macros = macros.expect("a file of ours");
         let lines = macros.lines().map(|line| match line.split_once(" = ") {
             Some(("BLOCKLIST_SOCKET", _)) => {
@@ -153,52 +89,23 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
             Some(("BLOCKLIST_DOWN", _)) => format!("BLOCKLIST_DOWN = {down}\n"),
             _ => format!("{line}\n"),
         });
-        scratch.write("macros", &lines.collect::<String>());
-        let mut text = CONFIGURATION.to_owned();
-        for (name, value) in [
-            ("DIR", scratch.path().display().to_string()),
+        place.scratch.write("macros", &lines.collect::<String>());
+        let values = [
             ("UID", user.to_string()),
             ("GID", group.to_string()),
-            ("PORT", port.to_string()),
             ("PROGRAM", Self::program().display().to_string()),
-            (
-                "RCPT",
-                file("contrib/exim/blocklist-milter-rcpt")
-                    .display()
-                    .to_string(),
-            ),
-            (
-                "DATA",
-                file("contrib/exim/blocklist-milter-data")
-                    .display()
-                    .to_string(),
-            ),
-        ] {
-            text = text.replace(&format!("@{name}@"), &value);
-        }
-        scratch.write("exim.conf", &text);
-        let mailbox = scratch.join("maildir/new");
-        fs::create_dir_all(&mailbox).expect("a folder");
-        for name in ["maildir/new", "maildir/cur", "maildir/tmp"] {
-            fs::create_dir_all(scratch.join(name)).expect("a folder");
-            chown(scratch.join(name), Some(user), Some(group)).expect("root may");
-        }
-        let exim = Self {
-            scratch,
-            port,
-            mailbox,
-        };
+            ("CONTRIB", root("contrib/exim").display().to_string()),
+        ];
+        let values = values.each_ref().map(|(name, value)| (*name, &**value));
+        place.write("exim.conf", CONFIGURATION, &values);
+        let exim = Self(place);
         run(exim.command().arg("-bd"));
-        until("Exim listens", || port_listens(port).then_some(()));
+        until("Exim listens", || port_listens(exim.port()).then_some(()));
         exim
     }
 
-    fn port(&self) -> u16 {
-        self.port
-    }
-
-    fn mailbox(&self) -> &Path {
-        &self.mailbox
+    fn place(&self) -> &Place {
+        &self.0
     }
 
     fn held(&self) -> usize {
@@ -209,20 +116,12 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
         let (all, frozen) = self.queued();
         all == frozen
     }
-
-    fn log(&self) -> String {
-        let logs = ["mainlog", "rejectlog", "paniclog"];
-        let read = |name| fs::read_to_string(self.scratch.join("log").join(name));
-        logs.map(|name| read(name).unwrap_or_default()).concat()
-    }
 }
 
 impl<const HEAVY: bool> Drop for Unpacked<HEAVY> {
     fn drop(&mut self) {
-        show_on_failure("Exim", &self.log());
-        if let Ok(process) = fs::read_to_string(self.scratch.join("exim.pid")) {
+        if let Ok(process) = fs::read_to_string(self.0.scratch.join("exim.pid")) {
             let _ = Command::new("kill").arg(process.trim()).status();
         }
-        end_processes_in(&self.scratch.join("spool"));
     }
 }

@@ -11,7 +11,6 @@
     reason = "a test may fail, and makes up its data by cutting keys"
 )]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::base::replacement::Replacement;
@@ -120,12 +119,7 @@ impl Folder {
     }
 
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(self.0.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
+        super::compile::names(self.0.path())
     }
 }
 

@@ -33,16 +33,11 @@ pub(crate) fn assert_page(command: &clap::Command, section: &str, rest: &str) {
 fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<String> {
     let name = command.get_name().to_owned();
     let mut out = Vec::new();
-    let manual = if section == "8" {
-        "System administration"
-    } else {
-        "User commands"
-    };
+    let manuals = ["User commands", "System administration"];
+    let manual = manuals[usize::from(section == "8")];
     // Not with clap_mangen: without a date in its title, the following fields would move.
-    writeln!(
-        out,
-        ".TH {name} {section} \"\" blocklist-milter \"{manual}\""
-    )?;
+    let title = format!(".TH {name} {section} \"\" blocklist-milter \"{manual}\"");
+    writeln!(out, "{title}")?;
     let man = Man::new(command.clone());
     man.render_name_section(&mut out)?;
     man.render_synopsis_section(&mut out)?;
@@ -54,24 +49,17 @@ fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<S
         writeln!(out, ".SH EXAMPLES")?;
         write!(out, "{}", example_section(&examples.to_string()))?;
     }
-    for subcommand in command
-        .get_subcommands()
-        .filter(|subcommand| !subcommand.is_hide_set())
-    {
+    let shown = command.get_subcommands();
+    for subcommand in shown.filter(|subcommand| !subcommand.is_hide_set()) {
         let title = format!("{name} {}", subcommand.get_name());
-        let alone = subcommand
-            .clone()
-            .bin_name(title.clone())
-            .disable_help_flag(true);
-        let man = Man::new(alone);
+        let alone = subcommand.clone().bin_name(title.clone());
+        let man = Man::new(alone.disable_help_flag(true));
         writeln!(out, ".SS {}", title.replace('-', "\\-"))?;
         append(&mut out, |part| man.render_synopsis_section(part))?;
         writeln!(out, ".PP")?;
         append(&mut out, |part| man.render_description_section(part))?;
-        if subcommand
-            .get_arguments()
-            .any(|argument| !argument.is_hide_set())
-        {
+        let mut arguments = subcommand.get_arguments();
+        if arguments.any(|argument| !argument.is_hide_set()) {
             append(&mut out, |part| man.render_options_section(part))?;
         }
         if let Some(examples) = subcommand.get_after_long_help() {
@@ -163,11 +151,7 @@ fn append(
 ) -> std::io::Result<()> {
     let mut part = Vec::new();
     render(&mut part)?;
-    for line in part
-        .split_inclusive(|&byte| byte == b'\n')
-        .filter(|line| !line.starts_with(b".SH "))
-    {
-        out.extend_from_slice(line);
-    }
+    let lines = part.split_inclusive(|&byte| byte == b'\n');
+    out.extend(lines.filter(|line| !line.starts_with(b".SH ")).flatten());
     Ok(())
 }

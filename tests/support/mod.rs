@@ -51,8 +51,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 pub(crate) use check::{Said, has, has_all, rows, words};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 pub(crate) use tools::{find_program, installed, is_root, until, until_so, usable};
 
@@ -123,64 +126,54 @@ pub(crate) fn root(path: &str) -> PathBuf {
 /// Returns a port of 127.0.0.1 on which nobody listens now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
+    listener.local_addr().expect("bound").port()
 }
 
-/// Returns whether somebody listens on a port of 127.0.0.1. Asks the kernel, because a connection
-/// would reach the milter as a client.
+/// Returns whether the kernel's table of sockets has a line with such fields. A connection would
+/// reach the milter as a client.
+fn has_socket(table: &str, is_it: impl Fn(&[&str]) -> bool) -> bool {
+    let table = fs::read_to_string(table).unwrap_or_default();
+    table.lines().any(|line| is_it(&words(line)))
+}
+
+/// Returns whether somebody listens on a port of 127.0.0.1.
 pub(crate) fn port_listens(port: u16) -> bool {
     const LISTEN: &str = "0A";
     let local = format!(":{port:04X}");
-    fs::read_to_string("/proc/net/tcp")
-        .unwrap_or_default()
-        .lines()
-        .any(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            fields
-                .next()
-                .is_some_and(|address| address.ends_with(&local))
-                && fields.nth(1) == Some(LISTEN)
-        })
+    has_socket("/proc/net/tcp", |fields| {
+        fields[1].ends_with(&local) && fields[3] == LISTEN
+    })
 }
 
-/// Returns whether somebody listens on a unix socket, from the kernel's table for the same reason.
+/// Returns whether somebody listens on a unix socket.
 pub(crate) fn socket_listens(path: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
-    let Some(path) = path.to_str() else {
-        return false;
-    };
-    fs::read_to_string("/proc/net/unix")
-        .unwrap_or_default()
-        .lines()
-        .any(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            fields.get(3) == Some(&ACCEPTS) && fields.last() == Some(&path)
-        })
+    has_socket("/proc/net/unix", |fields| {
+        fields[3] == ACCEPTS && fields.last().copied() == path.to_str()
+    })
+}
+
+/// Returns the processes that work in a folder or below it, as folders in `/proc`.
+fn processes_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let processes = fs::read_dir("/proc").expect("Linux has /proc").flatten();
+    let processes = processes.map(|entry| entry.path());
+    processes.filter(move |process| {
+        fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+    })
 }
 
 /// Ends every process that works in `folder` or below it, because children of servers outlive them.
 pub(crate) fn end_processes_in(folder: &Path) {
     until("the processes of a server end", || {
         let mut left = false;
-        for entry in fs::read_dir("/proc").expect("Linux has /proc").flatten() {
-            let Some(pid) = entry
+        for process in processes_in(folder) {
+            let pid = process
                 .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
-            let Ok(cwd) = fs::read_link(entry.path().join("cwd")) else {
-                continue;
-            };
-            if cwd.starts_with(folder) && pid != std::process::id().cast_signed() {
+                .and_then(|name| name.to_str()?.parse().ok());
+            let pid = pid.filter(|pid| *pid != std::process::id().cast_signed());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
                 left = true;
-                if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-                }
+                let _ = kill_process(pid, Signal::KILL);
             }
         }
         (!left).then_some(())
@@ -189,32 +182,26 @@ pub(crate) fn end_processes_in(folder: &Path) {
 
 /// Returns whether a program with this name works in a folder or below it.
 pub(crate) fn works_in(folder: &Path, name: &str) -> bool {
-    let processes = fs::read_dir("/proc").expect("Linux has /proc").flatten();
-    processes.map(|entry| entry.path()).any(|process| {
-        fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
-            && fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.trim() == name)
+    processes_in(folder).any(|process| {
+        fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.trim() == name)
     })
+}
+
+/// Returns the processor time of this thread so far, to which other programs do not add.
+pub(crate) fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("it began at 0")
 }
 
 /// Runs a command to its end and returns its output.
 ///
 /// # Panics
 /// If it cannot be started or fails.
+#[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{said}",
-        output.status
-    );
-    said
+    let said = Said::of(command);
+    assert_eq!(said.code, Some(0), "{command:?}\n{}", said.all());
+    said.all()
 }
 
 /// Shows a log if the test is failing.

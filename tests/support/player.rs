@@ -1,28 +1,32 @@
 //! A mail server without SMTP: it takes whole messages, asks the daemon as Postfix does, and keeps
-//! what it accepts in memory. So the scenarios can be played without root.
+//! what it accepts in a folder. So the scenarios can be played without root.
 
+use std::fs;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use blocklist_milter::demo::peer::{Answer, Change, Peer, TestMail};
 
-use super::mta::{Server, Session, WhenDown};
+use super::mta::{Mta, Place, Session, WhenDown};
 use super::site::Socket;
 use super::smtp::{Mail, Reply};
 
 pub(crate) struct Player {
     milter: Socket,
-    kept: Arc<Mutex<Kept>>,
+    place: Place,
+    kept: Arc<Kept>,
 }
 
-/// What was accepted: messages, and the number of those in quarantine.
-#[derive(Default)]
+/// What was accepted.
 struct Kept {
-    copies: Vec<String>,
-    held: usize,
+    mailbox: PathBuf,
+    delivered: AtomicUsize,
+    held: AtomicUsize,
 }
 
-impl Server for Player {
+impl Mta for Player {
     const NAME: &str = "player";
 
     fn obstacle() -> Option<String> {
@@ -30,8 +34,21 @@ impl Server for Player {
     }
 
     fn start(milter: &Socket, _: WhenDown) -> Self {
-        let (milter, kept) = (milter.clone(), Arc::default());
-        Self { milter, kept }
+        let place = Place::new("player", "maildir", None, &[]);
+        let kept = Kept {
+            mailbox: place.mailbox.clone(),
+            delivered: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+        };
+        Self {
+            milter: milter.clone(),
+            place,
+            kept: Arc::new(kept),
+        }
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
     }
 
     fn session(&self) -> Box<dyn Session> {
@@ -47,26 +64,17 @@ impl Server for Player {
     }
 
     fn held(&self) -> usize {
-        self.kept.lock().expect("no panic").held
+        self.kept.held.load(SeqCst)
     }
 
     fn idle(&self) -> bool {
         true
     }
-
-    fn copies(&self, subject: &str) -> Vec<String> {
-        let line = format!("\nSubject: {subject}\n");
-        let copies = self.kept.lock().expect("no panic").copies.clone();
-        copies
-            .into_iter()
-            .filter(|copy| copy.contains(&line))
-            .collect()
-    }
 }
 
 struct Connection {
     peer: Peer,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Kept>,
 }
 
 impl Session for Connection {
@@ -93,24 +101,22 @@ impl Session for Connection {
         if answer.refuses() || *answer == Answer::Discard {
             return replies;
         }
-        let mut kept = self.kept.lock().expect("no panic");
-        if done
-            .changes
-            .iter()
-            .any(|change| matches!(change, Change::Quarantined(_)))
-        {
-            kept.held += 1;
+        let mut changes = done.changes.iter();
+        if changes.any(|change| matches!(change, Change::Quarantined(_))) {
+            self.kept.held.fetch_add(1, SeqCst);
             return replies;
         }
-        done.changes
-            .iter()
-            .for_each(|change| apply(&mut fields, change));
+        for change in &done.changes {
+            apply(&mut fields, change);
+        }
         let header: String = fields.into_iter().map(|field| field.text).collect();
         let text = format!("{header}\n{}", mail.body.replace("\r\n", "\n"));
         for (recipient, answer) in mail.recipients.iter().zip(&done.recipients) {
             if !answer.refuses() {
                 let to = recipient.trim_matches(['<', '>']);
-                kept.copies.push(format!("Delivered-To: {to}\n{text}"));
+                let number = self.kept.delivered.fetch_add(1, SeqCst);
+                let file = self.kept.mailbox.join(format!("{number:06}"));
+                fs::write(file, format!("Delivered-To: {to}\n{text}")).expect("our own folder");
             }
         }
         replies

@@ -12,99 +12,26 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::mta::{Mta, WhenDown};
+use super::mta::{Mta, Place, WhenDown, no_root};
 use super::site::Socket;
-use super::{
-    Scratch, end_processes_in, find_program, free_port, id, is_root, port_listens, run,
-    show_on_failure, until,
-};
+use super::{find_program, id, port_listens, run, until, words};
 
-pub(crate) struct Postfix {
-    scratch: Scratch,
-    port: u16,
-    mailbox: PathBuf,
-}
+pub(crate) struct Postfix(Place);
 
-const MAIN: &str = "\
-compatibility_level = 3.6
-queue_directory = @DIR@/spool
-data_directory = @DIR@/data
-maillog_file = @DIR@/mail.log
-maillog_file_prefixes = @DIR@
+const MAIN: &str = include_str!("servers/main.cf");
+const MASTER: &str = include_str!("servers/master.cf");
 
-myhostname = mx.test
-mydestination =
-mynetworks = 127.0.0.0/8
-inet_interfaces = 127.0.0.1
-inet_protocols = ipv4
-smtp_dns_support_level = disabled
-disable_dns_lookups = yes
-smtpd_peername_lookup = no
-smtpd_tls_security_level = none
-alias_maps =
-alias_database =
-local_recipient_maps =
-biff = no
-
-default_transport = virtual
-relay_transport = $default_transport
-relay_domains = static:all
-smtpd_relay_restrictions = reject_unauth_destination
-virtual_mailbox_domains =
-virtual_mailbox_base = @DIR@
-virtual_mailbox_maps = static:maildir/
-virtual_uid_maps = static:@UID@
-virtual_gid_maps = static:@GID@
-virtual_minimum_uid = 1
-
-smtpd_authorized_xclient_hosts = 127.0.0.0/8
-smtpd_error_sleep_time = 0
-smtpd_soft_error_limit = 100000
-smtpd_hard_error_limit = 100000
-smtpd_junk_command_limit = 100000
-in_flow_delay = 0
-";
-
-const MASTER: &str = "\
-127.0.0.1:@PORT@ inet n - n - - smtpd
-pickup    unix  n - n 60    1 pickup
-cleanup   unix  n - n -     0 cleanup
-qmgr      unix  n - n 300   1 qmgr
-rewrite   unix  - - n -     - trivial-rewrite
-bounce    unix  - - n -     0 bounce
-defer     unix  - - n -     0 bounce
-trace     unix  - - n -     0 bounce
-verify    unix  - - n -     1 verify
-flush     unix  n - n 1000? 0 flush
-proxymap  unix  - - n -     - proxymap
-smtp      unix  - - n -     - smtp
-relay     unix  - - n -     - smtp
-showq     unix  n - n -     - showq
-error     unix  - - n -     - error
-retry     unix  - - n -     - error
-virtual   unix  - n n -     - virtual
-anvil     unix  - - n -     1 anvil
-postlog   unix-dgram n - n - 1 postlogd
-";
-
-/// Folders of the queue: name, group, mode. `create-missing` would also create them, but takes a
+/// Folders of the queue: names, group, mode. `create-missing` would also create them, but takes a
 /// second.
-const QUEUE: [(&str, &str, u32); 15] = [
-    ("active", "", 0o700),
-    ("bounce", "", 0o700),
-    ("corrupt", "", 0o700),
-    ("defer", "", 0o700),
-    ("deferred", "", 0o700),
-    ("flush", "", 0o700),
-    ("hold", "", 0o700),
-    ("incoming", "", 0o700),
-    ("private", "", 0o700),
-    ("saved", "", 0o700),
-    ("trace", "", 0o700),
+const QUEUE: [(&str, &str, u32); 4] = [
+    (
+        "active bounce corrupt defer deferred flush hold incoming private saved trace",
+        "",
+        0o700,
+    ),
     ("maildrop", "postdrop", 0o730),
     ("public", "postdrop", 0o710),
-    ("pid", "", 0o755),
-    (".", "", 0o755),
+    ("pid .", "", 0o755),
 ];
 
 impl Postfix {
@@ -112,60 +39,40 @@ impl Postfix {
     pub(crate) fn start_with(milter: &Socket, settings: &[&str]) -> Self {
         let uid = id(["-u", "postfix"]).expect("Postfix has a user");
         let gid = id(["-g", "postfix"]).expect("Postfix has a group");
-        let scratch = Scratch::new();
-        let folder = scratch.path().to_str().expect("a plain path").to_owned();
-        let port = free_port();
-
-        let mut main = MAIN
-            .replace("@DIR@", &folder)
-            .replace("@UID@", &uid.to_string())
-            .replace("@GID@", &gid.to_string());
-        main.push_str(&format!("smtpd_milters = {}\n", milter.for_postfix()));
-        for setting in settings {
-            main.push_str(&format!("{setting}\n"));
-        }
-        scratch.write("etc/main.cf", &main);
-        scratch.write(
-            "etc/master.cf",
-            &MASTER.replace("@PORT@", &port.to_string()),
+        let place = Place::new("Postfix", "spool", Some((uid, gid)), &["data"]);
+        let ids = [uid, gid].map(|id| id.to_string());
+        let own = format!(
+            "smtpd_milters = {}\n{}\n",
+            milter.for_postfix(),
+            settings.join("\n")
         );
+        let main = MAIN.to_owned() + &own;
+        place.write("etc/main.cf", &main, &[("UID", &ids[0]), ("GID", &ids[1])]);
+        place.write("etc/master.cf", MASTER, &[]);
 
-        for (name, group, mode) in QUEUE {
-            let path = scratch.join("spool").join(name);
+        let named = |(names, group, mode)| {
+            words(names)
+                .into_iter()
+                .map(move |name| (name, group, mode))
+        };
+        for (name, group, mode) in QUEUE.into_iter().flat_map(named) {
+            let path = place.scratch.join("spool").join(name);
             fs::create_dir_all(&path).expect("a queue folder");
-            let owner = if mode & 0o7 == 0 { Some(uid) } else { None };
-            let group = if group.is_empty() {
-                None
-            } else {
-                id_of_group(group)
-            };
-            chown(&path, owner, group).expect("root may");
+            let owner = (mode & 0o7 == 0).then_some(uid);
+            chown(&path, owner, id_of_group(group)).expect("root may");
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("root may");
         }
-        for name in [
-            "data",
-            "maildir",
-            "maildir/new",
-            "maildir/cur",
-            "maildir/tmp",
-        ] {
-            fs::create_dir_all(scratch.join(name)).expect("a folder");
-            chown(scratch.join(name), Some(uid), Some(gid)).expect("root may");
-        }
 
-        let mailbox = scratch.join("maildir/new");
-        let postfix = Self {
-            scratch,
-            port,
-            mailbox,
-        };
+        let postfix = Self(place);
         let daemons = run(postfix.command("postconf").args(["-h", "daemon_directory"]));
         run(postfix
             .command(Path::new(daemons.trim()).join("master"))
             .arg("-w")
-            .env("MAIL_CONFIG", postfix.scratch.join("etc"))
-            .current_dir(postfix.scratch.join("spool")));
-        until("Postfix listens", || port_listens(port).then_some(()));
+            .env("MAIL_CONFIG", postfix.0.scratch.join("etc"))
+            .current_dir(postfix.queue()));
+        until("Postfix listens", || {
+            port_listens(postfix.port()).then_some(())
+        });
         postfix
     }
 
@@ -174,19 +81,19 @@ impl Postfix {
         let program = program.as_ref();
         let found = program.to_str().and_then(find_program);
         let mut command = Command::new(found.as_deref().map_or(program, Path::as_os_str));
-        command.arg("-c").arg(self.scratch.join("etc"));
+        command.arg("-c").arg(self.0.scratch.join("etc"));
         command
     }
 
     /// Returns the queue directory, which is also the root of a chroot.
     pub(crate) fn queue(&self) -> PathBuf {
-        self.scratch.join("spool")
+        self.0.scratch.join("spool")
     }
 
     /// Makes the services that talk to milters run in a chroot, and sets the milter's socket to its
     /// path below the queue directory.
     pub(crate) fn enter_chroot(&self, socket: &str) {
-        let smtpd = format!("127.0.0.1:{}/inet/chroot=y", self.port);
+        let smtpd = format!("127.0.0.1:{}/inet/chroot=y", self.port());
         run(self
             .command("postconf")
             .args(["-F", &smtpd, "cleanup/unix/chroot=y"]));
@@ -213,52 +120,27 @@ impl Mta for Postfix {
     const NAME: &str = "postfix";
 
     fn obstacle() -> Option<String> {
-        if !is_root() {
-            return Some("starting a mail server takes root".into());
-        }
-        find_program("postfix")
-            .is_none()
-            .then(|| "not installed".into())
+        let is_missing = find_program("postfix").is_none();
+        no_root().or_else(|| is_missing.then(|| "not installed".into()))
     }
 
     fn start(milter: &Socket, when_down: WhenDown) -> Self {
-        let action = match when_down {
-            WhenDown::Accept => "accept",
-            WhenDown::Tempfail => "tempfail",
-            WhenDown::Reject => "reject",
-        };
+        let action = format!("{when_down:?}").to_lowercase();
         Self::start_with(milter, &[&format!("milter_default_action = {action}")])
     }
 
-    fn port(&self) -> u16 {
-        self.port
-    }
-
-    fn mailbox(&self) -> &Path {
-        &self.mailbox
+    fn place(&self) -> &Place {
+        &self.0
     }
 
     fn held(&self) -> usize {
-        fs::read_dir(self.scratch.join("spool/hold"))
-            .expect("a queue folder")
-            .count()
+        let held = fs::read_dir(self.queue().join("hold"));
+        held.expect("a queue folder").count()
     }
 
     fn idle(&self) -> bool {
-        ["maildrop", "incoming", "active", "deferred"]
-            .iter()
-            .all(|name| holds_no_file(&self.scratch.join("spool").join(name)))
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.scratch.join("mail.log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Postfix {
-    fn drop(&mut self) {
-        show_on_failure("Postfix", &self.log());
-        end_processes_in(&self.scratch.join("spool"));
+        let mut waiting = ["maildrop", "incoming", "active", "deferred"].iter();
+        waiting.all(|name| holds_no_file(&self.queue().join(name)))
     }
 }
 

@@ -39,13 +39,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use super::mta::{Server, Session, WhenDown};
+use super::mta::{Mta, Session, WhenDown};
 use super::scene;
 use super::site::{Daemon, Site, Transport};
 use super::smtp::{Mail, Reply};
 use super::{until, usable};
 
-/// Makes a test of each scenario for one server; `messages` leaves out those that need SMTP.
+/// Makes a test of each scenario for one server; `messages` leaves out those that need SMTP, and
+/// `unix` the one that needs TCP, too.
 #[macro_export]
 macro_rules! scenarios {
     ($server:ty) => {
@@ -53,6 +54,10 @@ macro_rules! scenarios {
         $crate::scenarios! { $server: pipelined_session, daemon_down_and_back, }
     };
     ($server:ty, messages) => {
+        $crate::scenarios! { $server, unix }
+        $crate::scenarios! { $server: verdicts_over_tcp, }
+    };
+    ($server:ty, unix) => {
         $crate::scenarios! { $server:
             listed_envelope_sender_is_refused,
             listed_header_sender_is_refused,
@@ -68,7 +73,6 @@ macro_rules! scenarios {
             quarantined_mail_is_held,
             discarded_mail_vanishes,
             tempfail_asks_to_come_again,
-            verdicts_over_tcp,
             recompiled_list_is_in_force,
         }
     };
@@ -81,7 +85,7 @@ macro_rules! scenarios {
 ///
 /// # Panics
 /// If something else comes back or is delivered, with the line.
-pub(crate) fn play<S: Server>(name: &str) {
+pub(crate) fn play<S: Mta>(name: &str) {
     if !usable(S::NAME, S::obstacle()) {
         return;
     }
@@ -133,7 +137,7 @@ fn steps(text: &str) -> Vec<Step<'_>> {
 }
 
 /// What a scenario has set up so far. Dropped in this order.
-struct Stage<S: Server> {
+struct Stage<S: Mta> {
     session: Option<Box<dyn Session>>,
     server: Option<S>,
     daemon: Option<Daemon>,
@@ -144,7 +148,7 @@ struct Stage<S: Server> {
     named: HashMap<String, String>,
 }
 
-impl<S: Server> Default for Stage<S> {
+impl<S: Mta> Default for Stage<S> {
     fn default() -> Self {
         Self {
             session: None,
@@ -158,7 +162,7 @@ impl<S: Server> Default for Stage<S> {
     }
 }
 
-impl<S: Server> Stage<S> {
+impl<S: Mta> Stage<S> {
     fn server(&self) -> &S {
         self.server.as_ref().expect("after start")
     }

@@ -5,106 +5,28 @@
 //! preloaded library replaces two functions of the C library, see [`SHIM`].
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
-use super::mta::{Mta, WhenDown};
+use super::mta::{Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
 use super::site::Socket;
-use super::{
-    Scratch, end_processes_in, find_program, free_port, id, is_root, port_listens, run,
-    show_on_failure, until,
-};
+use super::{find_program, id, port_listens, run, until};
 
-pub(crate) struct Sendmail {
-    scratch: Scratch,
-    port: u16,
-    mailbox: PathBuf,
-}
+pub(crate) struct Sendmail(Place);
 
 /// Sendmail logs only with syslog(3), which does nothing on a machine without a syslog daemon; this
 /// writes it to a file. And Sendmail sleeps for a minute if the machine's name has no dot.
-const SHIM: &str = r#"
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-void vsyslog(int priority, const char *format, va_list arguments)
-{
-    char line[4096];
-    int length = vsnprintf(line, sizeof line - 1, format, arguments);
-    int file = open("@DIR@/mail.log", O_WRONLY | O_APPEND | O_CREAT, 0666);
-    if (length < 0 || file < 0)
-        return;
-    if ((size_t)length > sizeof line - 2)
-        length = sizeof line - 2;
-    line[length++] = '\n';
-    if (write(file, line, length) < 0) { /* nothing better can be done */ }
-    close(file);
-}
-void syslog(int priority, const char *format, ...)
-{ va_list a; va_start(a, format); vsyslog(priority, format, a); va_end(a); }
-void __syslog_chk(int priority, int flag, const char *format, ...)
-{ va_list a; va_start(a, format); vsyslog(priority, format, a); va_end(a); }
-void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments)
-{ vsyslog(priority, format, arguments); }
-void openlog(const char *name, int options, int facility) {}
-void closelog(void) {}
-int gethostname(char *name, size_t size)
-{ strncpy(name, "mx.test", size); return 0; }
-"#;
+const SHIM: &str = include_str!("servers/shim.c");
 
 /// `TrustStickyBit` allows the milter's socket below `/tmp`. The load limits are very high, because
 /// a busy machine would otherwise queue or refuse.
-const CONFIGURATION: &str = r"
-OSTYPE(`linux')
-define(`ALIAS_FILE', `')
-define(`HELP_FILE', `')
-define(`STATUS_FILE', `')
-define(`confCT_FILE', `-o @DIR@/etc/none')
-define(`confCW_FILE', `-o @DIR@/etc/none')
-define(`confCR_FILE', `-o @DIR@/etc/none')
-define(`confDOMAIN_NAME', `mx.test')
-define(`confPID_FILE', `@DIR@/sendmail.pid')
-define(`QUEUE_DIR', `@DIR@/queue')
-define(`confSERVICE_SWITCH_FILE', `@DIR@/etc/service.switch')
-define(`confHOSTS_FILE', `/etc/hosts')
-define(`confTO_IDENT', `0')
-define(`confDEF_USER_ID', `mail:mail')
-define(`confDONT_BLAME_SENDMAIL', `TrustStickyBit,GroupWritableDirPathSafe')
-define(`confPRIVACY_FLAGS', `')
-define(`confBAD_RCPT_THROTTLE', `0')
-define(`confQUEUE_LA', `10000')
-define(`confREFUSE_LA', `10000')
-define(`confDELAY_LA', `0')
-FEATURE(`no_default_msa')
-FEATURE(`nocanonify')
-FEATURE(`accept_unresolvable_domains')
-FEATURE(`accept_unqualified_senders')
-FEATURE(`promiscuous_relay')
-DAEMON_OPTIONS(`Name=MTA, Addr=127.0.0.1, Port=@PORT@')
-INPUT_MAIL_FILTER(`blocklist', `@MILTER@')
-MAILER(`smtp')
-LOCAL_RULE_0
-R$*	$#dump $@ local $: $1
-MAILER_DEFINITIONS
-Mdump, P=@DIR@/etc/deliver, F=lsDFMShun8, S=EnvFromSMTP/HdrFromSMTP, R=EnvToSMTP, T=DNS/RFC822/X-Unix, U=mail:mail, A=deliver $f $u
-";
+const CONFIGURATION: &str = include_str!("servers/sendmail.mc");
 
-const DELIVER: &str = r#"#!/bin/sh
-umask 022
-name=$(date +%s.%N).$$
-{ printf 'Return-Path: <%s>\nDelivered-To: %s\n' "$1" "$2"; cat; } >@DIR@/maildir/tmp/$name &&
-    mv @DIR@/maildir/tmp/$name @DIR@/maildir/new/$name
-"#;
+const DELIVER: &str = include_str!("servers/deliver");
 
 fn root() -> PathBuf {
-    std::env::var_os("SENDMAIL_ROOT").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/sendmail"),
-        PathBuf::from,
-    )
+    unpacked("SENDMAIL_ROOT", "sendmail")
 }
 
 fn program() -> PathBuf {
@@ -116,9 +38,9 @@ impl Sendmail {
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         run(Command::new(program())
             .arg("-C")
-            .arg(self.scratch.join("etc/sendmail.cf"))
+            .arg(self.0.scratch.join("etc/sendmail.cf"))
             .args(arguments)
-            .env("LD_PRELOAD", self.scratch.join("etc/shim.so")))
+            .env("LD_PRELOAD", self.0.scratch.join("etc/shim.so")))
     }
 }
 
@@ -126,16 +48,11 @@ impl Mta for Sendmail {
     const NAME: &str = "sendmail";
 
     fn obstacle() -> Option<String> {
-        if !is_root() {
-            return Some("starting a mail server takes root".into());
-        }
-        if !program().is_file() {
-            return Some(format!("no {}: tests/run unpacks it", program().display()));
-        }
-        ["m4", "cc"]
-            .into_iter()
-            .find(|tool| find_program(tool).is_none())
-            .map(|tool| format!("{tool} is not installed"))
+        let mut tools = ["m4", "cc"].into_iter();
+        let missing = tools.find(|tool| find_program(tool).is_none());
+        no_root()
+            .or_else(|| not_unpacked(&program()))
+            .or_else(|| missing.map(|tool| format!("{tool} is not installed")))
     }
 
     fn start(milter: &Socket, when_down: WhenDown) -> Self {
@@ -150,35 +67,18 @@ impl Mta for Sendmail {
         );
         let user = id(["-u", "mail"]).expect("Debian has a user mail");
         let group = id(["-g", "mail"]).expect("Debian has a group mail");
-        let scratch = Scratch::new();
-        let folder = scratch.path().to_str().expect("a plain path").to_owned();
-        let port = free_port();
-        let write = |name: &str, text: &str| scratch.write(name, &text.replace("@DIR@", &folder));
+        let place = Place::new("Sendmail", "queue", Some((user, group)), &[]);
+        let mode = |file: PathBuf, mode| {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("root may");
+        };
+        fs::create_dir(place.scratch.join("queue")).expect("a folder");
+        mode(place.scratch.join("queue"), 0o700);
+        let switch = "hosts files\naliases files\n";
+        place.write("etc/service.switch", switch, &[]);
+        mode(place.write("etc/deliver", DELIVER, &[]), 0o755);
+        mode(place.write("mail.log", "", &[]), 0o666);
 
-        for name in [
-            "queue",
-            "maildir",
-            "maildir/new",
-            "maildir/cur",
-            "maildir/tmp",
-        ] {
-            fs::create_dir_all(scratch.join(name)).expect("a folder");
-            if name != "queue" {
-                chown(scratch.join(name), Some(user), Some(group)).expect("root may");
-            }
-        }
-        fs::set_permissions(scratch.join("queue"), fs::Permissions::from_mode(0o700))
-            .expect("root may");
-        write("etc/service.switch", "hosts files\naliases files\n");
-        let script = write("etc/deliver", DELIVER);
-        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("root may");
-        let log = write("mail.log", "");
-        fs::set_permissions(log, fs::Permissions::from_mode(0o666)).expect("root may");
-
-        let source = CONFIGURATION
-            .replace("@PORT@", &port.to_string())
-            .replace("@MILTER@", &milter);
-        let source = write("etc/sendmail.mc", &source);
+        let source = place.write("etc/sendmail.mc", CONFIGURATION, &[("MILTER", &milter)]);
         let macros = root().join("usr/share/sendmail/cf");
         let made = Command::new("m4")
             .arg(format!("-D_CF_DIR_={}/", macros.display()))
@@ -191,31 +91,23 @@ impl Mta for Sendmail {
             "m4: {}",
             String::from_utf8_lossy(&made.stderr)
         );
-        fs::write(scratch.join("etc/sendmail.cf"), made.stdout).expect("our own folder");
+        fs::write(place.scratch.join("etc/sendmail.cf"), made.stdout).expect("our own folder");
 
-        let shim = write("etc/shim.c", SHIM);
         run(Command::new("cc")
             .args(["-O1", "-fno-builtin", "-shared", "-fPIC", "-w", "-o"])
-            .arg(scratch.join("etc/shim.so"))
-            .arg(shim));
+            .arg(place.scratch.join("etc/shim.so"))
+            .arg(place.write("etc/shim.c", SHIM, &[])));
 
-        let mailbox = scratch.join("maildir/new");
-        let sendmail = Self {
-            scratch,
-            port,
-            mailbox,
-        };
+        let sendmail = Self(place);
         sendmail.run(&["-bd"]);
-        until("Sendmail listens", || port_listens(port).then_some(()));
+        until("Sendmail listens", || {
+            port_listens(sendmail.port()).then_some(())
+        });
         sendmail
     }
 
-    fn port(&self) -> u16 {
-        self.port
-    }
-
-    fn mailbox(&self) -> &Path {
-        &self.mailbox
+    fn place(&self) -> &Place {
+        &self.0
     }
 
     fn held(&self) -> usize {
@@ -226,25 +118,14 @@ impl Mta for Sendmail {
         // A control file is qf while a message waits, hf in quarantine; tf and xf belong to it.
         self.queued("qf") == 0 && self.queued("tf") == 0
     }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.scratch.join("mail.log")).unwrap_or_default()
-    }
 }
 
 impl Sendmail {
     fn queued(&self, prefix: &str) -> usize {
-        fs::read_dir(self.scratch.join("queue"))
+        fs::read_dir(self.0.scratch.join("queue"))
             .expect("the queue's folder")
             .flatten()
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
             .count()
-    }
-}
-
-impl Drop for Sendmail {
-    fn drop(&mut self) {
-        show_on_failure("Sendmail", &self.log());
-        end_processes_in(&self.scratch.join("queue"));
     }
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use blocklist_milter::demo::peer::{Delivery, Peer};
 
 use super::exim::policy_of;
+use super::mta::line_with;
 use super::rig::{OK, letter, verdict};
 use super::{
     Said, Scratch, free_port, id, is_root, milter, port_listens, run, show_on_failure, socket_listens,
@@ -346,12 +347,7 @@ impl Daemon {
     pub(crate) fn logged(&self, words: &[&str]) -> String {
         until(
             &format!("a line of the daemon's log with {words:?}"),
-            || {
-                self.log()
-                    .lines()
-                    .find(|line| words.iter().all(|word| line.contains(word)))
-                    .map(str::to_owned)
-            },
+            || line_with(&self.log(), words),
         )
     }
 
