@@ -92,7 +92,7 @@ impl Class {
 
     /// Checks that the kind is declared (`kinds` has one bit per kind), and that the source is below
     /// `sources`.
-    pub(super) fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
+    pub(crate) fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
         let declared = u32::from(kinds).checked_shr(self.kind.into()).unwrap_or(0);
         if declared & 1 == 0 {
             return Err("a kind of entry that the header does not declare");

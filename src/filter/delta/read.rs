@@ -44,18 +44,15 @@ impl Delta {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = || Error::io(path, "read");
         let invalid = |problem| Error::invalid(path, problem);
-        let cut_off = || {
-            invalid(Problem::Delta {
-                what: "it is truncated",
-            })
+        let truncated = Problem::Delta {
+            what: "it is truncated",
         };
         let (file, bytes) = open(path)?;
         let mut file = BufReader::new(file);
         let mut prelude = Vec::new();
         let read = file.by_ref().take(PRELUDE_BYTES).read_to_end(&mut prelude);
         read.map_err(failed())?;
-        let what = "it is truncated";
-        let mut prelude = Fields::new(prelude.as_slice(), Problem::Delta { what });
+        let mut prelude = Fields::new(prelude.as_slice(), truncated.clone());
         if prelude.array() != Ok(MAGIC) {
             return Err(invalid(Problem::NotADelta));
         }
@@ -67,7 +64,7 @@ impl Delta {
         let segments_bytes = bytes
             .checked_sub(PRELUDE_BYTES + SUM_BYTES + u64::from(head_bytes))
             .filter(|_| head_bytes <= MAX_HEAD_BYTES)
-            .ok_or_else(cut_off)?;
+            .ok_or_else(|| invalid(truncated.clone()))?;
         check_sum(path, file.get_ref(), bytes - SUM_BYTES)?;
 
         let mut head = Vec::new();
@@ -77,7 +74,7 @@ impl Delta {
         // Each edit takes at least one bit.
         let edits = head.touched_count.saturating_add(head.added_count);
         if edits > segments_bytes.saturating_mul(8) {
-            return Err(cut_off());
+            return Err(invalid(truncated));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -123,11 +120,10 @@ fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
     }
     let mut expected = [0; 8];
     file.read_exact_at(&mut expected, end).map_err(failed())?;
-    if sum.finish().to_le_bytes() == expected {
-        Ok(())
-    } else {
-        let what = "it does not match its checksum";
-        Err(Error::invalid(path, Problem::Delta { what }))
+    let what = "it does not match its checksum";
+    match sum.finish().to_le_bytes() == expected {
+        true => Ok(()),
+        false => Err(Error::invalid(path, Problem::Delta { what })),
     }
 }
 
@@ -169,12 +165,11 @@ impl Edits {
     /// Returns whether every edit was taken, and nothing is left of the file.
     pub(crate) fn is_done(&mut self) -> Result<bool, Error> {
         self.load()?;
-        let taken = self.touched.is_empty() && self.added.is_empty();
         let at_end = self
             .bits
             .is_at_end()
             .map_err(Error::io(&self.path, "read"))?;
-        Ok(taken && at_end)
+        Ok(self.touched.is_empty() && self.added.is_empty() && at_end)
     }
 
     /// Reads the next segment, if the current one is used up and there is another.
