@@ -5,7 +5,7 @@ use super::job::Job;
 use super::lineage::Before;
 use super::partition::{InOrder, Sealed, StagedKey};
 use super::progress::Phase;
-use super::report::{FilterReport, PartReport, Report};
+use super::report::Report;
 use super::write::{Sorted, assemble};
 use crate::base::replacement::Replacement;
 use crate::filter::{BuildReport, Dates, Spec, Writer, sizing};
@@ -55,13 +55,8 @@ impl Finish<'_> {
             kinds: counts.kind_bits(),
             ..spec
         };
-        self.write(
-            replacement,
-            spec,
-            entries,
-            InOrder::new(keys, self.dates),
-            report,
-        )
+        let records = InOrder::new(keys, self.dates);
+        self.write(replacement, spec, entries, records, report)
     }
 
     /// Writes sorted records, which are `entries`.
@@ -71,18 +66,13 @@ impl Finish<'_> {
         spec: Spec,
         entries: u64,
         records: impl Sorted,
-        mut report: Report,
+        report: Report,
     ) -> Result<Report, Error> {
-        let Job { plan, progress, .. } = *self.job;
+        let progress = self.job.progress;
         progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
         let writer = Writer::begin_part(replacement, spec, entries, shape, self.digest)?;
         let header = assemble(writer, records, self.job.workers(), progress)?;
-        match header.part {
-            Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
-            None => report.filter = Some(FilterReport::new(&header, &plan.output)),
-        }
-        report.seconds = self.job.seconds();
-        Ok(report)
+        Ok(self.job.finished(report, &header))
     }
 }

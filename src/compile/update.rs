@@ -15,13 +15,13 @@ use super::lineage::Before;
 use super::partition::{InOrder, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Counts, Feed, Input, Opened, Read, ReadOptions, find_or_typed, total_bytes};
-use super::report::{FilterReport, Report, kind_counts};
-use super::write::{FileRecords, Sources, count_entries};
+use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, total_bytes};
+use super::report::{Report, kind_counts};
+use super::write::{Sources, count_entries};
 use crate::address::Rules;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::filter::{Filter, Key, Load, Spec};
+use crate::filter::{Filter, Load, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
@@ -66,7 +66,7 @@ fn open(path: &Path) -> Result<Lookup, Error> {
     if old.filter().spec().records {
         return Ok(old);
     }
-    Err(Error::Unlike(format!(
+    Err(Error::Plan(format!(
         "{}: has no records, so entries cannot be added or removed; build it again from its lists",
         path.display()
     )))
@@ -89,23 +89,29 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 
     let mut sources = Sources::default();
     sources.add(&old.spec().sources);
-    let named: Vec<_> = (lists.adding.iter())
-        .map(|input| input.source(&[]))
-        .collect();
+    let named = lists.adding.iter().map(|input| input.source(&[]));
+    let named: Vec<_> = named.collect();
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
-    let options = options(plan, &lookup, sources.numbers(&named))?;
+    let options = ReadOptions {
+        rules: lookup.rules(),
+        keeps_dates: true,
+        refuses_ends: false,
+        ..plan.read_options(old.spec().seed, sources.numbers(&named))?
+    };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
     let store = Store::new(replacement.target(), &mut adding);
     let feed = Feed::new(&lists.adding, progress);
     let added: Read<'_, Wide> = keys(&job, feed, store, &options)?;
     let options = of_removals(&options, lists.removing.len());
     let store = Store::new(replacement.target(), &mut removing);
-    let feed = Feed::new(&lists.removing, progress).of_removals();
+    let mut feed = Feed::new(&lists.removing, progress);
+    feed.removes = true;
     let removed: Read<'_, Narrow> = keys(&job, feed, store, &options)?;
 
-    let added_lines = (added.opened, added.counts);
-    let mut report = lists.report(plan, added_lines, (removed.opened, removed.counts));
+    let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
+    let removals = Report::of_lists(plan, &lists.removing, removed.opened, removed.counts);
+    report.add_removals(removals);
     sources.add(&report.sources);
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     if lists.refuse(plan, &mut report) {
@@ -122,35 +128,21 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         digest: None,
     };
     let stream = || -> Result<_, Error> {
-        Ok(Updated::new(
-            FileRecords::new(old, Key::default(), numbers.clone())?,
-            InOrder::new(&added.keys, finish.dates),
-            InOrder::new(&removed.keys, finish.dates),
-            plan.today().0,
-        ))
+        let streams = [
+            Box::new(old.records()?) as _,
+            Box::new(InOrder::new(&added.keys, finish.dates)) as _,
+            Box::new(InOrder::new(&removed.keys, finish.dates)) as _,
+        ];
+        Ok(Updated::new(streams, &numbers, plan.today().0))
     };
     let spec = Spec {
         generation: old.spec().generation.saturating_add(1),
         built: plan.built,
         fpr: changes.fpr.unwrap_or_else(|| old.spec().fpr),
-        sources: sources.into_list(),
+        sources: sources.to_list(),
         ..old.spec().clone()
     };
     write(replacement, old, spec, stream, &finish, report)
-}
-
-/// Returns how the lists to add are read, whose sources have these numbers.
-fn options(plan: &Plan, lookup: &Lookup, sources: Vec<u32>) -> Result<ReadOptions, Error> {
-    Ok(ReadOptions {
-        rules: lookup.rules(),
-        seed: lookup.filter().spec().seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources,
-        keeps_dates: true,
-        refuses_ends: false,
-    })
 }
 
 /// Returns how lists of entries to remove are read. Their dates do not matter, a removal never
@@ -190,19 +182,6 @@ impl Lists {
         })
     }
 
-    /// Returns what was read. Its sources are those of the lists to add.
-    fn report(
-        &self,
-        plan: &Plan,
-        added: (Vec<Opened>, Counts),
-        removed: (Vec<Opened>, Counts),
-    ) -> Report {
-        let mut report = Report::of_lists(plan, &self.adding, added.0, added.1);
-        let removals = Report::of_lists(plan, &self.removing, removed.0, removed.1);
-        report.add_removals(removals);
-        report
-    }
-
     /// Returns whether nothing may be changed because of what was read.
     fn refuse(&self, plan: &Plan, report: &mut Report) -> bool {
         report.passed_over.clone_from(&self.passed_over);
@@ -233,9 +212,7 @@ fn write<'a>(
     report.kinds = kind_counts(&counts);
     if changed.is_nothing() && spec.fpr.to_bits() == old.spec().fpr.to_bits() {
         // An unchanged filter is not written, so that nobody has to load it again.
-        report.filter = Some(FilterReport::new(old.header(), &finish.job.plan.output));
-        report.seconds = finish.job.seconds();
-        return Ok(report);
+        return Ok(finish.job.finished(report, old.header()));
     }
     let spec = Spec {
         kinds: counts.kind_bits(),

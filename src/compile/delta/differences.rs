@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::records;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::write::{Held, STEPS, Walk};
@@ -31,7 +30,7 @@ pub(super) fn differences(
     progress: &Progress,
     mut visit: impl FnMut(Difference) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut walk = Walk::new([Box::new(records(old)?) as _, Box::new(records(new)?) as _]);
+    let mut walk = Walk::new([Box::new(old.records()?) as _, Box::new(new.records()?) as _]);
     walk.steps(0..STEPS, progress, |held| {
         let is_listed = |&&(of, record): &&Held| of == NEW || !has_expired(&record, expired);
         let mut held = held.iter().filter(is_listed);
@@ -82,7 +81,7 @@ impl Mapped {
 
 /// Number of occurrences of each difference of classes.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct Tally {
     pub(super) removed: u64,
     pub(super) added: u64,
     pub(super) kept: u64,
@@ -105,7 +104,7 @@ pub(super) struct Classes {
     pub(super) changed_count: u64,
 }
 
-impl Counts {
+impl Tally {
     pub(super) fn count(&mut self, difference: Difference) {
         match difference {
             Difference::Removed => self.removed += 1,

@@ -81,11 +81,9 @@ impl<'a> Patched<'a> {
         let class = Class::of(&record);
         if self.possible != Some(class) {
             let spec = &self.head.new.spec;
-            let declared = class.kind < 8 && spec.kinds >> class.kind & 1 == 1;
-            if !declared || class.source as usize >= spec.sources.len() {
-                return Err(
-                    self.problem("an entry has a kind or source that the filter does not have")
-                );
+            if class.check(spec.kinds, spec.sources.len()).is_err() {
+                let what = "an entry has a kind or source that the filter does not have";
+                return Err(self.problem(what));
             }
             self.possible = Some(class);
         }

@@ -28,12 +28,13 @@ use std::marker::PhantomData;
 use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::arena::{Arena, Chunk, Chunks};
 use super::sort;
 use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
+use crate::base::parallel::held;
 use crate::compile::error::Error;
 
 /// Number of spilled bytes written with one call.
@@ -115,10 +116,8 @@ impl<'m, I: StagedKey> Store<'m, I> {
 
     /// Ends the filling. Every `Stager` must be finished before.
     pub(crate) fn seal(self) -> Sealed<'m, I> {
-        let mut pool = self
-            .pool
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let pool = self.pool.into_inner();
+        let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
         pool.merge_outliers();
         Sealed {
             used_bytes: (pool.arena_bytes - pool.fresh.bytes()) as u64,
@@ -165,20 +164,18 @@ impl<I: StagedKey> Pool<'_, I> {
         self.merge_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
         let bytes = |pool: &Self| -> usize {
-            let sample = sample.clone();
-            sample
-                .map(|stage| pool.stages[stage].bytes_in_memory())
-                .sum()
+            let stages = pool.stages.iter().step_by(SAMPLE_STEP);
+            stages.map(Stage::bytes_in_memory).sum()
         };
         let before = bytes(self);
-        sample.clone().for_each(|stage| self.merge_stage(stage));
+        sample.for_each(|stage| self.merge_stage(stage));
         if bytes(self) <= before / 2 {
             (0..STAGES).for_each(|stage| self.merge_stage(stage));
         }
-        if self.chunks <= max_chunks / 2 {
-            return Ok(());
+        match self.chunks <= max_chunks / 2 {
+            true => Ok(()),
+            false => self.spill(),
         }
-        self.spill()
     }
 
     /// Merges the duplicates of stages that are far larger than usual.
@@ -340,11 +337,6 @@ impl<I: StagedKey> Sealed<'_, I> {
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.spill.length_bytes()
     }
-}
-
-/// A worker that panicked has ended the compilation; its data is not used again.
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
