@@ -109,6 +109,7 @@ impl Guard {
         self.protected.is_empty() && (self.allows_world || is_clear(kind, entry))
     }
 
+    #[cold]
     fn check_in_full(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
         let mut checked = Ok(());
         if !self.allows_world {

@@ -8,10 +8,8 @@ use super::partition::{Arena, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
 use super::plan::{MAX_THREADS, MIN_MEMORY_BYTES, Plan, Seed};
 use super::progress::Progress;
 use super::read::{Feed, Read, ReadOptions, read};
-use super::report::{FilterReport, PartReport, Report};
 use super::write::EntryCounts;
 use crate::base::numbers::size;
-use crate::filter::Header;
 use crate::filter::sizing::RATES;
 
 /// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
@@ -30,7 +28,7 @@ const ENTRIES_PER_INDEX_BYTE: u64 = 20;
 pub(crate) struct Job<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) progress: &'a Progress,
-    started: Instant,
+    pub(crate) started: Instant,
 }
 
 impl<'a> Job<'a> {
@@ -54,18 +52,6 @@ impl<'a> Job<'a> {
     pub(crate) fn begin_build(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
         check_build(plan)?;
         Self::begin(plan, progress)
-    }
-
-    /// Returns the report of a finished job, whose output has this header.
-    pub(crate) fn finished(&self, report: Report, header: &Header) -> Report {
-        let output = &self.plan.output;
-        let is_part = header.part.is_some();
-        Report {
-            part: is_part.then(|| PartReport::new(header, output)),
-            filter: (!is_part).then(|| FilterReport::new(header, output)),
-            seconds: self.started.elapsed().as_secs_f64(),
-            ..report
-        }
     }
 
     /// Returns the memory for the staged keys of lists of `text_bytes`, one of `shares` alike.

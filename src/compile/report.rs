@@ -127,6 +127,19 @@ pub struct Skipped {
     pub notable: bool,
 }
 
+impl Skipped {
+    fn new(skip: Skip, by_word: Reason) -> Self {
+        let reason = match by_word.reason.as_str() {
+            "" => skip.to_string(),
+            word => format!("{skip}: {word}"),
+        };
+        Self {
+            why: Reason { reason, ..by_word },
+            notable: skip.is_notable(),
+        }
+    }
+}
+
 /// Entries of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindCount {
@@ -346,15 +359,20 @@ impl Report {
         self.refused_files
             .extend(refused.map(|refused| RefusedFile::new(&file, refused)));
         for (why, reason, count, examples) in counts.not_listed() {
-            let first = || {
-                let examples = examples.iter();
-                let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
-                shown.collect()
+            let examples = examples.iter();
+            let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
+            let new = Reason {
+                reason: reason.to_owned(),
+                count,
+                first: shown.collect(),
             };
             match why {
-                NotListed::Rejected => add(&mut self.rejects, reason, count, first),
-                NotListed::Broad => add(&mut self.broad, reason, count, first),
-                NotListed::Skipped(skip) => self.skip(skip, reason, count, first),
+                NotListed::Rejected => add(&mut self.rejects, new, |all| all),
+                NotListed::Broad => add(&mut self.broad, new, |all| all),
+                NotListed::Skipped(skip) => {
+                    let new = Skipped::new(skip, new);
+                    add(&mut self.skipped, new, |skipped| &mut skipped.why);
+                }
             }
         }
         let rejected = counts.count_of(NotListed::Rejected);
@@ -382,26 +400,6 @@ impl Report {
             first_reject: counts.first_reject(),
             ..InputReport::default()
         });
-    }
-
-    /// Adds skipped rows to those with the same word.
-    fn skip(&mut self, skip: Skip, word: &str, count: u64, first: impl FnOnce() -> Vec<String>) {
-        let reason = match word {
-            "" => skip.to_string(),
-            word => format!("{skip}: {word}"),
-        };
-        let mut known = self.skipped.iter_mut();
-        match known.find(|other| other.why.reason == reason) {
-            Some(other) => other.why.count += count,
-            None => self.skipped.push(Skipped {
-                why: Reason {
-                    reason,
-                    count,
-                    first: first(),
-                },
-                notable: skip.is_notable(),
-            }),
-        }
     }
 
     /// Makes one source and one input of all of them: they are pieces of this file.
@@ -506,13 +504,11 @@ impl Report {
 }
 
 /// Adds lines to those with the same reason.
-fn add(all: &mut Vec<Reason>, reason: &str, count: u64, first: impl FnOnce() -> Vec<String>) {
-    match all.iter_mut().find(|other| other.reason == reason) {
-        Some(other) => other.count += count,
-        None => all.push(Reason {
-            reason: reason.to_owned(),
-            count,
-            first: first(),
-        }),
+fn add<T>(all: &mut Vec<T>, mut new: T, why: impl Fn(&mut T) -> &mut Reason) {
+    let added = why(&mut new);
+    let mut known = all.iter_mut().map(&why);
+    match known.find(|known| known.reason == added.reason) {
+        Some(known) => known.count += added.count,
+        None => all.push(new),
     }
 }

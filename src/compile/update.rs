@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::changes::Updated;
 use super::error::Error;
-use super::finish::Finish;
 use super::job::Job;
-use super::lineage::Before;
-use super::partition::{InOrder, Narrow, StagedKey, Store, Wide};
+use super::partition::{Arena, InOrder, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, total_bytes};
@@ -21,7 +19,7 @@ use super::write::{Sources, count_entries};
 use crate::address::Rules;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::filter::{Filter, Load, Spec};
+use crate::filter::{Filter, Load, Source, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
@@ -100,14 +98,12 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         ..plan.read_options(old.spec().seed, sources.numbers(&named))?
     };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
-    let store = Store::new(replacement.target(), &mut adding);
     let feed = Feed::new(&lists.adding, progress);
-    let added: Read<'_, Wide> = keys(&job, feed, store, &options)?;
+    let added: Read<'_, Wide> = keys(&job, feed, &replacement, &mut adding, &options)?;
     let options = of_removals(&options, lists.removing.len());
-    let store = Store::new(replacement.target(), &mut removing);
     let mut feed = Feed::new(&lists.removing, progress);
     feed.removes = true;
-    let removed: Read<'_, Narrow> = keys(&job, feed, store, &options)?;
+    let removed: Read<'_, Narrow> = keys(&job, feed, &replacement, &mut removing, &options)?;
 
     let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
     let removals = Report::of_lists(plan, &lists.removing, removed.opened, removed.counts);
@@ -121,28 +117,18 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     progress.begin(Phase::Sorting, report.rows);
     job.sort(&added.keys)?;
     job.sort(&removed.keys)?;
-    let finish = Finish {
-        job: &job,
-        dates: options.dates(),
-        before: &Before::default(),
-        digest: None,
-    };
+    // The keys to add have dates of their own, and those of removals do not matter.
+    let dates = options.dates();
     let stream = || -> Result<_, Error> {
         let streams = [
             Box::new(old.records()?) as _,
-            Box::new(InOrder::new(&added.keys, finish.dates)) as _,
-            Box::new(InOrder::new(&removed.keys, finish.dates)) as _,
+            Box::new(InOrder::new(&added.keys, dates)) as _,
+            Box::new(InOrder::new(&removed.keys, dates)) as _,
         ];
         Ok(Updated::new(streams, &numbers, plan.today().0))
     };
-    let spec = Spec {
-        generation: old.spec().generation.saturating_add(1),
-        built: plan.built,
-        fpr: changes.fpr.unwrap_or_else(|| old.spec().fpr),
-        sources: sources.to_list(),
-        ..old.spec().clone()
-    };
-    write(replacement, old, spec, stream, &finish, report)
+    let (fpr, sources) = (changes.fpr, sources.to_list());
+    write(&job, replacement, old, fpr, sources, stream, report)
 }
 
 /// Returns how lists of entries to remove are read. Their dates do not matter, a removal never
@@ -196,38 +182,48 @@ impl Lists {
 
 /// Writes the records that `stream` gives, which are read twice: to count, and to write.
 fn write<'a>(
+    job: &Job<'_>,
     replacement: Replacement,
     old: &Filter,
-    spec: Spec,
+    fpr: Option<f64>,
+    sources: Vec<Source>,
     stream: impl Fn() -> Result<Updated<'a>, Error>,
-    finish: &Finish<'_>,
     mut report: Report,
 ) -> Result<Report, Error> {
-    finish.job.progress.begin(Phase::Counting, old.entries());
+    job.progress.begin(Phase::Counting, old.entries());
     let mut counted = stream()?;
-    let counts = count_entries(&mut counted, finish.job.progress)?;
+    let counts = count_entries(&mut counted, job.progress)?;
     let changed = counted.changed();
     report.changed = Some(changed);
     report.entries_before = Some(old.entries());
     report.kinds = kind_counts(&counts);
-    if changed.is_nothing() && spec.fpr.to_bits() == old.spec().fpr.to_bits() {
+    let before = old.spec();
+    let fpr = fpr.unwrap_or(before.fpr);
+    if changed.is_nothing() && fpr.to_bits() == before.fpr.to_bits() {
         // An unchanged filter is not written, so that nobody has to load it again.
-        return Ok(finish.job.finished(report, old.header()));
+        return Ok(job.finished(report, old.header()));
     }
     let spec = Spec {
+        generation: before.generation.saturating_add(1),
+        built: job.plan.built,
         kinds: counts.kind_bits(),
-        ..spec
+        fpr,
+        sources,
+        ..before.clone()
     };
-    finish.write(replacement, spec, counts.entries(), stream()?, report)
+    let entries = counts.entries();
+    job.write(replacement, spec, None, entries, stream()?, report)
 }
 
 /// Reads lists to staged keys that keep all their dates that matter.
 fn keys<'m, I: StagedKey>(
     job: &Job<'_>,
     feed: Feed<'_>,
-    store: Store<'m, I>,
+    replacement: &Replacement,
+    arena: &'m mut Arena,
     options: &ReadOptions,
 ) -> Result<Read<'m, I>, Error> {
+    let store = Store::new(replacement.target(), arena);
     let read = job.read(feed, store, options)?;
     Ok(read.expect("no date is lost: these keys keep dates, or none matter"))
 }

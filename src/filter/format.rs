@@ -284,31 +284,17 @@ pub(super) fn decode_header(
     let sections = read_sections(&mut fields)?;
     spec.name = fields.text(MAX_NAME)?;
 
-    for (field, value, least, most) in [
-        (
-            "header size",
-            header_bytes.into(),
-            PAGE_BYTES as u64,
-            PAGE_BYTES as u64,
-        ),
-        ("pages", pages, 1, MAX_PAGES),
-        ("probes", probes.into(), 1, MAX_PROBES.into()),
-        (
-            "page size",
-            page_bytes.into(),
-            PAGE_BYTES as u64,
-            PAGE_BYTES as u64,
-        ),
-        (
-            "bits set",
-            set_bits,
-            0,
-            pages.saturating_mul(u64::from(PAGE_BITS)),
-        ),
-        ("sources", source_count.into(), 0, MAX_SOURCES as u64),
-        ("zero", zero.into(), 0, 0),
+    let (size, most_bits) = (u64::from(PAGE_SIZE), pages.saturating_mul(PAGE_BITS.into()));
+    for (field, value, possible) in [
+        ("header size", header_bytes.into(), size..=size),
+        ("pages", pages, 1..=MAX_PAGES),
+        ("probes", probes.into(), 1..=MAX_PROBES.into()),
+        ("page size", page_bytes.into(), size..=size),
+        ("bits set", set_bits, 0..=most_bits),
+        ("sources", source_count.into(), 0..=MAX_SOURCES as u64),
+        ("zero", zero.into(), 0..=0),
     ] {
-        check_field(field, value, (least..=most).contains(&value))?;
+        check_field(field, value, possible.contains(&value))?;
     }
     check_field("fpr", spec.fpr.to_bits(), RATES.contains(&spec.fpr))?;
     let blocks = if spec.records { pages } else { 0 };

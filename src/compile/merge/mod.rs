@@ -60,24 +60,7 @@ pub fn merge(
 ) -> Result<Report, Error> {
     let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
-    let Some(first) = plan.inputs.first() else {
-        return Err(Error::Plan("no filter or part to merge".to_owned()));
-    };
-    // Filters and parts cannot be mixed: the error names the first file of another kind.
-    let is_parts = expected.is_some() || is_part(first)?;
-    let (filters, files) = if is_parts {
-        let parts = parts::open(&plan.inputs, expected, progress)?;
-        check_not_input(&plan.output, &plan.inputs)?;
-        (Vec::new(), parts)
-    } else {
-        let filters = open_alike(&plan.inputs)?;
-        let file = |filter: &Arc<Filter>| RecordHeader {
-            path: filter.path().to_owned(),
-            header: filter.header().clone(),
-        };
-        let files = filters.iter().map(file).collect();
-        (filters, files)
-    };
+    let (files, filters) = open(plan, expected, progress)?;
     let mut sources = Sources::default();
     for file in &files {
         sources.add_counts(&file.header.spec.sources);
@@ -103,7 +86,7 @@ pub fn merge(
         job: &job,
         lineage,
         files: &files,
-        is_parts,
+        is_parts: filters.is_empty(),
     };
     if specs.clone().all(|spec| spec.records) {
         return merge.records(replacement, spec, &sources);
@@ -114,6 +97,29 @@ pub fn merge(
         ));
     }
     merge.pages(replacement, spec, &filters)
+}
+
+/// Opens the files to merge; returns filters also open.
+fn open(
+    plan: &Plan,
+    expected: &Expected,
+    progress: &Progress,
+) -> Result<(Vec<RecordHeader>, Vec<Arc<Filter>>), Error> {
+    let Some(first) = plan.inputs.first() else {
+        return Err(Error::Plan("no filter or part to merge".to_owned()));
+    };
+    // Filters and parts cannot be mixed: the error names the first file of another kind.
+    if expected.is_some() || is_part(first)? {
+        let parts = parts::open(&plan.inputs, expected, progress)?;
+        check_not_input(&plan.output, &plan.inputs)?;
+        return Ok((parts, Vec::new()));
+    }
+    let filters = open_alike(&plan.inputs)?;
+    let file = |filter: &Arc<Filter>| RecordHeader {
+        path: filter.path().to_owned(),
+        header: filter.header().clone(),
+    };
+    Ok((filters.iter().map(file).collect(), filters))
 }
 
 /// A merge in progress.

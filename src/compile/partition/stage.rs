@@ -27,10 +27,11 @@
 use std::marker::PhantomData;
 use std::mem;
 use std::path::Path;
+use std::slice::ChunksExactMut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::arena::{Arena, Chunk, Chunks};
+use super::arena::{Arena, Chunk};
 use super::sort;
 use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
@@ -49,8 +50,6 @@ const CHUNKS_AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Store<'m, I> {
     pool: Mutex<Pool<'m, I>>,
-    /// Number of held chunks at which all are spilled.
-    max_chunks: usize,
     /// Whether the spill file could not be written.
     failed: AtomicBool,
 }
@@ -58,12 +57,13 @@ pub(crate) struct Store<'m, I> {
 #[derive(Debug)]
 struct Pool<'m, I> {
     stages: Vec<Stage<'m>>,
+    /// Number of chunks in them, and the number at which all are spilled.
     chunks: usize,
+    max_chunks: usize,
     chunk_bytes: usize,
-    /// Size of all chunks.
-    arena_bytes: usize,
-    /// Chunks that were never used.
-    fresh: Chunks<'m>,
+    /// Number of chunks of the arena, and the memory of those that were never used.
+    all_chunks: usize,
+    fresh: ChunksExactMut<'m, u8>,
     /// Chunks that were used and emptied.
     free: Vec<Chunk<'m>>,
     spill: Spill,
@@ -100,8 +100,9 @@ impl<'m, I: StagedKey> Store<'m, I> {
         let pool = Pool {
             stages: (0..STAGES).map(|_| Stage::default()).collect(),
             chunks: 0,
+            max_chunks,
             chunk_bytes,
-            arena_bytes: fresh.bytes(),
+            all_chunks: fresh.len(),
             fresh,
             free: Vec::new(),
             spill: Spill::beside(output),
@@ -109,7 +110,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
         };
         Self {
             pool: Mutex::new(pool),
-            max_chunks,
             failed: AtomicBool::new(false),
         }
     }
@@ -120,7 +120,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
         let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
         pool.merge_outliers();
         Sealed {
-            used_bytes: (pool.arena_bytes - pool.fresh.bytes()) as u64,
+            used_bytes: ((pool.all_chunks - pool.fresh.len()) * pool.chunk_bytes) as u64,
             stages: pool.stages.into_iter().map(Mutex::new).collect(),
             spill: pool.spill,
             held: PhantomData,
@@ -131,7 +131,8 @@ impl<'m, I: StagedKey> Store<'m, I> {
     pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
         let mut pool = held(&self.pool);
-        let empty = pool.free.pop().or_else(|| pool.fresh.next());
+        let empty = pool.free.pop();
+        let empty = empty.or_else(|| pool.fresh.next().map(Chunk::new));
         *chunk = empty.expect("a chunk for each stage of each worker, beside those held");
         Ok(())
     }
@@ -144,10 +145,10 @@ impl<'m, I: StagedKey> Store<'m, I> {
         let mut pool = held(&self.pool);
         pool.stages[stage].chunks.push(chunk);
         pool.chunks += 1;
-        if pool.chunks < self.max_chunks {
+        if pool.chunks < pool.max_chunks {
             return Ok(());
         }
-        pool.make_room(self.max_chunks)
+        pool.make_room()
             .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
@@ -158,9 +159,9 @@ impl<'m, I: StagedKey> Store<'m, I> {
 }
 
 impl<I: StagedKey> Pool<'_, I> {
-    /// Merges duplicates if there are many. Writes the rest to the spill file, unless half of
-    /// `max_chunks` is free by then.
-    fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
+    /// Merges duplicates if there are many. Writes the rest to the spill file, unless half of the
+    /// chunks are free by then.
+    fn make_room(&mut self) -> Result<(), Error> {
         self.merge_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
         let bytes = |pool: &Self| -> usize {
@@ -172,7 +173,7 @@ impl<I: StagedKey> Pool<'_, I> {
         if bytes(self) <= before / 2 {
             (0..STAGES).for_each(|stage| self.merge_stage(stage));
         }
-        match self.chunks <= max_chunks / 2 {
+        match self.chunks <= self.max_chunks / 2 {
             true => Ok(()),
             false => self.spill(),
         }
