@@ -25,6 +25,13 @@ pub struct Record {
     pub expires: Option<u16>,
 }
 
+impl Record {
+    /// Returns whether its entry is no longer listed on this day, counted from 1970.
+    pub(crate) fn has_expired(&self, today: u16) -> bool {
+        Class::of(self).dates.have_expired(today)
+    }
+}
+
 /// The data that records have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {

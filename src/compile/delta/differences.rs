@@ -23,7 +23,7 @@ pub(super) enum Difference {
 }
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
-/// `expired` or before.
+/// `expired` or before: a filter that is built on this day does not contain them.
 pub(super) fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,
@@ -32,7 +32,7 @@ pub(super) fn differences(
 ) -> Result<(), Error> {
     let mut walk = Walk::new([Box::new(old.records()?) as _, Box::new(new.records()?) as _]);
     walk.steps(0..STEPS, progress, |held| {
-        let is_listed = |&&(of, record): &&Held| of == NEW || !has_expired(&record, expired);
+        let is_listed = |&&(of, record): &&Held| of == NEW || !record.has_expired(expired);
         let mut held = held.iter().filter(is_listed);
         let difference = match (held.next(), held.next()) {
             (Some((_, old)), Some((_, new))) => Difference::Kept(Class::of(old), Class::of(new)),
@@ -47,11 +47,6 @@ pub(super) fn differences(
 /// The number of the stream of NEW; that of OLD is 0.
 const NEW: usize = 1;
 
-/// Returns whether a filter that is built on this day does not contain the record.
-pub(super) fn has_expired(record: &Record, day: u16) -> bool {
-    Class::of(record).dates.have_expired(day)
-}
-
 /// The new classes of records that no edit names. Most have the class of the one before.
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -61,7 +56,8 @@ pub(super) struct Mapped {
 
 impl Mapped {
     /// Returns a map of old classes to new ones; all others stay.
-    pub(super) fn new(classes: HashMap<Class, Class>) -> Self {
+    pub(super) fn new(classes: &[(Class, Class)]) -> Self {
+        let classes: HashMap<Class, Class> = classes.iter().copied().collect();
         let of_default = classes.get(&Class::default()).copied();
         Self {
             classes,

@@ -161,7 +161,7 @@ fn edits(
     progress: &Progress,
 ) -> Result<(), Error> {
     let mut index = 0;
-    let mut mapped = Mapped::new(head.mapped.iter().copied().collect());
+    let mut mapped = Mapped::new(&head.mapped);
     differences(filters, head.expired, progress, |difference| {
         if writer.is_too_large() {
             return Ok(());

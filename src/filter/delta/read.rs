@@ -87,21 +87,19 @@ impl Delta {
         &self.path
     }
 
-    /// Returns the edits, and the head that they refer to.
-    pub(crate) fn into_edits(self) -> (Edits, Head) {
-        let edits = Edits {
+    /// Returns the edits.
+    pub(crate) fn into_edits(self) -> Edits {
+        Edits {
             touched_left: self.head.touched_count,
             added_left: self.head.added_count,
             path: self.path,
+            head: self.head,
             bits: BitReader::new(self.segments),
-            changed_classes: self.head.changed.clone(),
-            added_classes: self.head.added.clone(),
             touched: VecDeque::new(),
             added: VecDeque::new(),
             next_index: Some(0),
             next_key: Some(0),
-        };
-        (edits, self.head)
+        }
     }
 }
 
@@ -130,10 +128,9 @@ fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
 /// The edits of a delta, read segment by segment.
 #[derive(Debug)]
 pub(crate) struct Edits {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
+    pub(crate) head: Head,
     bits: BitReader<Take<BufReader<File>>>,
-    changed_classes: Vec<Class>,
-    added_classes: Vec<Class>,
     /// The number of edits in segments that were not read yet.
     touched_left: u64,
     added_left: u64,
@@ -215,14 +212,13 @@ impl Edits {
             let gap = some!(self.bits.rice(gaps)?);
             let index = some!(self.next_index.and_then(|next| next.checked_add(gap)));
             self.next_index = index.checked_add(1);
-            let number = if self.changed_classes.is_empty() {
-                0
-            } else {
-                some!(self.bits.rice(numbers)?)
+            let number = match self.head.changed.is_empty() {
+                true => 0,
+                false => some!(self.bits.rice(numbers)?),
             };
             let touch = match number.checked_sub(1) {
                 None => Touch::Removed,
-                Some(number) => Touch::Changed(some!(class(&self.changed_classes, number))),
+                Some(number) => Touch::Changed(some!(class(&self.head.changed, number))),
             };
             self.touched.push_back((index, touch));
         }
@@ -230,12 +226,11 @@ impl Edits {
             let gap = some!(self.bits.rice(key_gaps)?);
             let key = some!(self.next_key.and_then(|next| next.checked_add(gap)));
             self.next_key = key.checked_add(1);
-            let number = if self.added_classes.len() > 1 {
-                some!(self.bits.rice(key_numbers)?)
-            } else {
-                0
+            let number = match self.head.added.len() > 1 {
+                true => some!(self.bits.rice(key_numbers)?),
+                false => 0,
             };
-            let class = some!(class(&self.added_classes, number));
+            let class = some!(class(&self.head.added, number));
             self.added.push_back((Key(key), class));
         }
         self.bits.align()
