@@ -77,9 +77,7 @@ impl<'a> Outcome<'a> {
             Ok(Answer::Miss) => Self::Miss,
             Ok(Answer::FalsePositive) => Self::FalsePositive,
             Ok(Answer::Unproved) => Self::Unproved,
-            Ok(Answer::Listed(record)) if record.expires.is_some_and(|day| day <= today) => {
-                Self::Expired(*record)
-            }
+            Ok(Answer::Listed(record)) if record.has_expired(today) => Self::Expired(*record),
             Ok(Answer::Listed(record)) => Self::Listed(*record),
             Err(error) => Self::Failed(error),
         }

@@ -12,7 +12,7 @@
 //! it.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -59,6 +59,8 @@ impl Error {
 
 /// Mode of a new file.
 const MODE: u32 = 0o640;
+/// The same of a text.
+const TEXT_MODE: u32 = 0o644;
 const OTHERS_WRITE: u32 = 0o002;
 
 /// A file that will replace another; see the module.
@@ -246,6 +248,25 @@ impl Replacement {
         File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(Error::io(folder, "sync the folder to disk"))
+    }
+
+    /// Writes a text and puts it in place. If it is new, all users may read it: unlike a filter it
+    /// contains no seed, and the service reads it as another user than the one who writes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub fn commit_text(self, text: &[u8]) -> Result<(), Error> {
+        let failed = |action| Error::io(&self.target, action);
+        if self.is_new {
+            let mode = Permissions::from_mode(TEXT_MODE);
+            self.file
+                .set_permissions(mode)
+                .map_err(failed("set its mode"))?;
+        }
+        let mut file = &self.file;
+        file.write_all(text).map_err(failed("write"))?;
+        self.commit()
     }
 
     fn folder(&self) -> &Path {

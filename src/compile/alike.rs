@@ -11,7 +11,7 @@ use crate::lookup::Lookup;
 /// Opens filters, which must all have the same seed and the same address rules.
 ///
 /// # Errors
-/// When a filter cannot be opened; [`Error::Unlike`] when it differs from the first.
+/// When a filter cannot be opened; [`Error::Plan`] when it differs from the first.
 pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     let mut filters: Vec<Arc<Filter>> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -28,19 +28,19 @@ pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
 /// Checks that the keys of two files were made in the same way.
 ///
 /// # Errors
-/// [`Error::Unlike`] when they were not.
+/// [`Error::Plan`] when they were not.
 pub(crate) fn check_alike(
     (a_path, a): (&Path, &Spec),
     (b_path, b): (&Path, &Spec),
 ) -> Result<(), Error> {
     let (a_path, b_path) = (a_path.display(), b_path.display());
     if a.seed != b.seed {
-        return Err(Error::Unlike(format!(
+        return Err(Error::Plan(format!(
             "{b_path}: has a different hash seed from {a_path}; build it again from its text lists with --seed-from {a_path}"
         )));
     }
     if a.rules != b.rules {
-        return Err(Error::Unlike(format!(
+        return Err(Error::Plan(format!(
             "{b_path}: made with other address rules than {a_path} (see info); build it again from its text lists with the same"
         )));
     }

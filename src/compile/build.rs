@@ -43,16 +43,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         None => (0..).take(inputs.len()).collect(),
     };
     let last_source = sources.iter().max().copied().unwrap_or(0);
-    let options = ReadOptions {
-        rules: plan.rules,
-        seed: lineage.seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources,
-        keeps_dates: plan.records,
-        refuses_ends: !plan.records,
-    };
+    let options = plan.read_options(lineage.seed, sources)?;
     let build = Build {
         job: &job,
         inputs: &inputs,
@@ -113,7 +104,8 @@ impl Build<'_> {
     ) -> Result<Option<Read<'m, I>>, Error> {
         let Job { plan, progress, .. } = *self.job;
         progress.begin(Phase::Reading, total_bytes(self.inputs));
-        let feed = Feed::new(self.inputs, progress).taking_digests(plan.part.is_some());
+        let mut feed = Feed::new(self.inputs, progress);
+        feed.takes_digests = plan.part.is_some();
         let store = Store::new(output, arena);
         self.job.read(feed, store, self.options)
     }
@@ -189,11 +181,7 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
 fn digest_of(opened: &[Opened]) -> Option<u128> {
     let mut opened: Vec<_> = opened.iter().collect();
     opened.sort_by_key(|opened| opened.input);
-    let digests = opened
-        .into_iter()
-        .map(|opened| opened.digest.as_ref()?.get().copied());
-    digests
-        .collect::<Option<Vec<_>>>()
-        .as_deref()
-        .map(digest_of_all)
+    let digests = opened.into_iter();
+    let digests = digests.map(|opened| opened.digest.as_ref()?.get().copied());
+    Some(digest_of_all(&digests.collect::<Option<Vec<_>>>()?))
 }

@@ -41,24 +41,20 @@ impl Changed {
 pub(crate) struct Updated<'a> {
     /// The filter, entries to add, entries to remove.
     walk: Walk<'a>,
+    /// The new number of each source of the filter.
+    numbers: &'a [u32],
     /// Entries are left out if they expire on this day (counted from 1970) or before.
     today: u16,
     changed: Changed,
 }
 
 impl<'a> Updated<'a> {
-    pub(crate) fn new(
-        old: impl Sorted + 'a,
-        added: impl Sorted + 'a,
-        removed: impl Sorted + 'a,
-        today: u16,
-    ) -> Self {
+    /// Returns the records that a filter has after an update, given its own, those to add, and those
+    /// to remove.
+    pub(crate) fn new(streams: [Box<dyn Sorted + 'a>; 3], numbers: &'a [u32], today: u16) -> Self {
         Self {
-            walk: Walk::new([
-                Box::new(old) as _,
-                Box::new(added) as _,
-                Box::new(removed) as _,
-            ]),
+            walk: Walk::new(streams),
+            numbers,
             today,
             changed: Changed::default(),
         }
@@ -74,13 +70,17 @@ impl Sorted for Updated<'_> {
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let Self {
             walk,
+            numbers,
             today,
             changed,
         } = self;
         walk.before(end, |held| {
             let of = |stream| held.iter().find(|(number, _)| *number == stream);
-            let [old, added, removed] =
+            let [mut old, added, removed] =
                 [0, 1, 2].map(|stream| of(stream).map(|(_, record)| *record));
+            if let Some(old) = &mut old {
+                old.source = numbers[old.source as usize];
+            }
             let class = match (old, added) {
                 (Some(old), Some(added)) => Class::of(&old).merge(Class::of(&added)),
                 (Some(one), None) | (None, Some(one)) => Class::of(&one),

@@ -14,14 +14,13 @@ use std::path::{Path, PathBuf};
 
 use super::edited_list::{EditedList, ListedEntry};
 use super::error::Error;
-use super::guard::Guard;
 use super::plan::Plan;
 use super::read::is_whitelist;
 use crate::address::{Canonical, Entry, Kinds, escaped};
 use crate::list::{self, RejectReason};
 
 /// What was done about each entry, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edited {
     /// The list.
     pub list: PathBuf,
@@ -63,6 +62,25 @@ impl Edited {
     pub fn misses_some(&self) -> bool {
         self.entries.iter().any(|(_, done)| *done == Done::NotFound)
     }
+
+    fn of(list: &Path) -> Self {
+        Self {
+            list: list.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn push(&mut self, typed: &str, done: Done) {
+        self.entries.push((typed.to_owned(), done));
+    }
+
+    /// Replaces the list, if the text changes it.
+    fn write(self, list: EditedList, text: &[u8]) -> Result<Self, Error> {
+        if self.changed() {
+            list.replacement.commit_text(text)?;
+        }
+        Ok(self)
+    }
 }
 
 /// Appends those of `entries` that the list does not have, each on a line of its own with the day of
@@ -100,14 +118,15 @@ pub fn add_or_renew(
     let is_replaceable =
         |line: &u64| is_renewed(edited.line(*line)) && edited.entries_on(*line).count() == 1;
     let (mut new, mut new_lines) = (HashSet::new(), String::new());
-    let (mut removed_lines, mut done) = (HashSet::new(), Vec::new());
-    for ((_, written, entry), (_, note)) in wanted.iter().zip(entries) {
-        let entry = entry.as_bytes();
+    let (mut removed_lines, mut done) = (HashSet::new(), Edited::of(list));
+    for (wanted, (_, note)) in wanted.iter().zip(entries) {
+        let Wanted { typed, written, .. } = wanted;
+        let entry = wanted.entry.as_bytes();
         if let Some(there) = edited.of(entry).find(lasts) {
-            done.push(Done::AlreadyThere(there.line));
+            done.push(typed, Done::AlreadyThere(there.line));
             continue;
         }
-        done.push(Done::Added);
+        done.push(typed, Done::Added);
         // The same entry twice on the command line gives one line.
         if new.insert(entry) {
             let lines = edited.of(entry).map(|there| there.line);
@@ -122,7 +141,7 @@ pub fn add_or_renew(
         text.push(b'\n');
     }
     text.extend_from_slice(new_lines.as_bytes());
-    finish(edited, &text, wanted, done)
+    done.write(edited, &text)
 }
 
 /// Removes the lines of the list that name one of `entries`, if `may_remove` is true for them. An
@@ -139,90 +158,77 @@ pub fn remove_lines(
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
-    let is_wanted: HashSet<&[u8]> = wanted.iter().map(|(.., entry)| entry.as_bytes()).collect();
-    let mut removed_lines = HashSet::new();
-    let (mut done, mut kept, mut covered) = (Vec::new(), Vec::new(), Vec::new());
-    for (written, _, entry) in &wanted {
+    let is_wanted: HashSet<&[u8]> = wanted.iter().map(|it| it.entry.as_bytes()).collect();
+    let (mut removed_lines, mut done) = (HashSet::new(), Edited::of(list));
+    for Wanted { typed, entry, .. } in &wanted {
         let lines = edited.of(entry.as_bytes()).map(|there| there.line);
         let (lines, staying): (Vec<u64>, Vec<u64>) =
             lines.partition(|&line| may_remove(edited.line(line)));
-        kept.extend(staying.first().map(|&line| (written.clone(), line)));
-        for &line in &lines {
-            if edited
-                .entries_on(line)
-                .any(|other| !is_wanted.contains(other))
-            {
-                return Err(Error::Plan(format!(
-                    "{}:{line}: this line has other entries too; edit it by hand",
-                    list.display()
-                )));
-            }
+        let is_shared = |line: &&u64| edited.entries_on(**line).any(|it| !is_wanted.contains(it));
+        if let Some(line) = lines.iter().find(is_shared) {
+            return Err(Error::Plan(format!(
+                "{}:{line}: this line has other entries too; edit it by hand",
+                list.display()
+            )));
         }
+        done.push(
+            typed,
+            match lines.as_slice() {
+                [] => Done::NotFound,
+                [line, ..] => Done::Removed {
+                    line: *line,
+                    lines: lines.len() as u64,
+                },
+            },
+        );
+        done.kept
+            .extend(staying.first().map(|&line| (typed.clone(), line)));
         if lines.is_empty()
             && staying.is_empty()
-            && let Ok(sender) = Canonical::parse(written.as_bytes(), plan.rules)
+            && let Ok(sender) = Canonical::parse(typed.as_bytes(), plan.rules)
         {
             let _ = sender.lookups(Kinds::ALL, |_, by| {
-                if let Some(there) = edited.of(by).next() {
-                    covered.push((written.clone(), escaped(by).to_string(), there.line));
-                }
+                let there = edited.of(by).next();
+                let covered = there.map(|it| (typed.clone(), escaped(by).to_string(), it.line));
+                done.covered.extend(covered);
                 ControlFlow::<()>::Continue(())
             });
         }
-        done.push(match lines.as_slice() {
-            [] => Done::NotFound,
-            [line, ..] => Done::Removed {
-                line: *line,
-                lines: lines.len() as u64,
-            },
-        });
         removed_lines.extend(lines);
     }
     let text = edited.text_without(&removed_lines);
-    let edited = finish(edited, &text, wanted, done)?;
-    Ok(Edited {
-        kept,
-        covered,
-        ..edited
-    })
+    done.write(edited, &text)
 }
 
-/// Replaces the list, if the text changes it.
-fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Result<Edited, Error> {
-    let written = wanted.into_iter().map(|(typed, ..)| typed);
-    let edited = Edited {
-        list: list.path().to_owned(),
-        entries: written.zip(done).collect(),
-        kept: Vec::new(),
-        covered: Vec::new(),
-    };
-    if edited.changed() {
-        list.replace(text)?;
-    }
-    Ok(edited)
+/// An entry to add or remove.
+struct Wanted {
+    /// As it was typed.
+    typed: String,
+    /// As a list has it.
+    written: String,
+    /// In the form that is compared.
+    entry: Entry,
 }
 
-/// Each entry as it was typed, as a list has it, and in the form that is compared.
-type Wanted = Vec<(String, String, Entry)>;
-
-fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Wanted, Error> {
-    let mut wanted = Vec::new();
-    for typed in entries {
-        let typed = typed.trim();
+fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Vec<Wanted>, Error> {
+    let wanted = entries.map(|typed| {
+        let typed = typed.trim().to_owned();
         let wrong = |why: &dyn fmt::Display| {
-            Error::Plan(format!(
-                "{}: not an entry: {why}",
-                escaped(typed.as_bytes())
-            ))
+            let shown = escaped(typed.as_bytes());
+            Error::Plan(format!("{shown}: not an entry: {why}"))
         };
-        let written = list::written(typed).map_err(|reason| match reason {
+        let written = list::written(&typed).map_err(|reason| match reason {
             RejectReason::Several => wrong(&"one entry per argument, such as spam@bad.example"),
             reason => wrong(&reason),
         })?;
         let entry = Entry::parse(written.as_bytes(), plan.rules).map_err(|error| wrong(&error))?;
-        wanted.push((typed.to_owned(), written, entry));
-    }
-    Ok(wanted)
+        Ok(Wanted {
+            typed,
+            written,
+            entry,
+        })
+    });
+    wanted.collect()
 }
 
 /// Checks whether an entry may be added to a blocklist.
@@ -233,16 +239,14 @@ pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
     refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
 }
 
-fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
-    let Some(guard): Option<Guard> = plan.guard()? else {
+fn refuse_broad(plan: &Plan, wanted: &[Wanted]) -> Result<(), Error> {
+    let Some(guard) = plan.guard()? else {
         return Ok(());
     };
-    for (written, _, entry) in wanted {
-        guard
-            .check(entry.kind(), entry.as_bytes())
-            .map_err(|danger| Error::Plan(format!("{written}: {danger}; nothing was changed")))?;
-    }
-    Ok(())
+    wanted.iter().try_for_each(|Wanted { typed, entry, .. }| {
+        let checked = guard.check(entry.kind(), entry.as_bytes());
+        checked.map_err(|danger| Error::Plan(format!("{typed}: {danger}; nothing was changed")))
+    })
 }
 
 #[cfg(test)]

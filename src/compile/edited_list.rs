@@ -3,14 +3,13 @@
 //! It is replaced like a filter: the new text is written beside the old file, synced, and renamed.
 
 use std::collections::HashSet;
-use std::fs::{self, Permissions};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::Error;
-use super::read::is_whitelist;
+use super::read::{base_name, is_whitelist};
 use crate::address::{Entry, Rules, escaped};
 use crate::base::access::open_regular;
 use crate::base::day::Day;
@@ -20,14 +19,10 @@ use crate::list::{self, Format, ListToml, Reader, Reading, Refusal, Row};
 
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
-/// Mode of a new list. Unlike a filter it contains no seed, and the service must be able to read
-/// it.
-const MODE: u32 = 0o644;
 
 /// A list that is being edited. Its lines are counted from 1.
 pub(super) struct EditedList {
-    replacement: Replacement,
-    path: PathBuf,
+    pub(super) replacement: Replacement,
     text: Vec<u8>,
     /// The range of each line in the text, with its line end.
     lines: Vec<Range<usize>>,
@@ -89,17 +84,11 @@ impl EditedList {
         by_form.sort_by(|&a, &b| entries[a].bytes.cmp(&entries[b].bytes));
         Ok(Self {
             replacement,
-            path: path.to_owned(),
             text,
             lines,
             entries,
             by_form,
         })
-    }
-
-    /// Returns the path of the list.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Returns a line unchanged, with its line end; empty if there is no line with this number.
@@ -139,21 +128,6 @@ impl EditedList {
             .take_while(move |entry| entry.line == line)
             .map(|entry| entry.bytes.as_slice())
     }
-
-    /// Replaces the list with a new text.
-    ///
-    /// # Errors
-    /// When the disk is full or fails; the old list then stays.
-    pub(super) fn replace(self, text: &[u8]) -> Result<(), Error> {
-        let mut file = self.replacement.file();
-        if self.replacement.is_new() {
-            file.set_permissions(Permissions::from_mode(MODE))
-                .map_err(Error::io(&self.path, "set the mode of"))?;
-        }
-        file.write_all(text)
-            .map_err(Error::io(&self.path, "write"))?;
-        Ok(self.replacement.commit()?)
-    }
 }
 
 /// Returns how a list is read: as a build does, or for a whitelist as the daemon does, to which
@@ -162,8 +136,7 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
     if is_whitelist(path) {
         return Ok(Reading::given(Format::Whitelist));
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let declared = ListToml::beside(path)?.declared(&[&name]);
+    let declared = ListToml::beside(path)?.declared(&[&base_name(path)]);
     let declared =
         declared.ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
     let reading = list::reading(text, true, &declared).map_err(|refusal| match refusal {

@@ -53,12 +53,9 @@ pub enum Error {
     /// The `list.toml` of a folder cannot be read, or has faults.
     #[error(transparent)]
     ListToml(#[from] settings::Error),
-    /// The settings contradict each other or cannot be met.
+    /// The settings contradict each other or cannot be met; files do not belong together.
     #[error("{0}")]
     Plan(String),
-    /// Two filters cannot be combined.
-    #[error("{0}")]
-    Unlike(String),
     /// SIGINT or SIGTERM was received; all unfinished files were removed.
     #[error("interrupted; nothing was written")]
     Interrupted,

@@ -8,7 +8,7 @@ use super::progress::Phase;
 use super::report::{FilterReport, PartReport, Report};
 use super::write::{Sorted, assemble};
 use crate::base::replacement::Replacement;
-use crate::filter::{BuildReport, Dates, Spec, Writer, sizing};
+use crate::filter::{BuildReport, Dates, Header, Spec, Writer, sizing};
 
 /// What must be known besides the keys.
 pub(crate) struct Finish<'a> {
@@ -55,34 +55,40 @@ impl Finish<'_> {
             kinds: counts.kind_bits(),
             ..spec
         };
-        self.write(
-            replacement,
-            spec,
-            entries,
-            InOrder::new(keys, self.dates),
-            report,
-        )
+        let records = InOrder::new(keys, self.dates);
+        self.job
+            .write(replacement, spec, self.digest, entries, records, report)
     }
+}
 
-    /// Writes sorted records, which are `entries`.
+impl Job<'_> {
+    /// Writes sorted records, which are `entries`: to a filter, or with the digest of a text to a part
+    /// of a list.
     pub(crate) fn write(
         &self,
         replacement: Replacement,
         spec: Spec,
+        digest: Option<u128>,
         entries: u64,
         records: impl Sorted,
-        mut report: Report,
+        report: Report,
     ) -> Result<Report, Error> {
-        let Job { plan, progress, .. } = *self.job;
-        progress.begin(Phase::Writing, entries);
+        self.progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
-        let writer = Writer::begin_part(replacement, spec, entries, shape, self.digest)?;
-        let header = assemble(writer, records, self.job.workers(), progress)?;
-        match header.part {
-            Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
-            None => report.filter = Some(FilterReport::new(&header, &plan.output)),
+        let writer = Writer::begin_part(replacement, spec, entries, shape, digest)?;
+        let header = assemble(writer, records, self.workers(), self.progress)?;
+        Ok(self.finished(report, &header))
+    }
+
+    /// Returns the report of a finished job, whose output has this header.
+    pub(crate) fn finished(&self, report: Report, header: &Header) -> Report {
+        let output = &self.plan.output;
+        let is_part = header.part.is_some();
+        Report {
+            part: is_part.then(|| PartReport::new(header, output)),
+            filter: (!is_part).then(|| FilterReport::new(header, output)),
+            seconds: self.started.elapsed().as_secs_f64(),
+            ..report
         }
-        report.seconds = self.job.seconds();
-        Ok(report)
     }
 }

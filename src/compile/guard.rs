@@ -69,41 +69,24 @@ pub enum Danger {
     Protected(String),
 }
 
-/// Refuses overly broad entries.
+/// Refuses overly broad entries. Domains and entries are in canonical text: A-labels in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     /// Whether only entries of protected domains are refused.
-    allows_world: bool,
-    protected: Vec<Vec<u8>>,
+    pub(super) allows_world: bool,
+    pub(super) protected: Vec<Vec<u8>>,
     /// Entries that are never refused.
-    allowed: HashSet<Vec<u8>>,
+    pub(super) allowed: HashSet<Vec<u8>>,
 }
 
 impl Guard {
-    /// Returns a guard that also protects `domains` (canonical: A-labels in lower case).
+    /// Returns a guard that also protects `domains`.
     pub fn new<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
+        let domains = domains.into_iter();
         Self {
-            allows_world: false,
-            allowed: HashSet::new(),
-            protected: domains
-                .into_iter()
-                .map(|domain| domain.as_ref().to_vec())
-                .collect(),
+            protected: domains.map(|domain| domain.as_ref().to_vec()).collect(),
+            ..Self::default()
         }
-    }
-
-    /// Returns a guard that only protects `domains`, for `--allow-world`.
-    pub fn of_protected_alone<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
-        Self {
-            allows_world: true,
-            ..Self::new(domains)
-        }
-    }
-
-    /// Returns the same guard, except that it allows these entries, given in canonical text.
-    pub fn allowing(mut self, entries: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        self.allowed.extend(entries);
-        self
     }
 
     /// Checks whether an entry may be listed, given in its canonical text (`a@b`, `a@`, `@b`,
@@ -126,6 +109,7 @@ impl Guard {
         self.protected.is_empty() && (self.allows_world || is_clear(kind, entry))
     }
 
+    #[cold]
     fn check_in_full(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
         let mut checked = Ok(());
         if !self.allows_world {
@@ -134,16 +118,10 @@ impl Guard {
         if checked.is_ok() && !self.protected.is_empty() {
             checked = self.check_protected(kind, entry);
         }
-        checked.or_else(|danger| self.unless_allowed(entry, danger))
-    }
-
-    #[cold]
-    fn unless_allowed(&self, entry: &[u8], danger: Danger) -> Result<(), Danger> {
-        if self.allowed.contains(entry) {
-            Ok(())
-        } else {
-            Err(danger)
-        }
+        checked.or_else(|danger| match self.allowed.contains(entry) {
+            true => Ok(()),
+            false => Err(danger),
+        })
     }
 
     fn check_protected(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
@@ -155,8 +133,7 @@ impl Guard {
             }
             Kind::LocalPart => {
                 let first = self.protected.first().map_or(&[][..], Vec::as_slice);
-                let first = String::from_utf8_lossy(first).into_owned();
-                return Err(Danger::ProtectedLocalPart(first));
+                return Err(Danger::ProtectedLocalPart(text(first)));
             }
             Kind::Domain => entry.strip_prefix(b"@").unwrap_or(entry),
             Kind::Subtree => entry.strip_prefix(b".").unwrap_or(entry),
@@ -165,13 +142,12 @@ impl Guard {
             is_at_or_below(domain, protected)
                 || (kind == Kind::Subtree && is_at_or_below(protected, domain))
         });
-        match hit {
-            Some(protected) => Err(Danger::Protected(
-                String::from_utf8_lossy(protected).into_owned(),
-            )),
-            None => Ok(()),
-        }
+        hit.map_or(Ok(()), |hit| Err(Danger::Protected(text(hit))))
     }
+}
+
+fn text(domain: &[u8]) -> String {
+    String::from_utf8_lossy(domain).into_owned()
 }
 
 /// Returns whether an entry surely does not match other people's senders; most do not.
@@ -459,7 +435,10 @@ mod tests {
         ] {
             assert_eq!(check(&guard, entry).err(), *danger, "{entry}");
         }
-        let alone = Guard::of_protected_alone(["own.example"]);
+        let alone = Guard {
+            allows_world: true,
+            ..guard
+        };
         assert!(
             check(&alone, "@gmail.com").is_ok() && check(&alone, "postmaster@b.example").is_ok()
         );
@@ -471,8 +450,10 @@ mod tests {
 
     #[test]
     fn one_entry_can_be_allowed() {
-        let guard = Guard::new(["own.example"])
-            .allowing([&b".example"[..], b"boss@", b"@own.example"].map(<[u8]>::to_vec));
+        let guard = Guard {
+            allowed: [".example", "boss@", "@own.example"].map(Vec::from).into(),
+            ..Guard::new(["own.example"])
+        };
         for entry in [".example", "boss@", "@own.example"] {
             assert_eq!(check(&guard, entry), Ok(()), "{entry}");
         }

@@ -28,7 +28,7 @@ const ENTRIES_PER_INDEX_BYTE: u64 = 20;
 pub(crate) struct Job<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) progress: &'a Progress,
-    started: Instant,
+    pub(crate) started: Instant,
 }
 
 impl<'a> Job<'a> {
@@ -52,11 +52,6 @@ impl<'a> Job<'a> {
     pub(crate) fn begin_build(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
         check_build(plan)?;
         Self::begin(plan, progress)
-    }
-
-    /// Returns the seconds since the job began.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
     }
 
     /// Returns the memory for the staged keys of lists of `text_bytes`, one of `shares` alike.
@@ -108,45 +103,31 @@ impl<'a> Job<'a> {
         let sorted = workers * 3 * (entries * Wide::BYTES as u64 / STAGES as u64);
         let others =
             OTHER_BYTES + (workers * WORKER_BYTES).max(sorted) + entries / ENTRIES_PER_INDEX_BYTE;
-        let bytes = self
-            .plan
-            .memory_bytes
-            .saturating_sub(others)
-            .max(self.plan.memory_bytes / 4);
+        let memory = self.plan.memory_bytes;
+        let bytes = memory.saturating_sub(others).max(memory / 4);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }
 
 /// Checks the settings that need no input.
 fn check(plan: &Plan) -> Result<(), Error> {
-    let wrong = |what: String| Err(Error::Plan(what));
-    if plan.name.is_empty() {
-        return wrong("--name: must not be empty".to_owned());
-    }
-    let rate = plan.rate();
-    if !RATES.contains(&rate) {
-        return wrong(format!(
-            "--fpr {rate}: must be between {:e} and {}",
-            RATES.start(),
-            RATES.end()
-        ));
-    }
-    if plan.threads == 0 || plan.threads > MAX_THREADS {
-        return wrong(format!(
-            "--threads {}: must be between 1 and {MAX_THREADS}",
-            plan.threads
-        ));
-    }
-    if plan.memory_bytes < MIN_MEMORY_BYTES {
-        return wrong(format!(
-            "--memory: {} is too little; give at least 32M",
-            size(plan.memory_bytes)
-        ));
-    }
-    if plan.expires.is_some_and(|day| day <= plan.today()) {
-        return wrong("--expires: this date is in the past, nothing would be listed".to_owned());
-    }
-    Ok(())
+    let (rate, threads) = (plan.rate(), plan.threads);
+    let wrong = if plan.name.is_empty() {
+        "--name: must not be empty".to_owned()
+    } else if !RATES.contains(&rate) {
+        let (least, most) = (RATES.start(), RATES.end());
+        format!("--fpr {rate}: must be between {least:e} and {most}")
+    } else if !(1..=MAX_THREADS).contains(&threads) {
+        format!("--threads {threads}: must be between 1 and {MAX_THREADS}")
+    } else if plan.memory_bytes < MIN_MEMORY_BYTES {
+        let memory = size(plan.memory_bytes);
+        format!("--memory: {memory} is too little; give at least 32M")
+    } else if plan.expires.is_some_and(|day| day <= plan.today()) {
+        "--expires: this date is in the past, nothing would be listed".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Plan(wrong))
 }
 
 /// Checks what a build of lists needs in addition.
@@ -170,10 +151,10 @@ fn check_build(plan: &Plan) -> Result<(), Error> {
             "--expires: a filter without records cannot store dates; build it without --no-records",
         ),
     ];
-    if let Some((_, why)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
-        return Err(Error::Plan(why.to_owned()));
+    match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+        Some((_, why)) => Err(Error::Plan(why.to_owned())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Report {
         let on_purpose =
             is_kept && self.rejected == 0 && !notable && (before.entries < SMALL || has_limit);
         if self.rows == 0 && !on_purpose {
-            return Err(Error::NothingListed(self.why_nothing(&plan.output)));
+            return Err(Error::NothingListed(self.why_nothing()));
         }
         if plan.max_shrink.is_some() {
             return Ok(());

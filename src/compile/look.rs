@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::read::{Feed, Input, ReadOptions, begin, total_bytes};
 use super::report::Report;
-use super::write::{FileRecords, STEPS, Walk};
+use super::write::{STEPS, Sorted, Walk};
 use crate::address::{Entry, Rules, escaped};
 use crate::filter::{Filter, Key, Load};
 use crate::list::{Reader, Row};
@@ -45,25 +45,17 @@ pub(crate) fn look(
     let job = Job::begin(plan, progress)?;
     let filter = against.map(|path| Filter::open(path, Load::Disk));
     let filter = filter.transpose()?;
-    let (rules, seed) = match &filter {
-        None => (plan.rules, 0),
-        Some(filter) => {
-            let spec = filter.spec();
-            let rules = Rules::from_bits(spec.rules).filter(|_| spec.records);
-            let why =
-                "--against: a filter without records; use one that was built without --no-records";
-            (rules.ok_or_else(|| Error::Plan(why.to_owned()))?, spec.seed)
-        }
-    };
+    let (mut rules, mut seed) = (plan.rules, 0);
+    if let Some(spec) = filter.as_ref().map(Filter::spec) {
+        let of_records = Rules::from_bits(spec.rules).filter(|_| spec.records);
+        let why =
+            "--against: a filter without records; use one that was built without --no-records";
+        rules = of_records.ok_or_else(|| Error::Plan(why.to_owned()))?;
+        seed = spec.seed;
+    }
     let options = ReadOptions {
         rules,
-        seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources: (0..).take(inputs.len()).collect(),
-        keeps_dates: true,
-        refuses_ends: !plan.records,
+        ..plan.read_options(seed, (0..).take(inputs.len()).collect())?
     };
     let mut arena = job.arena(total_bytes(inputs), 1)?;
     // A list that is larger than the memory goes through a file there.
@@ -76,32 +68,42 @@ pub(crate) fn look(
     report.count(&job.sort(&read.keys)?);
     let mut found = Against::default();
     if let Some(filter) = filter.filter(|_| report.refused.is_none()) {
-        let (mut changed, mut new) = (Changed::default(), Vec::new());
-        let records = FileRecords::new(&filter, Key::default(), Vec::new())?;
         let keys = InOrder::new(&read.keys, options.dates());
-        let mut walk = Walk::new([Box::new(records) as _, Box::new(keys) as _]);
-        walk.steps(0..STEPS, progress, |held| {
-            match held {
-                [(0, record)] => {
-                    changed.removed += 1;
-                    let source = filter.source(record.source);
-                    let file = source.map_or("", |source| &source.file);
-                    *found.removed.entry(file.to_owned()).or_default() += 1;
-                }
-                [(_, record)] => {
-                    changed.added += 1;
-                    if new.len() < SHOWN {
-                        new.push(record.key);
-                    }
-                }
-                _ => changed.already_there += 1,
-            }
-            Ok(())
-        })?;
+        let (changed, new) = compare(&filter, keys, &mut found, progress)?;
         report.changed = Some(changed);
         found.added = places(inputs, new, &options, progress)?;
     }
     Ok((report, found))
+}
+
+/// Returns how the lists differ from a filter, and the keys of some new entries.
+fn compare(
+    filter: &Filter,
+    keys: impl Sorted,
+    found: &mut Against,
+    progress: &Progress,
+) -> Result<(Changed, Vec<Key>), Error> {
+    let (mut changed, mut new) = (Changed::default(), Vec::new());
+    let mut walk = Walk::new([Box::new(filter.records()?) as _, Box::new(keys) as _]);
+    walk.steps(0..STEPS, progress, |held| {
+        match held {
+            [(0, record)] => {
+                changed.removed += 1;
+                let source = filter.source(record.source);
+                let file = source.map_or("", |source| &source.file);
+                *found.removed.entry(file.to_owned()).or_default() += 1;
+            }
+            [(_, record)] => {
+                changed.added += 1;
+                if new.len() < SHOWN {
+                    new.push(record.key);
+                }
+            }
+            _ => changed.already_there += 1,
+        }
+        Ok(())
+    })?;
+    Ok((changed, new))
 }
 
 /// Finds the entries of these keys in the lists.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::guard::Guard;
-use super::read::{name_of, text};
+use super::read::{ReadOptions, name_of, text};
 use crate::address::{Entry, Kind, Rules, escaped};
 use crate::base::clock::{day_number, now_s};
 use crate::base::day::Day;
@@ -199,29 +199,38 @@ impl Plan {
     /// # Errors
     /// When a protected domain is not a domain, or an allowed entry is invalid.
     pub(crate) fn guard(&self) -> Result<Option<Guard>, Error> {
-        let mut domains = Vec::with_capacity(self.protect.len());
-        for written in &self.protect {
-            let entry = Entry::parse(written.as_bytes(), self.rules).ok();
-            let domain = entry
-                .as_ref()
-                .filter(|entry| entry.kind() == Kind::Domain)
-                .and_then(|entry| entry.as_bytes().strip_prefix(b"@"));
-            let domain =
-                domain.ok_or_else(|| Error::Plan(format!("--protect {written}: not a domain")))?;
-            domains.push(domain.to_vec());
-        }
-        let mut allowed = Vec::with_capacity(self.allow.len());
-        for written in &self.allow {
-            let entry = Entry::parse(written.as_bytes(), self.rules)
-                .map_err(|error| Error::Plan(format!("--allow {written}: {error}")))?;
-            allowed.push(entry.as_bytes().to_vec());
-        }
-        let guard = match (self.allow_world, domains.is_empty()) {
-            (false, _) => Guard::new(domains),
-            (true, false) => Guard::of_protected_alone(domains),
-            (true, true) => return Ok(None),
+        let parse = |written: &String| Entry::parse(written.as_bytes(), self.rules);
+        let domain = |written| match parse(written) {
+            Ok(entry) if entry.kind() == Kind::Domain => Ok(entry.as_bytes()[1..].to_vec()),
+            _ => Err(Error::Plan(format!("--protect {written}: not a domain"))),
         };
-        Ok(Some(guard.allowing(allowed)))
+        let allowed = |written| match parse(written) {
+            Ok(entry) => Ok(entry.as_bytes().to_vec()),
+            Err(error) => Err(Error::Plan(format!("--allow {written}: {error}"))),
+        };
+        let guard = Guard {
+            allows_world: self.allow_world,
+            protected: self.protect.iter().map(domain).collect::<Result<_, _>>()?,
+            allowed: self.allow.iter().map(allowed).collect::<Result<_, _>>()?,
+        };
+        Ok((!guard.allows_world || !guard.protected.is_empty()).then_some(guard))
+    }
+
+    /// Returns how lists are read for this plan, whose sources have these numbers.
+    ///
+    /// # Errors
+    /// As [`guard`](Self::guard).
+    pub(crate) fn read_options(&self, seed: u64, sources: Vec<u32>) -> Result<ReadOptions, Error> {
+        Ok(ReadOptions {
+            rules: self.rules,
+            seed,
+            today: self.today(),
+            expires: self.expires,
+            guard: self.guard()?,
+            sources,
+            keeps_dates: self.records,
+            refuses_ends: !self.records,
+        })
     }
 
     /// Returns the target false-positive rate of the pages.

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::changes::Changed;
 use super::plan::Plan;
-use super::read::{Counts, Input, NotListed, Opened, Refused, name_of, text};
+use super::read::{Counts, Input, NotListed, Opened, name_of, text};
 use super::write::{EntryCounts, Sources};
 use crate::address::Kind;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Reason, Source, sizing};
-use crate::list::Skip;
+use crate::list::{Refusal, Skip};
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -127,6 +127,19 @@ pub struct Skipped {
     pub notable: bool,
 }
 
+impl Skipped {
+    fn new(skip: Skip, by_word: Reason) -> Self {
+        let reason = match by_word.reason.as_str() {
+            "" => skip.to_string(),
+            word => format!("{skip}: {word}"),
+        };
+        Self {
+            why: Reason { reason, ..by_word },
+            notable: skip.is_notable(),
+        }
+    }
+}
+
 /// Entries of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindCount {
@@ -152,7 +165,7 @@ pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
 pub(crate) const REFUSED: &str = "refused";
 
 /// A file of which nothing is read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RefusedFile {
     /// The file.
     pub file: String,
@@ -165,17 +178,16 @@ pub struct RefusedFile {
 }
 
 impl RefusedFile {
-    fn new(file: &str, refused: Refused) -> Self {
-        let reason = refused.refusal.to_string();
-        let reason = match refused.refusal.is_for_preview() {
-            true => with_preview(&reason, file),
-            false => reason,
-        };
+    fn new(file: &str, (refusal, line, text): (&Refusal, u64, &str)) -> Self {
+        let reason = refusal.to_string();
         Self {
             file: file.to_owned(),
-            line: refused.line,
-            text: refused.text,
-            reason,
+            line,
+            text: text.to_owned(),
+            reason: match refusal.is_for_preview() {
+                true => with_preview(&reason, file),
+                false => reason,
+            },
         }
     }
 
@@ -183,9 +195,8 @@ impl RefusedFile {
     pub(crate) fn of_rejects(file: &str, reason: &str) -> Self {
         Self {
             file: file.to_owned(),
-            line: 0,
-            text: String::new(),
             reason: with_preview(reason, file),
+            ..Self::default()
         }
     }
 }
@@ -197,15 +208,13 @@ fn with_preview(reason: &str, file: &str) -> String {
 
 impl fmt::Display for RefusedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            text,
-            reason,
-        } = self;
-        match line {
-            0 => write!(f, "{file}: {reason}"),
-            _ => write!(f, "{file}:{line}: \"{text}\": {reason}"),
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.reason),
+            line => write!(
+                f,
+                "{}:{line}: \"{}\": {}",
+                self.file, self.text, self.reason
+            ),
         }
     }
 }
@@ -243,7 +252,7 @@ pub struct FilterReport {
 impl FilterReport {
     /// Returns the report for the header that was written.
     pub(crate) fn new(header: &Header, output: &Path) -> Self {
-        let mode = output.metadata().map_or(0, |meta| meta.mode());
+        let mode = mode_of(output);
         let page_bytes = header.page_bytes();
         let fpr_expected = sizing::rate(header.entries, header.shape);
         Self {
@@ -281,15 +290,18 @@ pub struct PartReport {
 impl PartReport {
     /// Returns the report for the header that was written.
     pub(crate) fn new(header: &Header, output: &Path) -> Self {
-        let mode = output.metadata().map_or(0, |meta| meta.mode());
         Self {
             piece: header.spec.name.clone(),
             digest: digest_shown(header.part.unwrap_or(0)),
             entries: header.entries,
             bytes: header.file_bytes(),
-            world_readable: mode & 0o004 != 0,
+            world_readable: mode_of(output) & 0o004 != 0,
         }
     }
+}
+
+fn mode_of(output: &Path) -> u32 {
+    output.metadata().map_or(0, |meta| meta.mode())
 }
 
 /// Returns the bits of the pages per entry; 0 for an empty list.
@@ -340,24 +352,27 @@ impl Report {
 
     fn take_list(&mut self, file: String, opened: Opened, counts: &mut Counts) {
         let counts = counts.counts(opened.input);
-        let refused = opened.reading.as_ref().err().map(|refusal| Refused {
-            refusal: refusal.clone(),
-            line: 0,
-            text: String::new(),
-        });
-        let refused = refused.or_else(|| counts.refused());
+        let refused = match &opened.reading {
+            Ok(_) => counts.refused(),
+            Err(refusal) => Some((refusal, 0, "")),
+        };
         self.refused_files
             .extend(refused.map(|refused| RefusedFile::new(&file, refused)));
         for (why, reason, count, examples) in counts.not_listed() {
-            let first = || {
-                let examples = examples.iter();
-                let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
-                shown.collect()
+            let examples = examples.iter();
+            let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
+            let new = Reason {
+                reason: reason.to_owned(),
+                count,
+                first: shown.collect(),
             };
             match why {
-                NotListed::Rejected => add(&mut self.rejects, reason, count, first),
-                NotListed::Broad => add(&mut self.broad, reason, count, first),
-                NotListed::Skipped(skip) => self.skip(skip, reason, count, first),
+                NotListed::Rejected => add(&mut self.rejects, new, |all| all),
+                NotListed::Broad => add(&mut self.broad, new, |all| all),
+                NotListed::Skipped(skip) => {
+                    let new = Skipped::new(skip, new);
+                    add(&mut self.skipped, new, |skipped| &mut skipped.why);
+                }
             }
         }
         let rejected = counts.count_of(NotListed::Rejected);
@@ -387,26 +402,6 @@ impl Report {
         });
     }
 
-    /// Adds skipped rows to those with the same word.
-    fn skip(&mut self, skip: Skip, word: &str, count: u64, first: impl FnOnce() -> Vec<String>) {
-        let reason = match word {
-            "" => skip.to_string(),
-            word => format!("{skip}: {word}"),
-        };
-        let mut known = self.skipped.iter_mut();
-        match known.find(|other| other.why.reason == reason) {
-            Some(other) => other.why.count += count,
-            None => self.skipped.push(Skipped {
-                why: Reason {
-                    reason,
-                    count,
-                    first: first(),
-                },
-                notable: skip.is_notable(),
-            }),
-        }
-    }
-
     /// Makes one source and one input of all of them: they are pieces of this file.
     pub(crate) fn count_as(&mut self, file: &str) {
         let path = Path::new(file);
@@ -416,13 +411,10 @@ impl Report {
         }
         let mut sources = Sources::default();
         sources.add_counts(&self.sources);
-        self.sources = sources.into_list();
-        let inputs = std::mem::take(&mut self.inputs).into_iter();
-        let all = inputs.reduce(|all, input| all.with(&input));
-        self.inputs = all
-            .map(|all| InputReport { file, ..all })
-            .into_iter()
-            .collect();
+        self.sources = sources.to_list();
+        let inputs = self.inputs.drain(..).reduce(|all, input| all.with(&input));
+        let all = inputs.map(|all| InputReport { file, ..all });
+        self.inputs = all.into_iter().collect();
     }
 
     /// Takes over the counts of the entries that remain.
@@ -458,7 +450,7 @@ impl Report {
     }
 
     /// Returns, for one line of a message, which inputs gave no entry, and what they gave instead.
-    pub(crate) fn why_nothing(&self, output: &Path) -> String {
+    pub(crate) fn why_nothing(&self) -> String {
         let inputs = match self.inputs.as_slice() {
             [] => "the folder, which contains no list".to_owned(),
             [input] => input.file.clone(),
@@ -478,7 +470,10 @@ impl Report {
             _ => "all of its entries have expired",
         };
         match self.entries_before {
-            Some(1..) => format!("{inputs}: {nothing}, but {} has entries", output.display()),
+            Some(1..) => {
+                let output = self.output.display();
+                format!("{inputs}: {nothing}, but {output} has entries")
+            }
             _ => format!("{inputs}: {nothing}"),
         }
     }
@@ -488,12 +483,10 @@ impl Report {
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
         self.refuse_rejects(plan);
         if let [refused, others @ ..] = self.refused_files.as_slice() {
-            self.refused = Some(match others.len() {
-                0 => refused.to_string(),
-                count => format!(
-                    "{refused}; and {} more",
-                    counted(count as u64, "file", "files")
-                ),
+            let others = counted(others.len() as u64, "file", "files");
+            self.refused = Some(match self.refused_files.len() {
+                1 => refused.to_string(),
+                _ => format!("{refused}; and {others} more"),
             });
         }
         if plan.strict
@@ -511,13 +504,11 @@ impl Report {
 }
 
 /// Adds lines to those with the same reason.
-fn add(all: &mut Vec<Reason>, reason: &str, count: u64, first: impl FnOnce() -> Vec<String>) {
-    match all.iter_mut().find(|other| other.reason == reason) {
-        Some(other) => other.count += count,
-        None => all.push(Reason {
-            reason: reason.to_owned(),
-            count,
-            first: first(),
-        }),
+fn add<T>(all: &mut Vec<T>, mut new: T, why: impl Fn(&mut T) -> &mut Reason) {
+    let added = why(&mut new);
+    let mut known = all.iter_mut().map(&why);
+    match known.find(|known| known.reason == added.reason) {
+        Some(known) => known.count += added.count,
+        None => all.push(new),
     }
 }

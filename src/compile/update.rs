@@ -9,19 +9,17 @@ use std::path::{Path, PathBuf};
 
 use super::changes::Updated;
 use super::error::Error;
-use super::finish::Finish;
 use super::job::Job;
-use super::lineage::Before;
-use super::partition::{InOrder, Narrow, StagedKey, Store, Wide};
+use super::partition::{Arena, InOrder, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Counts, Feed, Input, Opened, Read, ReadOptions, find_or_typed, total_bytes};
-use super::report::{FilterReport, Report, kind_counts};
-use super::write::{FileRecords, Sources, count_entries};
+use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, total_bytes};
+use super::report::{Report, kind_counts};
+use super::write::{Sources, count_entries};
 use crate::address::Rules;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::filter::{Filter, Key, Load, Spec};
+use crate::filter::{Filter, Load, Source, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
@@ -66,7 +64,7 @@ fn open(path: &Path) -> Result<Lookup, Error> {
     if old.filter().spec().records {
         return Ok(old);
     }
-    Err(Error::Unlike(format!(
+    Err(Error::Plan(format!(
         "{}: has no records, so entries cannot be added or removed; build it again from its lists",
         path.display()
     )))
@@ -89,23 +87,27 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 
     let mut sources = Sources::default();
     sources.add(&old.spec().sources);
-    let named: Vec<_> = (lists.adding.iter())
-        .map(|input| input.source(&[]))
-        .collect();
+    let named = lists.adding.iter().map(|input| input.source(&[]));
+    let named: Vec<_> = named.collect();
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
-    let options = options(plan, &lookup, sources.numbers(&named))?;
+    let options = ReadOptions {
+        rules: lookup.rules(),
+        keeps_dates: true,
+        refuses_ends: false,
+        ..plan.read_options(old.spec().seed, sources.numbers(&named))?
+    };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
-    let store = Store::new(replacement.target(), &mut adding);
     let feed = Feed::new(&lists.adding, progress);
-    let added: Read<'_, Wide> = keys(&job, feed, store, &options)?;
+    let added: Read<'_, Wide> = keys(&job, feed, &replacement, &mut adding, &options)?;
     let options = of_removals(&options, lists.removing.len());
-    let store = Store::new(replacement.target(), &mut removing);
-    let feed = Feed::new(&lists.removing, progress).of_removals();
-    let removed: Read<'_, Narrow> = keys(&job, feed, store, &options)?;
+    let mut feed = Feed::new(&lists.removing, progress);
+    feed.removes = true;
+    let removed: Read<'_, Narrow> = keys(&job, feed, &replacement, &mut removing, &options)?;
 
-    let added_lines = (added.opened, added.counts);
-    let mut report = lists.report(plan, added_lines, (removed.opened, removed.counts));
+    let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
+    let removals = Report::of_lists(plan, &lists.removing, removed.opened, removed.counts);
+    report.add_removals(removals);
     sources.add(&report.sources);
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     if lists.refuse(plan, &mut report) {
@@ -115,42 +117,18 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     progress.begin(Phase::Sorting, report.rows);
     job.sort(&added.keys)?;
     job.sort(&removed.keys)?;
-    let finish = Finish {
-        job: &job,
-        dates: options.dates(),
-        before: &Before::default(),
-        digest: None,
-    };
+    // The keys to add have dates of their own, and those of removals do not matter.
+    let dates = options.dates();
     let stream = || -> Result<_, Error> {
-        Ok(Updated::new(
-            FileRecords::new(old, Key::default(), numbers.clone())?,
-            InOrder::new(&added.keys, finish.dates),
-            InOrder::new(&removed.keys, finish.dates),
-            plan.today().0,
-        ))
+        let streams = [
+            Box::new(old.records()?) as _,
+            Box::new(InOrder::new(&added.keys, dates)) as _,
+            Box::new(InOrder::new(&removed.keys, dates)) as _,
+        ];
+        Ok(Updated::new(streams, &numbers, plan.today().0))
     };
-    let spec = Spec {
-        generation: old.spec().generation.saturating_add(1),
-        built: plan.built,
-        fpr: changes.fpr.unwrap_or_else(|| old.spec().fpr),
-        sources: sources.into_list(),
-        ..old.spec().clone()
-    };
-    write(replacement, old, spec, stream, &finish, report)
-}
-
-/// Returns how the lists to add are read, whose sources have these numbers.
-fn options(plan: &Plan, lookup: &Lookup, sources: Vec<u32>) -> Result<ReadOptions, Error> {
-    Ok(ReadOptions {
-        rules: lookup.rules(),
-        seed: lookup.filter().spec().seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources,
-        keeps_dates: true,
-        refuses_ends: false,
-    })
+    let (fpr, sources) = (changes.fpr, sources.to_list());
+    write(&job, replacement, old, fpr, sources, stream, report)
 }
 
 /// Returns how lists of entries to remove are read. Their dates do not matter, a removal never
@@ -190,19 +168,6 @@ impl Lists {
         })
     }
 
-    /// Returns what was read. Its sources are those of the lists to add.
-    fn report(
-        &self,
-        plan: &Plan,
-        added: (Vec<Opened>, Counts),
-        removed: (Vec<Opened>, Counts),
-    ) -> Report {
-        let mut report = Report::of_lists(plan, &self.adding, added.0, added.1);
-        let removals = Report::of_lists(plan, &self.removing, removed.0, removed.1);
-        report.add_removals(removals);
-        report
-    }
-
     /// Returns whether nothing may be changed because of what was read.
     fn refuse(&self, plan: &Plan, report: &mut Report) -> bool {
         report.passed_over.clone_from(&self.passed_over);
@@ -217,40 +182,48 @@ impl Lists {
 
 /// Writes the records that `stream` gives, which are read twice: to count, and to write.
 fn write<'a>(
+    job: &Job<'_>,
     replacement: Replacement,
     old: &Filter,
-    spec: Spec,
+    fpr: Option<f64>,
+    sources: Vec<Source>,
     stream: impl Fn() -> Result<Updated<'a>, Error>,
-    finish: &Finish<'_>,
     mut report: Report,
 ) -> Result<Report, Error> {
-    finish.job.progress.begin(Phase::Counting, old.entries());
+    job.progress.begin(Phase::Counting, old.entries());
     let mut counted = stream()?;
-    let counts = count_entries(&mut counted, finish.job.progress)?;
+    let counts = count_entries(&mut counted, job.progress)?;
     let changed = counted.changed();
     report.changed = Some(changed);
     report.entries_before = Some(old.entries());
     report.kinds = kind_counts(&counts);
-    if changed.is_nothing() && spec.fpr.to_bits() == old.spec().fpr.to_bits() {
+    let before = old.spec();
+    let fpr = fpr.unwrap_or(before.fpr);
+    if changed.is_nothing() && fpr.to_bits() == before.fpr.to_bits() {
         // An unchanged filter is not written, so that nobody has to load it again.
-        report.filter = Some(FilterReport::new(old.header(), &finish.job.plan.output));
-        report.seconds = finish.job.seconds();
-        return Ok(report);
+        return Ok(job.finished(report, old.header()));
     }
     let spec = Spec {
+        generation: before.generation.saturating_add(1),
+        built: job.plan.built,
         kinds: counts.kind_bits(),
-        ..spec
+        fpr,
+        sources,
+        ..before.clone()
     };
-    finish.write(replacement, spec, counts.entries(), stream()?, report)
+    let entries = counts.entries();
+    job.write(replacement, spec, None, entries, stream()?, report)
 }
 
 /// Reads lists to staged keys that keep all their dates that matter.
 fn keys<'m, I: StagedKey>(
     job: &Job<'_>,
     feed: Feed<'_>,
-    store: Store<'m, I>,
+    replacement: &Replacement,
+    arena: &'m mut Arena,
     options: &ReadOptions,
 ) -> Result<Read<'m, I>, Error> {
+    let store = Store::new(replacement.target(), arena);
     let read = job.read(feed, store, options)?;
     Ok(read.expect("no date is lost: these keys keep dates, or none matter"))
 }

@@ -7,9 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -26,9 +24,6 @@ const HEAD: &str =
 const SEEN: &str = " # seen ";
 /// A larger file is not a file of correspondents.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Mode of a new file: the daemon must be able to read it; the mode of its folder restricts other
-/// users.
-const MODE: u32 = 0o644;
 
 /// The addresses, each with the last day on which a user wrote to it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -137,13 +132,8 @@ impl Book {
             return Ok(());
         }
         let replacement = Replacement::claim(path).map_err(Error::of(path))?;
-        let mut file = replacement.file();
-        if replacement.is_new() {
-            file.set_permissions(Permissions::from_mode(MODE))
-                .map_err(Error::of(path))?;
-        }
-        file.write_all(text.as_bytes()).map_err(Error::of(path))?;
-        replacement.commit().map_err(Error::of(path))
+        let written = replacement.commit_text(text.as_bytes());
+        written.map_err(Error::of(path))
     }
 }
 
@@ -174,6 +164,7 @@ impl Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn addresses_are_kept_until_nobody_writes_to_them() {
@@ -197,7 +188,7 @@ mod tests {
         assert_eq!(text, format!("{HEAD}a@x.example # seen 2025-01-12\n"));
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            MODE
+            0o644
         );
 
         fs::write(&path, "a@x.example\n").unwrap();

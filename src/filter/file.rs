@@ -12,7 +12,6 @@
 //! Memory is allocated only after the length of the file has shown that the file has as many bytes.
 
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -20,12 +19,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
-use super::digest::Digest;
 use super::error::{Error, Problem};
 use super::format::{self, HEADER_BYTES, Header, Section};
 use super::key::Key;
 use super::page::{self, PAGE_BYTES, Page};
-use super::records::{self, Decoded, RecordBlock};
+use super::record_block::{Decoded, RecordBlock};
+use super::records;
 use super::sizing;
 use super::sources;
 use crate::base::parallel::{on_threads, processors};
@@ -45,8 +44,8 @@ struct Slot {
 /// An open filter file, whose small sections are read and checked.
 #[derive(Debug)]
 pub(super) struct Reader {
-    path: PathBuf,
-    file: File,
+    pub(super) path: PathBuf,
+    pub(super) file: File,
     pub(super) header: Header,
     sums: Vec<u64>,
     directory: Vec<Slot>,
@@ -64,14 +63,6 @@ pub(super) struct PageCounts {
 }
 
 impl Reader {
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn file(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
     /// Opens a file and reads its header, without the sources; returns their number.
     pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
         let failed = |action| Error::io(path, action);
@@ -123,8 +114,7 @@ impl Reader {
             .as_chunks()
             .0
             .iter()
-            .map(|sum| u64::from_le_bytes(*sum))
-            .collect();
+            .map(|sum| u64::from_le_bytes(*sum));
         let directory = section("directory rows", header.sections.directory)?;
         let directory =
             decode_directory(&directory, header.sections.records.length).map_err(invalid)?;
@@ -134,14 +124,9 @@ impl Reader {
             path: path.to_owned(),
             file,
             header,
-            sums,
+            sums: sums.collect(),
             directory,
         })
-    }
-
-    /// Returns the SHA-256 of the whole file; `None` if `go_on` returns `false`.
-    pub(super) fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
-        Digest::of_file(&self.file, go_on).map_err(Error::io(&self.path, "read"))
     }
 
     pub(super) fn invalid(&self, problem: Problem) -> Error {
@@ -317,11 +302,9 @@ impl Reader {
     /// would set, and that its false-positive rate is as low as declared.
     pub(super) fn check_fill(&self, counts: &PageCounts) -> Result<(), Error> {
         let declared = self.header.set_bits;
-        if counts.set_bits != declared {
-            let what = format!(
-                "{} bits are set, but the header says {declared}",
-                counts.set_bits
-            );
+        let set = counts.set_bits;
+        if set != declared {
+            let what = format!("{set} bits are set, but the header says {declared}");
             return Err(self.invalid(Problem::damaged(what)));
         }
         let pages = self.header.shape.pages as f64;

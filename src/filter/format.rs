@@ -284,27 +284,19 @@ pub(super) fn decode_header(
     let sections = read_sections(&mut fields)?;
     spec.name = fields.text(MAX_NAME)?;
 
-    let most_bits = pages.saturating_mul(u64::from(PAGE_BITS));
-    for (field, value, is_possible) in [
-        (
-            "header size",
-            header_bytes.into(),
-            header_bytes == PAGE_SIZE,
-        ),
-        ("fpr", spec.fpr.to_bits(), RATES.contains(&spec.fpr)),
-        ("pages", pages, (1..=MAX_PAGES).contains(&pages)),
-        ("probes", probes.into(), (1..=MAX_PROBES).contains(&probes)),
-        ("page size", page_bytes.into(), page_bytes == PAGE_SIZE),
-        ("bits set", set_bits, set_bits <= most_bits),
-        (
-            "sources",
-            source_count.into(),
-            source_count as usize <= MAX_SOURCES,
-        ),
-        ("zero", zero.into(), zero == 0),
+    let (size, most_bits) = (u64::from(PAGE_SIZE), pages.saturating_mul(PAGE_BITS.into()));
+    for (field, value, possible) in [
+        ("header size", header_bytes.into(), size..=size),
+        ("pages", pages, 1..=MAX_PAGES),
+        ("probes", probes.into(), 1..=MAX_PROBES.into()),
+        ("page size", page_bytes.into(), size..=size),
+        ("bits set", set_bits, 0..=most_bits),
+        ("sources", source_count.into(), 0..=MAX_SOURCES as u64),
+        ("zero", zero.into(), 0..=0),
     ] {
-        check_field(field, value, is_possible)?;
+        check_field(field, value, possible.contains(&value))?;
     }
+    check_field("fpr", spec.fpr.to_bits(), RATES.contains(&spec.fpr))?;
     let blocks = if spec.records { pages } else { 0 };
     let bit_pages = if part.is_some() { 0 } else { pages };
     check_sections(&sections, bit_pages, blocks, file_bytes)?;

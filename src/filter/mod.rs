@@ -18,7 +18,8 @@
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
 //! | `record`     | the data about a key, and what records have in common |
-//! | `records`, `packed` | sorted keys of a page with source and dates; numbers of few bits side by side |
+//! | `records`, `packed` | sorted keys of a page with source and dates, as a block; numbers of few bits side by side |
+//! | `record_block` | reading such a block, or one record in it |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
 //! | `build_report` | the report beside the file: what the last build did, or why it failed |
@@ -41,6 +42,7 @@ mod key;
 mod packed;
 pub mod page;
 mod record;
+mod record_block;
 mod record_file;
 mod records;
 pub mod sizing;
@@ -55,7 +57,7 @@ use std::sync::OnceLock;
 
 use file::Reader;
 use page::Page;
-use records::{Decoded, RecordBlock};
+use record_block::{Decoded, RecordBlock};
 
 use crate::base::parallel::processors;
 pub use build_report::{BuildReport, Reason};
@@ -163,7 +165,7 @@ impl Filter {
 
     /// Returns the size of the pages in bytes.
     pub fn page_bytes(&self) -> u64 {
-        self.header().sections.pages.length
+        self.header().page_bytes()
     }
 
     /// Reads the whole file, on up to `threads` threads, and checks every sum, every record, and
@@ -189,7 +191,7 @@ impl Filter {
     /// # Errors
     /// [`Error::Io`] when it cannot be read.
     pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
-        self.reader.digest(go_on)
+        Digest::of_file(&self.reader.file, go_on).map_err(Error::io(self.path(), "read"))
     }
 
     /// Reads a whole filter file, or a part of a list, and checks every sum, every record, and the
@@ -212,12 +214,12 @@ impl Filter {
     /// # Errors
     /// When there are no more descriptors.
     pub fn file(&self) -> io::Result<File> {
-        self.reader.file()
+        self.reader.file.try_clone()
     }
 
     /// Returns the path with which it was opened.
     pub fn path(&self) -> &Path {
-        self.reader.path()
+        &self.reader.path
     }
 
     /// Returns the whole header.

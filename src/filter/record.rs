@@ -25,6 +25,13 @@ pub struct Record {
     pub expires: Option<u16>,
 }
 
+impl Record {
+    /// Returns whether its entry is no longer listed on this day, counted from 1970.
+    pub(crate) fn has_expired(&self, today: u16) -> bool {
+        Class::of(self).dates.have_expired(today)
+    }
+}
+
 /// The data that records have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {
@@ -92,7 +99,7 @@ impl Class {
 
     /// Checks that the kind is declared (`kinds` has one bit per kind), and that the source is below
     /// `sources`.
-    pub(super) fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
+    pub(crate) fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
         let declared = u32::from(kinds).checked_shr(self.kind.into()).unwrap_or(0);
         if declared & 1 == 0 {
             return Err("a kind of entry that the header does not declare");

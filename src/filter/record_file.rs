@@ -13,7 +13,7 @@ use super::file::Reader;
 use super::format::Header;
 use super::key::Key;
 use super::record::Class;
-use super::records::Decoded;
+use super::record_block::Decoded;
 
 /// A file that is open for its records.
 #[derive(Debug)]

@@ -15,26 +15,16 @@
 //! ```
 //!
 //! A page without keys has no block (length 0). For 100 million entries of one source, a record
-//! takes 5.0 bytes. Finding one key reads only the high bits before it, and decodes no other
-//! record.
+//! takes 5.0 bytes. `record_block` reads what is written here.
 //!
 //! A part of a list is written once and read once, so speed counts more than size there: all 64 bits
 //! of a distance are low bits, and there are no high words.
-//!
-//! The checksum of a block is checked before this module reads it. Still nothing in it is
-//! trusted: a wrong count, a key out of order or out of the page is a problem.
 
-use std::convert::Infallible;
-
-use super::error::Problem;
-use super::fields::Fields;
 use super::key::Key;
-use super::packed::{length, mask, pack, put_words, unpack, unpacked};
+use super::packed::{length, mask, pack, put_words};
 use super::page;
-use super::record::{CLASS_BYTES, Class, Record};
+use super::record::{Class, Record};
 use super::sizing::Shape;
-
-const HEAD_BYTES: usize = 16;
 
 /// Returns the checksum of a block: its XXH3-64.
 pub(super) fn sum(block: &[u8]) -> u64 {
@@ -49,24 +39,6 @@ pub(super) struct Scratch {
     numbers: Vec<u32>,
     /// Places of the classes: a hash table with open addressing; number + 1, or 0 if free.
     table: Vec<u32>,
-}
-
-/// Returns the page that these keys are in; `None` if there are none.
-///
-/// # Panics
-///
-/// If they are not sorted, not distinct, or of several pages: the block would be read as other
-/// keys, and entries would be lost.
-fn page_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone) -> Option<u64> {
-    let page_of = |key| page::page_of(key, shape.pages);
-    let page = keys.clone().next().map(page_of);
-    assert_eq!(
-        page,
-        keys.clone().next_back().map(page_of),
-        "records of two pages"
-    );
-    assert!(keys.is_sorted_by(|a, b| a < b), "records out of order");
-    page
 }
 
 /// What a file has for each of its pages.
@@ -87,28 +59,53 @@ pub(crate) enum PageRecords<'a> {
     Any(&'a [Record]),
 }
 
+impl PageRecords<'_> {
+    /// Returns their page; `None` if there are none.
+    ///
+    /// # Panics
+    ///
+    /// If they are of several pages: entries would be lost.
+    pub(super) fn page(self, shape: Shape) -> Option<u64> {
+        let (first, last) = match self {
+            Self::Alike(keys, _) => (keys.first().copied(), keys.last().copied()),
+            Self::Any(records) => {
+                let key = |record: &Record| record.key;
+                (records.first().map(key), records.last().map(key))
+            }
+        };
+        let page_of = |key| page::page_of(key, shape.pages);
+        let page = first.map(page_of);
+        assert_eq!(page, last.map(page_of), "records of two pages");
+        page
+    }
+}
+
 /// Appends the block of a page's records to `out`; appends nothing if there are none.
 ///
 /// # Panics
 ///
-/// As [`page_of_all`].
+/// If they are not sorted, not distinct, or of several pages: the block would be read as other
+/// keys, and entries would be lost.
 pub(super) fn encode(
     layout: Layout,
     records: PageRecords<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
+    let Some(page) = records.page(layout.shape) else {
+        return;
+    };
     match records {
         PageRecords::Alike(keys, class) => {
             scratch.numbers.clear();
             scratch.classes.clear();
             scratch.classes.push(class);
-            encode_keys(layout, keys.iter().copied(), &scratch.classes, out);
+            encode_keys(layout, page, keys.iter().copied(), &scratch.classes, out);
         }
         PageRecords::Any(records) => {
             scratch.classify(records);
             let keys = records.iter().map(|record| record.key);
-            encode_keys(layout, keys, &scratch.classes, out);
+            encode_keys(layout, page, keys, &scratch.classes, out);
         }
     }
     let class_bits = class_bits(scratch.classes.len());
@@ -119,7 +116,7 @@ pub(super) fn encode(
 }
 
 /// Returns the number of bits that distinguish this many classes.
-fn class_bits(classes: usize) -> u8 {
+pub(super) fn class_bits(classes: usize) -> u8 {
     let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
     u8::try_from(bits).unwrap_or(32)
 }
@@ -127,25 +124,23 @@ fn class_bits(classes: usize) -> u8 {
 /// Appends a block without the numbers of the classes.
 fn encode_keys(
     layout: Layout,
+    page: u64,
     keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
     classes: &[Class],
     out: &mut Vec<u8>,
 ) {
-    let (Some(number), Some(last)) = (
-        page_of_all(layout.shape, keys.clone()),
-        keys.clone().next_back(),
-    ) else {
-        return;
-    };
+    let in_order = keys.clone().is_sorted_by(|a, b| a < b);
+    assert!(in_order, "records out of order");
     let Layout { shape, bits, .. } = layout;
-    let base = page::first_key(number, shape.pages).0;
+    let base = page::first_key(page, shape.pages).0;
+    let last = keys.clone().next_back().map_or(base, |last| last.0);
     let low_bits = match bits {
         true => low_bits(shape.pages, keys.len()),
         false => WHOLE,
     };
     let high_bits = match low_bits {
         WHOLE => 0,
-        _ => ((last.0 - base) >> low_bits) + keys.len() as u64,
+        _ => ((last - base) >> low_bits) + keys.len() as u64,
     };
     out.extend_from_slice(&length(keys.len()).to_le_bytes());
     out.extend_from_slice(&length(classes.len()).to_le_bytes());
@@ -164,7 +159,7 @@ fn encode_keys(
 }
 
 /// The number of low bits that leaves no high part.
-const WHOLE: u8 = 64;
+pub(super) const WHOLE: u8 = 64;
 
 /// Appends high parts, which do not fall, as words in which each sets a bit.
 fn put_high_parts(out: &mut Vec<u8>, parts: impl Iterator<Item = u64>) {
@@ -227,457 +222,6 @@ fn low_bits(pages: u64, records: usize) -> u8 {
     u8::try_from(bits).unwrap_or(63)
 }
 
-fn index(value: u64) -> usize {
+pub(super) fn index(value: u64) -> usize {
     usize::try_from(value).expect("a bit number inside one page's block")
-}
-
-/// The records of a page. Reusable: it keeps its memory.
-#[derive(Debug, Default)]
-pub(super) struct Decoded {
-    pub(super) bytes: Vec<u8>,
-    pub(super) keys: Vec<Key>,
-    /// The number of each key's class; empty if there is one class.
-    pub(super) numbers: Vec<u32>,
-    pub(super) classes: Vec<Class>,
-}
-
-impl Decoded {
-    /// Visits runs of records that differ only in their keys.
-    pub(super) fn each_run<E>(
-        &self,
-        mut visit: impl FnMut(Class, &[Key]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if let [class] = *self.classes {
-            return visit(class, &self.keys);
-        }
-        let mut left = self.keys.as_slice();
-        for run in self.numbers.chunk_by(|a, b| a == b) {
-            let (here, others) = left.split_at(run.len());
-            // Each number was checked.
-            visit(self.classes[run[0] as usize], here)?;
-            left = others;
-        }
-        Ok(())
-    }
-
-    /// Appends the records to `out`.
-    pub(super) fn put_into(&self, out: &mut Vec<Record>) {
-        out.reserve(self.keys.len());
-        let _ = self.each_run(|class, keys| {
-            out.extend(keys.iter().map(|key| class.record(*key)));
-            Ok::<_, Infallible>(())
-        });
-    }
-}
-
-/// A block, split into its sections.
-pub(super) struct RecordBlock<'a> {
-    base: u64,
-    /// The greatest possible distance from `base`.
-    last: u64,
-    count: usize,
-    low_bits: u8,
-    class_bits: u8,
-    classes: &'a [[u8; CLASS_BYTES]],
-    high: &'a [[u8; 8]],
-    low: &'a [u8],
-    numbers: &'a [u8],
-    page: u64,
-}
-
-impl<'a> RecordBlock<'a> {
-    /// Reads the lengths in a page's block, and checks that they fill it exactly.
-    pub(super) fn parse(shape: Shape, page: u64, block: &'a [u8]) -> Result<Self, Problem> {
-        let problem = |what| Problem::Records { page, what };
-        let short = || problem("the block is cut off");
-        let empty = [0; HEAD_BYTES];
-        let (head, rest) = match block {
-            [] => (&empty, block),
-            _ => block.split_first_chunk::<HEAD_BYTES>().ok_or_else(short)?,
-        };
-        let mut head = Fields::new(head.as_slice(), short());
-        let (count, class_count) = (head.u32()? as usize, head.u32()? as usize);
-        let [low_bits, class_bits, zeros @ ..] = head.array::<4>()?;
-        let high_count = head.u32()? as usize;
-        if (count == 0) != block.is_empty() {
-            return Err(problem("a block without records"));
-        }
-        if zeros != [0, 0]
-            || low_bits > WHOLE
-            || class_count > count
-            || class_bits != self::class_bits(class_count)
-        {
-            return Err(problem("the block's head is malformed"));
-        }
-        // These are products of 32-bit numbers, which cannot overflow 64 bits.
-        let packed = |bits: u8| (count * usize::from(bits)).div_ceil(8);
-        let (classes, rest) = rest
-            .split_at_checked(class_count * CLASS_BYTES)
-            .ok_or_else(short)?;
-        let (high, rest) = rest.split_at_checked(high_count * 8).ok_or_else(short)?;
-        let (low, numbers) = rest.split_at_checked(packed(low_bits)).ok_or_else(short)?;
-        if numbers.len() != packed(class_bits) {
-            return Err(problem("the block's length is not what its head says"));
-        }
-        let high = high.as_chunks().0;
-        // A block of more than 512 MiB may have 2^32 of them.
-        let ones: u64 = high
-            .iter()
-            .map(|word| u64::from(u64::from_le_bytes(*word).count_ones()))
-            .sum();
-        let expected = if low_bits == WHOLE { 0 } else { count as u64 };
-        if ones != expected {
-            return Err(problem("the high parts are not as many as the records"));
-        }
-        let Key(base) = page::first_key(page, shape.pages);
-        let next = (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages));
-        Ok(Self {
-            base,
-            last: next.map_or(u64::MAX, |Key(next)| next - 1) - base,
-            count,
-            low_bits,
-            class_bits,
-            classes: classes.as_chunks().0,
-            high,
-            low,
-            numbers,
-            page,
-        })
-    }
-
-    /// Checks that it is a block of a part of a list, or of a filter.
-    pub(super) fn check_kind(self, is_part: bool) -> Result<Self, Problem> {
-        match self.count == 0 || is_part == (self.low_bits == WHOLE) {
-            true => Ok(self),
-            false => Err(self.problem("a part of a list and a filter have other blocks")),
-        }
-    }
-
-    /// Returns the number of records in the block.
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Returns the record of a key of this page.
-    pub(super) fn find(&self, key: Key) -> Result<Option<Record>, Problem> {
-        let Some(distance) = key.0.checked_sub(self.base) else {
-            return Ok(None);
-        };
-        if self.low_bits == WHOLE {
-            return Err(self.problem("a block of a part of a list"));
-        }
-        let wanted = distance >> self.low_bits;
-        let low = distance & mask(self.low_bits);
-        // Each clear bit ends the records of one high part: skips `wanted` of them.
-        let mut zeros = 0;
-        let mut first = 0;
-        for (at, word) in self.high.iter().enumerate() {
-            let word = u64::from_le_bytes(*word);
-            let here = u64::from(word.count_zeros());
-            if zeros + here >= wanted {
-                let skip = wanted - zeros;
-                first = at * 64 + select_zero(word, skip);
-                zeros = wanted;
-                break;
-            }
-            zeros += here;
-        }
-        if zeros < wanted {
-            return Ok(None);
-        }
-        let mut bit = first;
-        while self.high_bit(bit) {
-            // Of the `bit` bits before this one, `wanted` are clear; the others are records.
-            let i = bit - index(wanted);
-            if unpack(self.low, self.low_bits, i) == low {
-                return self.class(i).map(|class| Some(class.record(key)));
-            }
-            bit += 1;
-        }
-        Ok(None)
-    }
-
-    fn high_bit(&self, bit: usize) -> bool {
-        self.high
-            .get(bit / 64)
-            .is_some_and(|word| u64::from_le_bytes(*word) >> (bit % 64) & 1 == 1)
-    }
-
-    fn class(&self, i: usize) -> Result<Class, Problem> {
-        let number = unpack(self.numbers, self.class_bits, i);
-        self.classes
-            .get(index(number))
-            .ok_or(NO_CLASS)
-            .and_then(Class::decode)
-            .map_err(|what| self.problem(what))
-    }
-
-    fn problem(&self, what: &'static str) -> Problem {
-        Problem::Records {
-            page: self.page,
-            what,
-        }
-    }
-
-    /// Replaces `classes` by those of the block, each checked against what the header declares:
-    /// `kinds` has one bit per kind.
-    pub(super) fn classes(
-        &self,
-        kinds: u8,
-        sources: usize,
-        classes: &mut Vec<Class>,
-    ) -> Result<(), Problem> {
-        classes.clear();
-        for bytes in self.classes {
-            let class = Class::decode(bytes).map_err(|what| self.problem(what))?;
-            class
-                .check(kinds, sources)
-                .map_err(|what| self.problem(what))?;
-            classes.push(class);
-        }
-        Ok(())
-    }
-
-    /// Replaces `keys` by all keys in order, and `numbers` by the number of each one's class;
-    /// `numbers` is empty if there is one class.
-    pub(super) fn decode_keys(
-        &self,
-        keys: &mut Vec<Key>,
-        numbers: &mut Vec<u32>,
-    ) -> Result<(), Problem> {
-        keys.clear();
-        match self.low_bits {
-            WHOLE => {
-                let distances = self.low.as_chunks().0.iter();
-                keys.extend(distances.map(|distance| Key(u64::from_le_bytes(*distance))));
-            }
-            bits => {
-                self.check_high()?;
-                keys.extend(unpacked(self.low, bits, self.count).map(Key));
-                self.add_high(keys);
-            }
-        }
-        // They are distances so far. The last one is the greatest.
-        if !keys.is_sorted_by(|a, b| a < b) {
-            return Err(self.problem("keys out of order"));
-        }
-        if keys.last().is_some_and(|last| last.0 > self.last) {
-            return Err(self.problem("a key outside its page"));
-        }
-        for key in &mut *keys {
-            key.0 += self.base;
-        }
-        numbers.clear();
-        if self.class_bits > 0 {
-            #[allow(clippy::cast_possible_truncation, reason = "at most 32 bits")]
-            let all = unpacked(self.numbers, self.class_bits, self.count).map(|n| n as u32);
-            numbers.extend(all);
-        }
-        let greatest = numbers.iter().max().map_or(0, |number| *number as usize);
-        match greatest < self.classes.len() || self.count == 0 {
-            true => Ok(()),
-            false => Err(self.problem(NO_CLASS)),
-        }
-    }
-
-    /// Checks the high part of the last record, which is the greatest.
-    fn check_high(&self) -> Result<(), Problem> {
-        let words = self.high.iter().map(|word| u64::from_le_bytes(*word));
-        let last = words.enumerate().rev().find(|(_, word)| *word != 0);
-        let greatest = last.map_or(0, |(at, word)| {
-            at * 64 + word.ilog2() as usize - (self.count - 1)
-        });
-        match greatest as u64 <= self.last >> self.low_bits {
-            true => Ok(()),
-            false => Err(self.problem("a key outside its page")),
-        }
-    }
-
-    /// Adds the high part to the low part of each distance.
-    fn add_high(&self, distances: &mut [Key]) {
-        let mut distances = (0..).zip(distances);
-        for (at, word) in (0..).zip(self.high) {
-            let mut word = u64::from_le_bytes(*word);
-            while word != 0
-                && let Some((i, distance)) = distances.next()
-            {
-                let high = at * 64 + u64::from(word.trailing_zeros()) - i;
-                distance.0 |= high << self.low_bits;
-                word &= word - 1;
-            }
-        }
-    }
-}
-
-const NO_CLASS: &str = "a record names a class that is not there";
-
-/// Returns the position after this many clear bits of a word, which must have as many.
-fn select_zero(word: u64, zeros: u64) -> usize {
-    if zeros == 0 {
-        return 0;
-    }
-    let mut clear = !word;
-    for _ in 1..zeros {
-        clear &= clear - 1;
-    }
-    clear.trailing_zeros() as usize + 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn record() -> impl Strategy<Value = Record> {
-        // Mostly small ranges, so that classes repeat; the whole range in one of ten cases.
-        let small = (
-            any::<u64>(),
-            0_u8..4,
-            0_u32..3,
-            0_u16..3,
-            prop::option::of(0_u16..2),
-        );
-        let whole = (
-            any::<u64>(),
-            0_u8..8,
-            any::<u32>(),
-            any::<u16>(),
-            any::<Option<u16>>(),
-        );
-        prop_oneof![9 => small, 1 => whole].prop_map(|(key, kind, source, added, expires)| Record {
-            key: Key(key),
-            kind,
-            source,
-            added,
-            expires,
-        })
-    }
-
-    /// Returns the records in the page of the first one, sorted and distinct.
-    fn one_page(shape: Shape, mut records: Vec<Record>) -> (u64, Vec<Record>) {
-        let page = records
-            .first()
-            .map_or(0, |record| page::page_of(record.key, shape.pages));
-        let first = page::first_key(page, shape.pages);
-        let width = u64::MAX / shape.pages;
-        for record in &mut records {
-            record.key = Key(first.0 + record.key.0 % width);
-        }
-        records.sort_by_key(|record| record.key);
-        records.dedup_by_key(|record| record.key);
-        (page, records)
-    }
-
-    fn layout(shape: Shape) -> Layout {
-        Layout {
-            shape,
-            bits: true,
-            records: true,
-        }
-    }
-
-    fn decoded(block: &RecordBlock<'_>) -> Result<(Vec<Key>, Vec<u32>), Problem> {
-        let (mut keys, mut numbers) = (vec![Key(7)], vec![7]);
-        block.decode_keys(&mut keys, &mut numbers)?;
-        Ok((keys, numbers))
-    }
-
-    proptest! {
-        #[test]
-        fn records_come_back(
-            records in prop::collection::vec(record(), 0..200),
-            pages in prop_oneof![Just(1_u64), 1_u64..1 << 40],
-            bits: bool,
-        ) {
-            let shape = Shape { pages, probes: 20 };
-            let (page, records) = one_page(shape, records);
-            let mut block = Vec::new();
-            let layout = Layout { bits, ..layout(shape) };
-            encode(layout, PageRecords::Any(&records), &mut Scratch::default(), &mut block);
-            let parsed = RecordBlock::parse(shape, page, &block).unwrap();
-            prop_assert_eq!(parsed.count(), records.len());
-            let (keys, numbers) = decoded(&parsed).unwrap();
-            let classes = parsed.classes.iter().map(Class::decode);
-            let classes: Vec<_> = classes.collect::<Result<_, _>>().unwrap();
-            prop_assert_eq!(numbers.is_empty(), classes.len() <= 1);
-            let numbers = numbers.into_iter().chain(std::iter::repeat(0));
-            let back = keys.into_iter().zip(numbers).map(|(key, n)| classes[n as usize].record(key));
-            prop_assert!(back.eq(records.iter().copied()));
-            for record in records.iter().filter(|_| bits) {
-                prop_assert_eq!(parsed.find(record.key).unwrap(), Some(*record));
-                for near in [record.key.0.wrapping_sub(1), record.key.0.wrapping_add(1)].map(Key) {
-                    let listed = records.iter().find(|record| record.key == near).copied();
-                    prop_assert_eq!(parsed.find(near).unwrap(), listed);
-                }
-            }
-        }
-
-        #[test]
-        fn no_block_panics(
-            records in prop::collection::vec(record(), 1..40),
-            flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-            cut in any::<Option<prop::sample::Index>>(),
-            pages in 1_u64..1 << 40,
-        ) {
-            let shape = Shape { pages, probes: 20 };
-            let (page, records) = one_page(shape, records);
-            let mut block = Vec::new();
-            encode(layout(shape), PageRecords::Any(&records), &mut Scratch::default(), &mut block);
-            for (at, value) in flips {
-                let at = at.index(block.len());
-                block[at] = value;
-            }
-            if let Some(cut) = cut {
-                block.truncate(cut.index(block.len()));
-            }
-            if let Ok(parsed) = RecordBlock::parse(shape, page, &block) {
-                if let Ok((keys, _)) = decoded(&parsed) {
-                    prop_assert!(keys.iter().all(|&key| page::page_of(key, pages) == page));
-                }
-                for record in &records {
-                    let _ = parsed.find(record.key);
-                }
-            }
-        }
-    }
-
-    /// Whatever a damaged block says, its keys rise and are in its page.
-    #[test]
-    fn keys_out_of_order_or_outside_their_page_are_faults() {
-        let (pages, probes) = (2, 20);
-        let shape = Shape { pages, probes };
-        let mut sound = Vec::new();
-        let keys = [Key(5), Key(1 << 40)];
-        let class = Class::of(&Record::default());
-        let alike = PageRecords::Alike(&keys, class);
-        encode(layout(shape), alike, &mut Scratch::default(), &mut sound);
-        let mut problems = Vec::new();
-        for at in 0..sound.len() {
-            for value in 0..=u8::MAX {
-                let mut block = sound.clone();
-                block[at] = value;
-                let read = RecordBlock::parse(shape, 0, &block).and_then(|parsed| decoded(&parsed));
-                match read {
-                    Ok((keys, _)) => {
-                        assert!(keys.is_sorted_by(|a, b| a < b));
-                        let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
-                        assert!(keys.iter().all(is_inside), "byte {at} = {value}");
-                    }
-                    Err(problem) => problems.push(problem.to_string()),
-                }
-            }
-        }
-        for expected in ["keys out of order", "a key outside its page"] {
-            assert!(problems.iter().any(|problem| problem.contains(expected)));
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "out of order")]
-    fn duplicates_are_refused() {
-        let shape = super::super::sizing::shape(1, 1e-6);
-        let twice = PageRecords::Any(&[Record::default(); 2]);
-        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-        encode(layout(shape), twice, &mut scratch, &mut out);
-    }
 }

@@ -185,7 +185,7 @@ pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
     clippy::cast_sign_loss,
     reason = "clamped to 1..=64 before the cast"
 )]
-pub fn probes_for_rate(fpr: f64) -> u32 {
+fn probes_for_rate(fpr: f64) -> u32 {
     (-fpr.log2()).round().clamp(1.0, f64::from(MAX_PROBES)) as u32
 }
 

@@ -16,6 +16,7 @@ use super::error::{Error, Problem};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
 use super::key::Key;
+use super::packed::length;
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::record::Record;
 use super::records::{self, Layout, PageRecords, Scratch};
@@ -83,46 +84,36 @@ impl EncodedPage {
         records: PageRecords<'_>,
         filling: &mut Filling,
     ) {
-        let Layout { shape, bits, .. } = layout;
         self.block.clear();
         if layout.records {
             records::encode(layout, records, &mut self.scratch, &mut self.block);
         }
-        match records {
-            PageRecords::Alike(keys, _) => self.fill(shape, filling, bits, keys.iter().copied()),
+        let count = match records {
+            PageRecords::Alike(keys, _) => self.fill(layout, filling, keys.iter().copied()),
             PageRecords::Any(records) => {
-                self.fill(
-                    shape,
-                    filling,
-                    bits,
-                    records.iter().map(|record| record.key),
-                );
+                self.fill(layout, filling, records.iter().map(|record| record.key))
             }
-        }
+        };
+        self.seal(records.page(layout.shape), Some(count));
     }
 
-    /// Sets the bits of a page, if it has any.
+    /// Sets the bits of a page, if it has any; returns the number of keys.
     fn fill(
         &mut self,
-        shape: Shape,
+        layout: Layout,
         filling: &mut Filling,
-        bits: bool,
-        keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
-    ) {
-        let page_of = |key| page::page_of(key, shape.pages);
-        let number = keys.clone().next().map(page_of);
-        let last = keys.clone().next_back().map(page_of);
-        assert_eq!(number, last, "records of two pages");
-        let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 records");
-        if bits {
+        keys: impl ExactSizeIterator<Item = Key>,
+    ) -> u32 {
+        let count = length(keys.len());
+        if layout.bits {
             let bits = &mut self.bits;
             dispatch!(Level::new(), simd => {
-                filling.insert(keys, shape.probes);
+                filling.insert(keys, layout.shape.probes);
                 filling.write(simd, bits);
             });
             self.sum_bits();
         }
-        self.seal(number, Some(count));
+        count
     }
 
     fn seal(&mut self, number: Option<u64>, count: Option<u32>) {

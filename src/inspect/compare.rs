@@ -45,23 +45,16 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            a, b, both, either, ..
-        } = *self;
-        writeln!(
-            f,
-            "first     {}, {} of them not in the second",
-            counted(a, "entry", "entries"),
-            grouped(a - both)
-        )?;
-        writeln!(
-            f,
-            "second    {}, {} of them not in the first",
-            counted(b, "entry", "entries"),
-            grouped(b - both)
-        )?;
-        writeln!(f, "both      {}", grouped(both))?;
-        write!(f, "either    {}", grouped(either))?;
+        for (label, entries, other) in [("first", self.a, "second"), ("second", self.b, "first")] {
+            let missing = grouped(entries - self.both);
+            let entries = counted(entries, "entry", "entries");
+            writeln!(
+                f,
+                "{label:<10}{entries}, {missing} of them not in the {other}"
+            )?;
+        }
+        writeln!(f, "both      {}", grouped(self.both))?;
+        write!(f, "either    {}", grouped(self.either))?;
         if !self.exact {
             write!(
                 f,

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `query` | who is listed, by which entry, from which list, since when |
 //! | `info` | an overview of a filter, or of a part of a list |
-//! | `shared` | the number of entries that several filters share, counted or estimated |
-//! | `compare`, `overlap` | two filters; several filters in pairs |
+//! | `overlap`, `compare` | the number of entries that several filters share, counted or estimated; two filters |
 //! | `preview` | what a list is read as, and what would come of it |
 //! | `known_good` | looks up senders that are known to be good |
 
@@ -15,7 +14,6 @@ mod known_good;
 mod overlap;
 pub mod preview;
 mod query;
-mod shared;
 
 pub use compare::{Comparison, compare};
 pub use info::{Info, Made, PartInfo, SourceInfo, info, part_info};

@@ -24,7 +24,7 @@ pub struct Query {
 }
 
 /// The result for one address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The address as given, escaped.
     pub address: String,
@@ -83,10 +83,7 @@ impl Query {
         let rules = self.lookup.rules();
         let mut finding = Finding {
             address: escaped(written).to_string(),
-            canonical: None,
-            listed: false,
-            matches: Vec::new(),
-            hits_pages: false,
+            ..Finding::default()
         };
         if self.canonical.read(written, rules).is_ok() {
             finding.canonical = Some(escaped(self.canonical.as_bytes()).to_string());
@@ -150,10 +147,7 @@ impl Finding {
         let shown = written.get(..SHOWN_BYTES).unwrap_or(written);
         Self {
             address: format!("{}...", escaped(shown)),
-            canonical: None,
-            listed: false,
-            matches: Vec::new(),
-            hits_pages: false,
+            ..Self::default()
         }
     }
 }
@@ -164,31 +158,24 @@ const SHOWN_BYTES: usize = 80;
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(canonical) = &self.canonical else {
-            return write!(
-                f,
-                "{}: neither an address nor an entry, so never listed",
-                self.address
-            );
+            let why = "neither an address nor an entry, so never listed";
+            return write!(f, "{}: {why}", self.address);
         };
-        write!(
-            f,
-            "{}: {}",
-            self.address,
-            if self.listed { "listed" } else { "not listed" }
-        )?;
+        let listed = if self.listed { "listed" } else { "not listed" };
+        write!(f, "{}: {listed}", self.address)?;
         if *canonical != self.address {
             write!(f, " (as {canonical})")?;
         }
         for found in &self.matches {
             write!(f, "\n  {} {}", found.kind, found.entry)?;
-            if let Some(source) = &found.source {
-                write!(f, ", from {source}")?;
-            }
-            if let Some(added) = &found.added {
-                write!(f, ", added {added}")?;
-            }
-            if let Some(first) = &found.expires {
-                write!(f, ", expires {first}")?;
+            for (word, what) in [
+                ("from", &found.source),
+                ("added", &found.added),
+                ("expires", &found.expires),
+            ] {
+                if let Some(what) = what {
+                    write!(f, ", {word} {what}")?;
+                }
             }
             if !found.proved {
                 f.write_str(", by the pages only: this filter has no records to confirm it")?;

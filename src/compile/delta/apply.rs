@@ -10,7 +10,6 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::patched::Patched;
-use super::{named, open, records};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
@@ -20,7 +19,7 @@ use crate::compile::plan::Seed;
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, fill};
 use crate::filter::delta::{Delta, Head};
-use crate::filter::{self, Filter, Problem, Writer};
+use crate::filter::{self, Digest, Filter, Load, Problem, Writer};
 
 /// The files from which to make a filter, and how.
 #[derive(Clone, Debug)]
@@ -93,7 +92,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     let started = Instant::now();
     check_not_input(output, &deltas.deltas)?;
     let replacement = Replacement::claim(output)?;
-    let old = open(&deltas.old)?;
+    let old = Filter::open(&deltas.old, Load::Disk)?;
     Lineage::of(
         output,
         &Seed::Fixed(old.spec().seed),
@@ -108,7 +107,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     let wanted = deltas.sha256.as_ref();
     if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
         let path = path.display();
-        return Err(Error::Unlike(format!(
+        return Err(Error::Plan(format!(
             "{path}: does not make the expected filter"
         )));
     }
@@ -132,7 +131,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     if refused.is_some() {
         return Ok(outcome(refused));
     }
-    let mut stream: Box<dyn Sorted + '_> = Box::new(records(&old)?);
+    let mut stream: Box<dyn Sorted + '_> = Box::new(old.records()?);
     for delta in chain {
         stream = Box::new(Patched::new(stream, delta));
     }
@@ -162,6 +161,11 @@ fn put_in_place(writer: Writer, delta: &Head, progress: &Progress) -> Result<boo
     Ok(is_named)
 }
 
+/// Names a filter for messages: "generation 41 (a1b2...)".
+fn named(generation: u64, identity: Digest) -> String {
+    format!("generation {generation} ({identity:.16})")
+}
+
 /// Opens deltas. Each must belong to the filter that the earlier ones make.
 fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
     let mut chain: Vec<Delta> = Vec::with_capacity(paths.len());
@@ -174,7 +178,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
         };
         let identity = header.identity();
         let head = &delta.head;
-        let refused = |why: String| Err(Error::Unlike(format!("{}: {why}", path.display())));
+        let refused = |why: String| Err(Error::Plan(format!("{}: {why}", path.display())));
         if head.new.identity() == identity {
             return refused(format!(
                 "{} already is {}, which this delta makes",

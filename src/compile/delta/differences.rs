@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::records;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::write::{Held, STEPS, Walk};
@@ -24,16 +23,16 @@ pub(super) enum Difference {
 }
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
-/// `expired` or before.
+/// `expired` or before: a filter that is built on this day does not contain them.
 pub(super) fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,
     progress: &Progress,
     mut visit: impl FnMut(Difference) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut walk = Walk::new([Box::new(records(old)?) as _, Box::new(records(new)?) as _]);
+    let mut walk = Walk::new([Box::new(old.records()?) as _, Box::new(new.records()?) as _]);
     walk.steps(0..STEPS, progress, |held| {
-        let is_listed = |&&(of, record): &&Held| of == NEW || !has_expired(&record, expired);
+        let is_listed = |&&(of, record): &&Held| of == NEW || !record.has_expired(expired);
         let mut held = held.iter().filter(is_listed);
         let difference = match (held.next(), held.next()) {
             (Some((_, old)), Some((_, new))) => Difference::Kept(Class::of(old), Class::of(new)),
@@ -48,11 +47,6 @@ pub(super) fn differences(
 /// The number of the stream of NEW; that of OLD is 0.
 const NEW: usize = 1;
 
-/// Returns whether a filter that is built on this day does not contain the record.
-pub(super) fn has_expired(record: &Record, day: u16) -> bool {
-    Class::of(record).dates.have_expired(day)
-}
-
 /// The new classes of records that no edit names. Most have the class of the one before.
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -62,7 +56,8 @@ pub(super) struct Mapped {
 
 impl Mapped {
     /// Returns a map of old classes to new ones; all others stay.
-    pub(super) fn new(classes: HashMap<Class, Class>) -> Self {
+    pub(super) fn new(classes: &[(Class, Class)]) -> Self {
+        let classes: HashMap<Class, Class> = classes.iter().copied().collect();
         let of_default = classes.get(&Class::default()).copied();
         Self {
             classes,
@@ -82,7 +77,7 @@ impl Mapped {
 
 /// Number of occurrences of each difference of classes.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct Tally {
     pub(super) removed: u64,
     pub(super) added: u64,
     pub(super) kept: u64,
@@ -105,7 +100,7 @@ pub(super) struct Classes {
     pub(super) changed_count: u64,
 }
 
-impl Counts {
+impl Tally {
     pub(super) fn count(&mut self, difference: Difference) {
         match difference {
             Difference::Removed => self.removed += 1,

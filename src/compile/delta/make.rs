@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::differences::{Counts, Difference, Mapped, differences};
-use super::open;
+use super::differences::{Difference, Mapped, Tally, differences};
 use crate::base::numbers::{counted, grouped};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
@@ -17,10 +16,10 @@ use crate::compile::error::Error;
 use crate::compile::plan::day_of;
 use crate::compile::progress::{Phase, Progress};
 use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, is_derived};
-use crate::filter::{Class, Filter};
+use crate::filter::{Class, Filter, Load};
 
 /// The contents of a delta.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Made {
     /// The delta.
     pub output: PathBuf,
@@ -63,23 +62,18 @@ pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Resul
             instead: "name another file",
         });
     }
-    let (old, new) = (open(old)?, open(new)?);
+    let [old, new] = [old, new].map(|path| Filter::open(path, Load::Disk));
+    let (old, new) = (old?, new?);
     for filter in [&old, &new] {
         filter.records()?;
     }
     let mut made = Made {
         output: output.to_owned(),
-        refused: None,
-        added: 0,
-        removed: 0,
-        changed: 0,
-        bytes: 0,
         new_bytes: new.header().file_bytes(),
         entries: new.entries(),
         old_identity: old.header().identity().to_string(),
         new_identity: new.header().identity().to_string(),
-        new_sha256: String::new(),
-        seconds: 0.0,
+        ..Made::default()
     };
     made.refused = match unlike(&old, &new) {
         None => write(replacement, (&old, &new), &mut made, progress)?,
@@ -96,10 +90,8 @@ pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Resul
 fn unlike(old: &Filter, new: &Filter) -> Option<String> {
     let (old_path, new_path) = (old.path().display(), new.path().display());
     if old.spec().seed != new.spec().seed {
-        let why = "so they share nothing";
-        return Some(format!(
-            "{new_path} has another hash seed than {old_path}, {why}"
-        ));
+        let than = format!("than {old_path}, so they share nothing");
+        return Some(format!("{new_path} has another hash seed {than}"));
     }
     let why = "does not have the number of pages that the compiler chooses for its entries";
     (!is_derived(new.header())).then(|| format!("{new_path} {why}"))
@@ -115,22 +107,21 @@ fn write(
     let expired = day_of(new.spec().built).0;
     let records = old.entries().saturating_add(new.entries());
     progress.begin(Phase::Counting, records);
-    let mut counts = Counts::default();
+    let mut tally = Tally::default();
     differences((old, new), expired, progress, |difference| {
-        counts.count(difference);
+        tally.count(difference);
         Ok(())
     })?;
-    (made.added, made.removed) = (counts.added, counts.removed);
-    if counts.kept < new.entries() / 2 {
-        return Ok(Some(format!(
-            "only {} of {} in {} are in {}",
-            grouped(counts.kept),
+    (made.added, made.removed) = (tally.added, tally.removed);
+    if tally.kept < new.entries() / 2 {
+        let (kept, all) = (
+            grouped(tally.kept),
             counted(new.entries(), "entry", "entries"),
-            new.path().display(),
-            old.path().display()
-        )));
+        );
+        let (old, new) = (old.path().display(), new.path().display());
+        return Ok(Some(format!("only {kept} of {all} in {new} are in {old}")));
     }
-    let Some(classes) = counts.classes() else {
+    let Some(classes) = tally.classes() else {
         return Ok(Some("too many different sources and dates".to_owned()));
     };
     made.changed = classes.changed_count;
@@ -155,13 +146,11 @@ fn write(
     progress.begin(Phase::Writing, records);
     let mut writer = DeltaWriter::begin(replacement, &head)?;
     edits((old, new), &head, &mut writer, progress)?;
-    Ok(match writer.finish()? {
-        Some(bytes) => {
-            made.bytes = bytes;
-            None
-        }
-        None => Some("the delta would be larger".to_owned()),
-    })
+    let Some(bytes) = writer.finish()? else {
+        return Ok(Some("the delta would be larger".to_owned()));
+    };
+    made.bytes = bytes;
+    Ok(None)
 }
 
 /// Writes all edits, as long as they are smaller than the filter.
@@ -172,7 +161,7 @@ fn edits(
     progress: &Progress,
 ) -> Result<(), Error> {
     let mut index = 0;
-    let mut mapped = Mapped::new(head.mapped.iter().copied().collect());
+    let mut mapped = Mapped::new(&head.mapped);
     differences(filters, head.expired, progress, |difference| {
         if writer.is_too_large() {
             return Ok(());

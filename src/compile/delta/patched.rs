@@ -1,12 +1,11 @@
 //! The records of a filter, changed by the edits of a delta.
 
 use std::mem;
-use std::path::PathBuf;
 
-use super::differences::{Mapped, has_expired};
+use super::differences::Mapped;
 use crate::compile::error::Error;
 use crate::compile::write::Sorted;
-use crate::filter::delta::{Delta, Edits, Head, Touch};
+use crate::filter::delta::{Delta, Edits, Touch};
 use crate::filter::{self, Class, Key, Problem, Record};
 
 /// Maximum number of records between two keys. No filter has so many in the few pages that are
@@ -17,8 +16,6 @@ const MAX_AT_ONCE: usize = 4 << 20;
 pub(super) struct Patched<'a> {
     old: Box<dyn Sorted + 'a>,
     edits: Edits,
-    head: Head,
-    path: PathBuf,
     mapped: Mapped,
     /// The last class that was found valid.
     possible: Option<Class>,
@@ -34,14 +31,11 @@ pub(super) struct Patched<'a> {
 
 impl<'a> Patched<'a> {
     pub(super) fn new(old: Box<dyn Sorted + 'a>, delta: Delta) -> Self {
-        let path = delta.path().to_owned();
-        let (edits, head) = delta.into_edits();
+        let edits = delta.into_edits();
         Self {
             old,
+            mapped: Mapped::new(&edits.head.mapped),
             edits,
-            path,
-            mapped: Mapped::new(head.mapped.iter().copied().collect()),
-            head,
             possible: None,
             taken: Vec::new(),
             index: 0,
@@ -53,7 +47,7 @@ impl<'a> Patched<'a> {
 
     fn problem(&self, what: &'static str) -> Error {
         filter::Error::Invalid {
-            path: self.path.clone(),
+            path: self.edits.path.clone(),
             problem: Problem::Delta { what },
         }
         .into()
@@ -80,12 +74,10 @@ impl<'a> Patched<'a> {
         }
         let class = Class::of(&record);
         if self.possible != Some(class) {
-            let spec = &self.head.new.spec;
-            let declared = class.kind < 8 && spec.kinds >> class.kind & 1 == 1;
-            if !declared || class.source as usize >= spec.sources.len() {
-                return Err(
-                    self.problem("an entry has a kind or source that the filter does not have")
-                );
+            let spec = &self.edits.head.new.spec;
+            if class.check(spec.kinds, spec.sources.len()).is_err() {
+                let what = "an entry has a kind or source that the filter does not have";
+                return Err(self.problem(what));
             }
             self.possible = Some(class);
         }
@@ -102,7 +94,7 @@ impl Sorted for Patched<'_> {
         taken.clear();
         self.old.take_before(end, &mut taken)?;
         for record in &taken {
-            if has_expired(record, self.head.expired) {
+            if record.has_expired(self.edits.head.expired) {
                 continue;
             }
             self.add_before(Some(record.key), into)?;
@@ -119,7 +111,7 @@ impl Sorted for Patched<'_> {
         self.taken = taken;
         self.add_before(end, into)?;
         self.from = end;
-        if end.is_none() && (!self.edits.is_done()? || self.count != self.head.new.entries) {
+        if end.is_none() && (!self.edits.is_done()? || self.count != self.edits.head.new.entries) {
             return Err(self.problem("it does not make the filter that it names"));
         }
         Ok(())
@@ -132,7 +124,7 @@ mod tests {
     use crate::base::replacement::Replacement;
     use crate::compile::write::Given;
     use crate::compile::{Plan, Progress, build};
-    use crate::filter::delta::DeltaWriter;
+    use crate::filter::delta::{DeltaWriter, Head};
     use crate::filter::{Digest, Filter, Load};
     use std::fs;
 

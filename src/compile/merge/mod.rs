@@ -20,11 +20,11 @@ mod pages;
 mod parts;
 mod staged;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 pub use self::parts::Expected;
-use self::staged::{Input, Records};
+use self::staged::{RecordHeader, Staging};
 use super::alike::open_alike;
 use super::error::Error;
 use super::finish::Finish;
@@ -33,10 +33,10 @@ use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
 use super::plan::{Plan, Seed};
 use super::progress::{Phase, Progress};
-use super::report::{FilterReport, InputReport, Report};
+use super::report::{InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
-use crate::filter::{Filter, Header, RecordFile, Spec};
+use crate::filter::{Filter, RecordFile, Spec, Writer};
 
 /// Returns whether this file is a part of a list.
 ///
@@ -60,130 +60,111 @@ pub fn merge(
 ) -> Result<Report, Error> {
     let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
-    let Files {
-        files,
-        filters,
-        is_parts,
-    } = Files::open(plan, expected, progress)?;
+    let (files, filters) = open(plan, expected, progress)?;
     let mut sources = Sources::default();
-    for (_, header) in &files {
-        sources.add_counts(&header.spec.sources);
+    for file in &files {
+        sources.add_counts(&file.header.spec.sources);
     }
-    let input = |(path, header): (_, Header)| Input {
-        path,
-        numbers: sources.numbers(&header.spec.sources),
-        header,
-    };
-    let inputs: Vec<Input> = files.into_iter().map(input).collect();
-    let first = &inputs[0].header.spec;
+    let first = &files[0].header.spec;
     let lineage = Lineage::of(
         &plan.output,
         &Seed::Fixed(first.seed),
         plan.overwrite,
         false,
     )?;
-    let specs = inputs.iter().map(|input| &input.header.spec);
+    let specs = files.iter().map(|file| &file.header.spec);
     let spec = Spec {
         name: plan.name.clone(),
         generation: lineage.generation,
         built: plan.built,
         kinds: specs.clone().fold(0, |kinds, spec| kinds | spec.kinds),
         fpr: fpr.unwrap_or_else(|| specs.clone().map(|spec| spec.fpr).fold(1.0, f64::min)),
-        sources: sources.into_list(),
+        sources: sources.to_list(),
         ..first.clone()
     };
-    let all_have_records = specs.clone().all(|spec| spec.records);
     let merge = Merge {
         job: &job,
         lineage,
-        inputs: &inputs,
-        is_parts,
+        files: &files,
+        is_parts: filters.is_empty(),
     };
-    if all_have_records {
-        return merge.records(replacement, spec);
+    if specs.clone().all(|spec| spec.records) {
+        return merge.records(replacement, spec, &sources);
     }
     if fpr.is_some_and(|fpr| fpr.to_bits() != first.fpr.to_bits()) {
-        return Err(Error::Unlike(
+        return Err(Error::Plan(
             "--fpr: cannot change the rate of a filter without records".to_owned(),
         ));
     }
     merge.pages(replacement, spec, &filters)
 }
 
-/// The files to merge.
-struct Files {
-    files: Vec<(PathBuf, Header)>,
-    /// The same, open, if they are filters.
-    filters: Vec<Arc<Filter>>,
-    is_parts: bool,
-}
-
-impl Files {
-    fn open(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Self, Error> {
-        // Filters and parts cannot be mixed: the error names the first file of another kind.
-        let is_parts = match plan.inputs.first() {
-            Some(first) => expected.is_some() || is_part(first)?,
-            None => return Err(Error::Plan("no filter or part to merge".to_owned())),
-        };
-        let filters = match is_parts {
-            true => Vec::new(),
-            false => open_alike(&plan.inputs)?,
-        };
-        let files = if is_parts {
-            let parts = parts::open(&plan.inputs, expected, progress)?;
-            check_not_input(&plan.output, &plan.inputs)?;
-            parts
-        } else {
-            let file = |filter: &Arc<Filter>| (filter.path().to_owned(), filter.header().clone());
-            filters.iter().map(file).collect()
-        };
-        Ok(Self {
-            files,
-            filters,
-            is_parts,
-        })
+/// Opens the files to merge; returns filters also open.
+fn open(
+    plan: &Plan,
+    expected: &Expected,
+    progress: &Progress,
+) -> Result<(Vec<RecordHeader>, Vec<Arc<Filter>>), Error> {
+    let Some(first) = plan.inputs.first() else {
+        return Err(Error::Plan("no filter or part to merge".to_owned()));
+    };
+    // Filters and parts cannot be mixed: the error names the first file of another kind.
+    if expected.is_some() || is_part(first)? {
+        let parts = parts::open(&plan.inputs, expected, progress)?;
+        check_not_input(&plan.output, &plan.inputs)?;
+        return Ok((parts, Vec::new()));
     }
+    let filters = open_alike(&plan.inputs)?;
+    let file = |filter: &Arc<Filter>| RecordHeader {
+        path: filter.path().to_owned(),
+        header: filter.header().clone(),
+    };
+    Ok((filters.iter().map(file).collect(), filters))
 }
 
 /// A merge in progress.
 struct Merge<'a> {
     job: &'a Job<'a>,
     lineage: Lineage,
-    inputs: &'a [Input],
+    files: &'a [RecordHeader],
     is_parts: bool,
 }
 
 impl Merge<'_> {
-    /// Makes the filter from the records of all inputs, with narrow keys if these can keep all dates.
-    fn records(&self, replacement: Replacement, spec: Spec) -> Result<Report, Error> {
+    /// Makes the filter from the records of all files, with narrow keys if these can keep all dates.
+    fn records(
+        &self,
+        replacement: Replacement,
+        spec: Spec,
+        sources: &Sources,
+    ) -> Result<Report, Error> {
         let Job { plan, progress, .. } = *self.job;
-        let today = plan.today().0;
-        let records = Records::of(self.inputs, spec.sources.len(), today, progress)?;
-        let entries = total(self.inputs.iter().map(|input| input.header.entries));
+        let staging = Staging::new(self.files, sources, plan.today().0, progress)?;
+        let entries = total(self.files.iter().map(|file| file.header.entries));
         // As much memory as a build would use for a text with as many entries.
         let text_bytes = entries.saturating_mul(LINE_BYTES);
         let mut arena = self.job.arena(text_bytes, 1)?;
         if spec.sources.len() <= NARROW_SOURCES as usize
-            && let Some(keys) = self.stage::<Narrow>(&records, &replacement, &mut arena)?
+            && let Some(keys) = self.stage::<Narrow>(&staging, &replacement, &mut arena)?
         {
-            return self.write(replacement, &keys, spec, &records);
+            return self.write(replacement, &keys, spec, &staging);
         }
         let keys = self
-            .stage::<Wide>(&records, &replacement, &mut arena)?
+            .stage::<Wide>(&staging, &replacement, &mut arena)?
             .expect("wide keys keep dates");
-        self.write(replacement, &keys, spec, &records)
+        self.write(replacement, &keys, spec, &staging)
     }
 
     fn stage<'m, I: StagedKey>(
         &self,
-        records: &Records<'_>,
+        staging: &Staging<'_>,
         replacement: &Replacement,
         arena: &'m mut Arena,
     ) -> Result<Option<Sealed<'m, I>>, Error> {
-        let bytes = self.inputs.iter().map(|input| input.header.record_bytes());
+        let bytes = self.files.iter().map(|file| file.header.record_bytes());
         self.job.progress.begin(Phase::Reading, total(bytes));
         let store = Store::new(replacement.target(), arena);
-        records.stage(store, self.job.workers())
+        staging.run(store, self.job.workers())
     }
 
     /// Writes staged keys to the finished file.
@@ -192,9 +173,9 @@ impl Merge<'_> {
         replacement: Replacement,
         keys: &Sealed<'_, I>,
         mut spec: Spec,
-        records: &Records<'_>,
+        staging: &Staging<'_>,
     ) -> Result<Report, Error> {
-        let expired = records.expired();
+        let expired = staging.expired();
         for (source, expired) in spec.sources.iter_mut().zip(&expired) {
             source.entries = source.entries.saturating_sub(*expired);
         }
@@ -205,7 +186,7 @@ impl Merge<'_> {
         }
         let finish = Finish {
             job: self.job,
-            dates: records.dates,
+            dates: staging.dates,
             before: &self.lineage.before,
             digest: None,
         };
@@ -216,7 +197,7 @@ impl Merge<'_> {
     fn pages(
         &self,
         replacement: Replacement,
-        spec: Spec,
+        mut spec: Spec,
         filters: &[Arc<Filter>],
     ) -> Result<Report, Error> {
         let Job { plan, progress, .. } = *self.job;
@@ -225,15 +206,17 @@ impl Merge<'_> {
             return Ok(report);
         }
         pages::check_same_pages(filters)?;
-        let union = pages::count_pages(filters, spec.fpr, progress)?;
-        report.refuse_shrunk_filter(plan, &self.lineage.before, union.entries);
+        let (entries, rate) = pages::count_pages(filters, progress)?;
+        report.refuse_shrunk_filter(plan, &self.lineage.before, entries);
         if report.refused.is_some() {
             return Ok(report);
         }
-        let header = pages::merge_pages(replacement, spec, union, filters, progress)?;
-        report.filter = Some(FilterReport::new(&header, &plan.output));
-        report.seconds = self.job.seconds();
-        Ok(report)
+        // Fuller pages have a higher rate. The union declares its own, and `info` and the report
+        // show it.
+        spec.fpr = spec.fpr.max(rate);
+        let writer = Writer::begin(replacement, spec, entries, filters[0].shape())?;
+        let header = pages::merge_pages(writer, filters, progress)?;
+        Ok(self.job.finished(report, &header))
     }
 
     /// Returns what the inputs say of their lists, and whether these may replace what was there
@@ -246,8 +229,9 @@ impl Merge<'_> {
         // The pieces of a list are of a text; filters may have been updated since.
         let rows = match self.is_parts {
             true => total(sources.clone().map(|source| source.entries)),
-            false => total(self.inputs.iter().map(|input| input.header.entries))
-                .saturating_sub(all_expired),
+            false => {
+                total(self.files.iter().map(|file| file.header.entries)).saturating_sub(all_expired)
+            }
         };
         let mut report = Report {
             inputs: (sources.clone().zip(expired))
@@ -286,6 +270,7 @@ mod tests {
     use super::*;
     use crate::compile::build;
     use std::fs;
+    use std::path::PathBuf;
 
     fn parts(folder: &Path) -> Vec<PathBuf> {
         let part = |piece: usize| {
@@ -306,20 +291,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let parts = parts(folder.path());
         let progress = Progress::new();
-        let inputs: Vec<_> = parts::open(&parts, &Expected::default(), &progress)
-            .unwrap()
-            .into_iter()
-            .map(|(path, header)| Input {
-                path,
-                header,
-                numbers: vec![0],
-            })
-            .collect();
-        let records = Records::of(&inputs, 1, 0, &progress).unwrap();
+        let files = parts::open(&parts, &Expected::default(), &progress).unwrap();
+        let mut sources = Sources::default();
+        sources.add_counts(&files[0].header.spec.sources);
+        let staging = Staging::new(&files, &sources, 0, &progress).unwrap();
         fs::rename(&parts[4], &parts[3]).unwrap();
         let mut arena = Arena::new(1 << 20, 2).unwrap();
         let store = Store::<Wide>::new(&folder.path().join("list.blf"), &mut arena);
-        let error = records.stage(store, 2).map(drop).unwrap_err();
+        let error = staging.run(store, 2).map(drop).unwrap_err();
         let message = error.to_string();
         assert!(
             message.ends_with("3.part: changed while it was merged"),

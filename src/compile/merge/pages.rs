@@ -5,24 +5,23 @@
 
 use std::sync::Arc;
 
-use crate::base::replacement::Replacement;
 use crate::compile::alike::union_of_page;
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::count_set;
-use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
+use crate::filter::{EncodedPage, Filter, Header, Writer, sizing};
 
 /// Checks that the pages of filters can be merged, if some have no records.
 pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     for filter in filters {
         let path = filter.path().display();
         if filter.spec().records {
-            return Err(Error::Unlike(format!(
+            return Err(Error::Plan(format!(
                 "{path}: has records, but others have none; build those again with records, or this one without"
             )));
         }
         if filter.shape() != filters[0].shape() {
-            return Err(Error::Unlike(format!(
+            return Err(Error::Plan(format!(
                 "{path}: differs in size or rate from {}, and neither can change without records; build them again with records",
                 filters[0].path().display()
             )));
@@ -31,23 +30,12 @@ pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The contents of a union of pages.
-#[derive(Clone, Copy)]
-pub(super) struct Union {
-    /// Estimated number of keys.
-    pub(super) entries: u64,
-    /// Rate of false positives.
-    fpr: f64,
-}
-
-/// Counts the union of pages of one shape. The number of keys is unknown, so it is estimated from
-/// the bits that are set. Fuller pages have a higher rate: if it exceeds the rate of the filters,
-/// the union declares its own, and `info` and the report show it.
+/// Returns the number of keys in the union of pages of one shape, and its rate of false positives.
+/// The number is unknown, so it is estimated from the bits that are set.
 pub(super) fn count_pages(
     filters: &[Arc<Filter>],
-    fpr: f64,
     progress: &Progress,
-) -> Result<Union, Error> {
+) -> Result<(u64, f64), Error> {
     let shape = filters[0].shape();
     let (mut entries, mut rates) = (0.0, 0.0);
     progress.begin(Phase::Counting, shape.pages);
@@ -63,29 +51,19 @@ pub(super) fn count_pages(
         clippy::cast_sign_loss,
         reason = "a sum of positive estimates, far below 2^53"
     )]
-    Ok(Union {
-        entries: entries.round() as u64,
-        fpr: fpr.max(rates / shape.pages as f64),
-    })
+    Ok((entries.round() as u64, rates / shape.pages as f64))
 }
 
 /// Writes the union of pages of one shape.
 pub(super) fn merge_pages(
-    replacement: Replacement,
-    spec: Spec,
-    union: Union,
+    mut writer: Writer,
     filters: &[Arc<Filter>],
     progress: &Progress,
 ) -> Result<Header, Error> {
-    let shape = filters[0].shape();
-    let spec = Spec {
-        fpr: union.fpr,
-        ..spec
-    };
-    let mut writer = Writer::begin(replacement, spec, union.entries, shape)?;
-    progress.begin(Phase::Writing, shape.pages);
+    let pages = writer.shape().pages;
+    progress.begin(Phase::Writing, pages);
     let mut page = [EncodedPage::new()];
-    for number in 0..shape.pages {
+    for number in 0..pages {
         progress.go_on()?;
         page[0].set_bits(&union_of_page(filters, number)?);
         writer.append(&page)?;

@@ -16,13 +16,14 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::staged::RecordHeader;
 use crate::base::numbers::grouped;
 use crate::compile::alike::check_alike;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::read::text;
 use crate::compile::report::digest_shown;
-use crate::filter::{Header, RecordFile};
+use crate::filter::RecordFile;
 use crate::lookup;
 
 /// How many names a message shows; the others are only counted.
@@ -39,15 +40,8 @@ pub struct Expected {
     pub sources: Vec<String>,
 }
 
-/// The header of a part.
-#[derive(Debug)]
-struct Part {
-    path: PathBuf,
-    header: Header,
-}
-
-impl Part {
-    fn open(path: &Path) -> Result<Self, Error> {
+impl RecordHeader {
+    fn of_part(path: &Path) -> Result<Self, Error> {
         let header = RecordFile::open_part(path)?.header().clone();
         let spec = &header.spec;
         if !lookup::knows(spec.rules_version, spec.rules, spec.kinds) {
@@ -63,6 +57,7 @@ impl Part {
         })
     }
 
+    /// Returns the name of the piece.
     fn name(&self) -> &str {
         &self.header.spec.name
     }
@@ -72,7 +67,7 @@ impl Part {
     }
 
     fn refused(&self, why: &str) -> Error {
-        Error::Unlike(format!("{}: {why}", self.path.display()))
+        Error::Plan(format!("{}: {why}", self.path.display()))
     }
 
     /// Checks that it and `other` are equal attempts at one piece.
@@ -115,13 +110,13 @@ pub(super) fn open(
     paths: &[PathBuf],
     expected: &Expected,
     progress: &Progress,
-) -> Result<Vec<(PathBuf, Header)>, Error> {
-    let mut parts: Vec<Part> = Vec::with_capacity(paths.len());
+) -> Result<Vec<RecordHeader>, Error> {
+    let mut parts: Vec<RecordHeader> = Vec::with_capacity(paths.len());
     let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
     let mut texts: BTreeMap<u128, usize> = BTreeMap::new();
     for path in paths {
         progress.go_on()?;
-        let part = Part::open(path)?;
+        let part = RecordHeader::of_part(path)?;
         if let Some(first) = parts.first() {
             let other = (path.as_path(), &part.header.spec);
             check_alike((&first.path, &first.header.spec), other)?;
@@ -144,8 +139,7 @@ pub(super) fn open(
     }
     expected.check_sources(&parts)?;
     expected.check_pieces(&parts)?;
-    let file = |part: Part| (part.path, part.header);
-    Ok(parts.into_iter().map(file).collect())
+    Ok(parts)
 }
 
 impl Expected {
@@ -154,7 +148,7 @@ impl Expected {
         self.pieces.is_some() || !self.sources.is_empty()
     }
 
-    fn check_sources(&self, parts: &[Part]) -> Result<(), Error> {
+    fn check_sources(&self, parts: &[RecordHeader]) -> Result<(), Error> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -176,14 +170,14 @@ impl Expected {
             }
         }
         match wanted.iter().find(|file| !found.contains(file)) {
-            Some(file) => Err(Error::Unlike(format!(
+            Some(file) => Err(Error::Plan(format!(
                 "--source {file}: no part of this list was given"
             ))),
             None => Ok(()),
         }
     }
 
-    fn check_pieces(&self, parts: &[Part]) -> Result<(), Error> {
+    fn check_pieces(&self, parts: &[RecordHeader]) -> Result<(), Error> {
         let Some(file) = &self.pieces else {
             return Ok(());
         };
@@ -212,7 +206,7 @@ impl Expected {
             0 => String::new(),
             count => format!(" and {} more", grouped(count as u64)),
         };
-        Err(Error::Unlike(format!(
+        Err(Error::Plan(format!(
             "{}: parts of these pieces are missing: {}{others}",
             file.display(),
             shown.join(", ")

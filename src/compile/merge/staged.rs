@@ -17,24 +17,25 @@ use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::Progress;
+use crate::compile::write::Sources;
 use crate::filter::{Dates, Header, RecordFile};
 
 /// Number of pages between two looks at the stop flag.
 const PAGES_AT_ONCE: u64 = 256;
 
-/// A file with records.
+/// The header of a file to merge: a filter, or a part of a list.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct RecordHeader {
     pub(super) path: PathBuf,
     pub(super) header: Header,
-    /// For each of its sources, the number among the sources of all files.
-    pub(super) numbers: Vec<u32>,
 }
 
-/// The records of all files, and how they are staged.
+/// How the records of all files are staged.
 #[derive(Debug)]
-pub(super) struct Records<'a> {
-    inputs: &'a [Input],
+pub(super) struct Staging<'a> {
+    files: &'a [RecordHeader],
+    /// For each source of each file, the number among the sources of all files.
+    numbers: Vec<Vec<u32>>,
     /// The dates of all staged keys that keep none.
     pub(super) dates: Dates,
     /// Entries that expire on this day (since 1970) or earlier are left out.
@@ -46,28 +47,29 @@ pub(super) struct Records<'a> {
     expired: Vec<AtomicU64>,
 }
 
-impl<'a> Records<'a> {
-    /// Returns the records of files that have this many sources together.
-    pub(super) fn of(
-        inputs: &'a [Input],
-        sources: usize,
+impl<'a> Staging<'a> {
+    pub(super) fn new(
+        files: &'a [RecordHeader],
+        sources: &Sources,
         today: u16,
         progress: &'a Progress,
     ) -> Result<Self, Error> {
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let numbers = |file: &RecordHeader| sources.numbers(&file.header.spec.sources);
         Ok(Self {
-            inputs,
-            dates: first_dates(inputs)?,
+            files,
+            numbers: files.iter().map(numbers).collect(),
+            dates: first_dates(files)?,
             today,
             progress,
-            counted: zeros(inputs.len()),
-            expired: zeros(sources),
+            counted: zeros(files.len()),
+            expired: zeros(sources.to_list().len()),
         })
     }
 
     /// Stages all records on `threads` workers. Returns `None` if one has dates that `I` cannot
     /// keep; the others are then not staged.
-    pub(super) fn stage<'m, I: StagedKey>(
+    pub(super) fn run<'m, I: StagedKey>(
         &self,
         store: Store<'m, I>,
         threads: usize,
@@ -76,7 +78,7 @@ impl<'a> Records<'a> {
             count.store(0, Ordering::Relaxed);
         }
         // Each file is divided, so that all workers have work until the end.
-        let (next, end) = (AtomicUsize::new(0), self.inputs.len() * threads);
+        let (next, end) = (AtomicUsize::new(0), self.files.len() * threads);
         let work = || {
             let mut stager = Stager::new(&store);
             loop {
@@ -103,10 +105,10 @@ impl<'a> Records<'a> {
                 return Ok(None);
             }
         }
-        for (input, counted) in self.inputs.iter().zip(&self.counted) {
+        for (file, counted) in self.files.iter().zip(&self.counted) {
             let counted = counted.load(Ordering::Relaxed);
-            if counted != input.header.entries {
-                RecordFile::open(&input.path)?.check_count(counted)?;
+            if counted != file.header.entries {
+                RecordFile::open(&file.path)?.check_count(counted)?;
             }
         }
         Ok(Some(store.seal()))
@@ -120,14 +122,13 @@ impl<'a> Records<'a> {
         (share, shares): (usize, usize),
         stager: &mut Stager<'_, '_, I>,
     ) -> Result<bool, Error> {
-        let input = &self.inputs[number];
-        let file = RecordFile::open(&input.path)?;
+        let expected = &self.files[number];
+        let numbers = &self.numbers[number];
+        let file = RecordFile::open(&expected.path)?;
         let header = file.header();
-        if !header.has_records_of(&input.header) {
-            let path = input.path.display();
-            return Err(Error::Unlike(format!(
-                "{path}: changed while it was merged"
-            )));
+        if !header.has_records_of(&expected.header) {
+            let path = expected.path.display();
+            return Err(Error::Plan(format!("{path}: changed while it was merged")));
         }
         let pages = header.shape.pages;
         let start = |share: usize| pages * share as u64 / shares as u64;
@@ -142,7 +143,7 @@ impl<'a> Records<'a> {
                 .add(header.record_bytes() / pages * (here.end - here.start));
             file.each_run(here, |mut class, keys| {
                 counted += keys.len() as u64;
-                class.source = input.numbers[class.source as usize];
+                class.source = numbers[class.source as usize];
                 if class.dates.have_expired(self.today) {
                     let expired = &self.expired[class.source as usize];
                     expired.fetch_add(keys.len() as u64, Ordering::Relaxed);
@@ -168,11 +169,11 @@ impl<'a> Records<'a> {
 }
 
 /// Returns the dates of the first record of all.
-fn first_dates(inputs: &[Input]) -> Result<Dates, Error> {
-    let Some(input) = inputs.iter().find(|input| input.header.entries > 0) else {
+fn first_dates(files: &[RecordHeader]) -> Result<Dates, Error> {
+    let Some(file) = files.iter().find(|file| file.header.entries > 0) else {
         return Ok(Dates::default());
     };
-    let file = RecordFile::open(&input.path)?;
+    let file = RecordFile::open(&file.path)?;
     let mut dates = None;
     for page in 0..file.header().shape.pages {
         file.each_run(page..page + 1, |class, _| {

@@ -55,12 +55,9 @@ impl Arena {
         self.held
     }
 
-    /// Returns the chunks in the order of their addresses.
-    pub(crate) fn chunks(&mut self) -> Chunks<'_> {
-        Chunks {
-            chunks: self.memory.chunks_exact_mut(self.chunk_bytes),
-            chunk_bytes: self.chunk_bytes,
-        }
+    /// Returns the memory of all chunks in the order of their addresses.
+    pub(crate) fn chunks(&mut self) -> ChunksExactMut<'_, u8> {
+        self.memory.chunks_exact_mut(self.chunk_bytes)
     }
 }
 
@@ -79,29 +76,6 @@ fn map(length: usize) -> Result<MmapMut, Error> {
     Ok(memory)
 }
 
-/// Chunks that were never used.
-#[derive(Debug)]
-pub(crate) struct Chunks<'m> {
-    chunks: ChunksExactMut<'m, u8>,
-    chunk_bytes: usize,
-}
-
-impl Chunks<'_> {
-    /// Returns the number of bytes in them.
-    pub(crate) fn bytes(&self) -> usize {
-        self.chunks.len() * self.chunk_bytes
-    }
-}
-
-impl<'m> Iterator for Chunks<'m> {
-    type Item = Chunk<'m>;
-
-    fn next(&mut self) -> Option<Chunk<'m>> {
-        let memory = self.chunks.next()?;
-        Some(Chunk { memory, length: 0 })
-    }
-}
-
 /// A piece of the arena, and the number of bytes used in it.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk<'m> {
@@ -109,7 +83,12 @@ pub(crate) struct Chunk<'m> {
     length: usize,
 }
 
-impl Chunk<'_> {
+impl<'m> Chunk<'m> {
+    /// Returns an empty chunk.
+    pub(crate) fn new(memory: &'m mut [u8]) -> Self {
+        Self { memory, length: 0 }
+    }
+
     /// Returns its content.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[..self.length]

@@ -91,9 +91,7 @@ impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
             bytes: Vec::new(),
         }
     }
-}
 
-impl<I: StagedKey> InOrder<'_, '_, I> {
     /// Visits the staged keys before `end` that were not taken yet, with their stage.
     fn take(&mut self, end: Option<Key>, mut visit: impl FnMut(usize, &[I])) -> Result<(), Error> {
         loop {
@@ -119,12 +117,7 @@ impl<I: StagedKey> InOrder<'_, '_, I> {
 impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let dates = self.dates;
-        self.take(end, |stage, keys| {
-            into.extend(
-                keys.iter()
-                    .map(|key| key.class(dates).record(key.key(stage))),
-            );
-        })
+        self.take(end, |stage, keys| into.extend(records(stage, keys, dates)))
     }
 
     fn gather_before(&mut self, end: Option<Key>, into: &mut Gathered) -> Result<(), Error> {
@@ -136,11 +129,14 @@ impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
                 let alike = keys.iter().map(|key| key.key(stage));
                 into.add_alike(first.class(dates), alike);
             } else {
-                let records = keys
-                    .iter()
-                    .map(|key| key.class(dates).record(key.key(stage)));
-                into.records().extend(records);
+                into.records().extend(records(stage, keys, dates));
             }
         })
     }
+}
+
+/// Returns the records of staged keys of a stage. `dates` are used if they keep none.
+fn records<I: StagedKey>(stage: usize, keys: &[I], dates: Dates) -> impl Iterator<Item = Record> {
+    keys.iter()
+        .map(move |key| key.class(dates).record(key.key(stage)))
 }

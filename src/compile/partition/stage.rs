@@ -27,13 +27,15 @@
 use std::marker::PhantomData;
 use std::mem;
 use std::path::Path;
+use std::slice::ChunksExactMut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use super::arena::{Arena, Chunk, Chunks};
+use super::arena::{Arena, Chunk};
 use super::sort;
 use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
+use crate::base::parallel::held;
 use crate::compile::error::Error;
 
 /// Number of spilled bytes written with one call.
@@ -48,8 +50,6 @@ const CHUNKS_AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Store<'m, I> {
     pool: Mutex<Pool<'m, I>>,
-    /// Number of held chunks at which all are spilled.
-    max_chunks: usize,
     /// Whether the spill file could not be written.
     failed: AtomicBool,
 }
@@ -57,12 +57,13 @@ pub(crate) struct Store<'m, I> {
 #[derive(Debug)]
 struct Pool<'m, I> {
     stages: Vec<Stage<'m>>,
+    /// Number of chunks in them, and the number at which all are spilled.
     chunks: usize,
+    max_chunks: usize,
     chunk_bytes: usize,
-    /// Size of all chunks.
-    arena_bytes: usize,
-    /// Chunks that were never used.
-    fresh: Chunks<'m>,
+    /// Number of chunks of the arena, and the memory of those that were never used.
+    all_chunks: usize,
+    fresh: ChunksExactMut<'m, u8>,
     /// Chunks that were used and emptied.
     free: Vec<Chunk<'m>>,
     spill: Spill,
@@ -99,8 +100,9 @@ impl<'m, I: StagedKey> Store<'m, I> {
         let pool = Pool {
             stages: (0..STAGES).map(|_| Stage::default()).collect(),
             chunks: 0,
+            max_chunks,
             chunk_bytes,
-            arena_bytes: fresh.bytes(),
+            all_chunks: fresh.len(),
             fresh,
             free: Vec::new(),
             spill: Spill::beside(output),
@@ -108,20 +110,17 @@ impl<'m, I: StagedKey> Store<'m, I> {
         };
         Self {
             pool: Mutex::new(pool),
-            max_chunks,
             failed: AtomicBool::new(false),
         }
     }
 
     /// Ends the filling. Every `Stager` must be finished before.
     pub(crate) fn seal(self) -> Sealed<'m, I> {
-        let mut pool = self
-            .pool
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let pool = self.pool.into_inner();
+        let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
         pool.merge_outliers();
         Sealed {
-            used_bytes: (pool.arena_bytes - pool.fresh.bytes()) as u64,
+            used_bytes: ((pool.all_chunks - pool.fresh.len()) * pool.chunk_bytes) as u64,
             stages: pool.stages.into_iter().map(Mutex::new).collect(),
             spill: pool.spill,
             held: PhantomData,
@@ -132,7 +131,8 @@ impl<'m, I: StagedKey> Store<'m, I> {
     pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
         let mut pool = held(&self.pool);
-        let empty = pool.free.pop().or_else(|| pool.fresh.next());
+        let empty = pool.free.pop();
+        let empty = empty.or_else(|| pool.fresh.next().map(Chunk::new));
         *chunk = empty.expect("a chunk for each stage of each worker, beside those held");
         Ok(())
     }
@@ -145,10 +145,10 @@ impl<'m, I: StagedKey> Store<'m, I> {
         let mut pool = held(&self.pool);
         pool.stages[stage].chunks.push(chunk);
         pool.chunks += 1;
-        if pool.chunks < self.max_chunks {
+        if pool.chunks < pool.max_chunks {
             return Ok(());
         }
-        pool.make_room(self.max_chunks)
+        pool.make_room()
             .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
@@ -159,26 +159,24 @@ impl<'m, I: StagedKey> Store<'m, I> {
 }
 
 impl<I: StagedKey> Pool<'_, I> {
-    /// Merges duplicates if there are many. Writes the rest to the spill file, unless half of
-    /// `max_chunks` is free by then.
-    fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
+    /// Merges duplicates if there are many. Writes the rest to the spill file, unless half of the
+    /// chunks are free by then.
+    fn make_room(&mut self) -> Result<(), Error> {
         self.merge_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
         let bytes = |pool: &Self| -> usize {
-            let sample = sample.clone();
-            sample
-                .map(|stage| pool.stages[stage].bytes_in_memory())
-                .sum()
+            let stages = pool.stages.iter().step_by(SAMPLE_STEP);
+            stages.map(Stage::bytes_in_memory).sum()
         };
         let before = bytes(self);
-        sample.clone().for_each(|stage| self.merge_stage(stage));
+        sample.for_each(|stage| self.merge_stage(stage));
         if bytes(self) <= before / 2 {
             (0..STAGES).for_each(|stage| self.merge_stage(stage));
         }
-        if self.chunks <= max_chunks / 2 {
-            return Ok(());
+        match self.chunks <= self.max_chunks / 2 {
+            true => Ok(()),
+            false => self.spill(),
         }
-        self.spill()
     }
 
     /// Merges the duplicates of stages that are far larger than usual.
@@ -340,11 +338,6 @@ impl<I: StagedKey> Sealed<'_, I> {
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.spill.length_bytes()
     }
-}
-
-/// A worker that panicked has ended the compilation; its data is not used again.
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

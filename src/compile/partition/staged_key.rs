@@ -56,7 +56,11 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     /// Returns its bytes.
     fn bytes(self) -> Self::Bytes;
     /// Writes the bytes of `keys` to `bytes`, which has exactly their size.
-    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]);
+    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]) {
+        for (word, key) in bytes.chunks_exact_mut(Self::BYTES).zip(keys) {
+            word.copy_from_slice(key.bytes().as_ref());
+        }
+    }
     /// Appends the staged keys in `bytes`.
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
@@ -123,20 +127,9 @@ impl StagedKey for Narrow {
         self.0.to_le_bytes()
     }
 
-    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]) {
-        for (word, key) in bytes.as_chunks_mut().0.iter_mut().zip(keys) {
-            *word = key.bytes();
-        }
-    }
-
     fn load(bytes: &[u8], keys: &mut Vec<Self>) {
-        keys.extend(
-            bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|word| Self(u64::from_le_bytes(*word))),
-        );
+        let words = bytes.as_chunks().0.iter();
+        keys.extend(words.map(|word| Self(u64::from_le_bytes(*word))));
     }
 }
 
@@ -206,12 +199,6 @@ impl StagedKey for Wide {
         let rest =
             u64::from(self.origin) << 32 | u64::from(self.added) << 16 | u64::from(self.expires);
         (u128::from(self.key.0) << 64 | u128::from(rest)).to_le_bytes()
-    }
-
-    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]) {
-        for (word, key) in bytes.as_chunks_mut().0.iter_mut().zip(keys) {
-            *word = key.bytes();
-        }
     }
 
     #[allow(

@@ -51,23 +51,14 @@ pub(crate) struct InputCounts {
     pub(crate) expired: u64,
     /// The other rows, by reason; of skipped rows, by the word that they are counted by.
     not_listed: BTreeMap<(NotListed, String), Rows>,
-    /// The first row for which the input is refused.
-    refused: Option<(Place, Refused)>,
+    /// The first row for which the input is refused: why, and its text.
+    refused: Option<(Place, Refusal, String)>,
     /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
 }
 
 /// The number of a block, and of a line in it.
 type Place = (u32, u64);
-
-/// Why an input is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) refusal: Refusal,
-    /// The line; 0 if it is not about a line.
-    pub(crate) line: u64,
-    pub(crate) text: String,
-}
 
 /// Rows that are not listed for one reason.
 #[derive(Debug, Default)]
@@ -133,12 +124,8 @@ impl Counts {
     /// Notes a row for which the input is refused. `line` is counted within the block.
     #[cold]
     pub(crate) fn refuse(&mut self, line: u64, text: &[u8], refusal: Refusal) {
-        let refused = Refused {
-            refusal,
-            line,
-            text: shown(text),
-        };
-        self.counts.refuse_at((self.block, line), refused);
+        let place = (self.block, line);
+        self.counts.refuse_at((place, refusal, shown(text)));
     }
 
     /// Returns the number of entries counted since the last call.
@@ -204,29 +191,23 @@ impl InputCounts {
         firsts.min().map_or_else(String::new, |(_, shown)| shown)
     }
 
-    /// Returns why the input is refused.
-    pub(crate) fn refused(&self) -> Option<Refused> {
-        let (place, refused) = self.refused.as_ref()?;
-        Some(Refused {
-            line: self.line(*place),
-            ..refused.clone()
-        })
+    /// Returns why the input is refused, the number of the line that refuses it, and its text.
+    pub(crate) fn refused(&self) -> Option<(&Refusal, u64, &str)> {
+        let (place, refusal, text) = self.refused.as_ref()?;
+        Some((refusal, self.line(*place), text))
     }
 
-    fn refuse_at(&mut self, place: Place, refused: Refused) {
+    fn refuse_at(&mut self, refused: (Place, Refusal, String)) {
         let first = self.refused.as_ref();
-        if first.is_none_or(|(first, _)| place < *first) {
-            self.refused = Some((place, refused));
+        if first.is_none_or(|first| refused.0 < first.0) {
+            self.refused = Some(refused);
         }
     }
 
     /// Returns the number of a line in the input.
     fn line(&self, (block, line): Place) -> u64 {
-        self.blocks
-            .range(..block)
-            .map(|(_, lines)| lines)
-            .sum::<u64>()
-            + line
+        let before = self.blocks.range(..block).map(|(_, lines)| lines);
+        before.sum::<u64>() + line
     }
 
     /// Returns the rows of a reason; those of further reasons are counted together.
@@ -250,8 +231,8 @@ impl InputCounts {
             sum.examples.sort();
             sum.examples.truncate(EXAMPLES);
         }
-        if let Some((place, refused)) = other.refused {
-            self.refuse_at(place, refused);
+        if let Some(refused) = other.refused {
+            self.refuse_at(refused);
         }
     }
 }

@@ -16,6 +16,7 @@ use super::digest::{Digest, Digested};
 use super::file_name::PACKED;
 use super::input::Input;
 use super::open::open;
+use crate::base::parallel::held;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::Source;
@@ -79,9 +80,11 @@ pub(crate) struct Opened {
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
     progress: &'a Progress,
-    /// Whether the lists name entries to remove.
-    removes: bool,
-    takes_digests: bool,
+    /// Whether the lists name entries to remove: there, a plain line counts whatever it says about
+    /// the entry.
+    pub(crate) removes: bool,
+    /// Whether the digest of each input is computed while it is read.
+    pub(crate) takes_digests: bool,
     state: Mutex<State>,
 }
 
@@ -142,22 +145,14 @@ pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
             break false;
         }
     };
+    let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     if head.starts_with(&MAGIC) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "a filter file, not a list; use blocklist-compile merge to merge filters",
-        ));
+        return refused("a filter file, not a list; use blocklist-compile merge to merge filters");
     }
     let name = named.path.as_os_str().as_encoded_bytes();
-    if head.is_empty()
-        && PACKED
-            .iter()
-            .any(|packed| name.ends_with(packed.as_bytes()))
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "an empty file, not an archive; download it again",
-        ));
+    let mut packed = PACKED.iter().map(|packed| packed.as_bytes());
+    if head.is_empty() && packed.any(|packed| name.ends_with(packed)) {
+        return refused("an empty file, not an archive; download it again");
     }
     let reading = match named.is_typed() {
         true => Ok(Reading::given(Format::Plain)),
@@ -182,29 +177,12 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Returns the same feed for lists of entries to remove: there, a plain line counts whatever
-    /// it says about the entry.
-    pub(crate) fn of_removals(self) -> Self {
-        Self {
-            removes: true,
-            ..self
-        }
-    }
-
-    /// Computes the digest of each input while it is read.
-    pub(crate) fn taking_digests(self, takes_digests: bool) -> Self {
-        Self {
-            takes_digests,
-            ..self
-        }
-    }
-
     /// Returns the next piece of work; `None` when everything is read.
     ///
     /// # Errors
     /// When an input cannot be opened or read, and on an interrupt.
     pub(crate) fn next(&self, buffer: &mut [u8]) -> Result<Option<Work>, Error> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = held(&self.state);
         loop {
             self.progress.go_on()?;
             if let Some(current) = &mut state.current {
@@ -263,36 +241,33 @@ impl<'a> Feed<'a> {
 
     /// Notes that the last line of an input has no line end.
     pub(crate) fn ends_within_line(&self, input: u32) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.ends_within_line(input);
+        held(&self.state).ends_within_line(input);
     }
 
     /// Returns no further work of an input, because it is refused.
     pub(crate) fn leave(&self, input: u32) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = held(&self.state);
         state.current.take_if(|current| current.input == input);
     }
 
     /// Returns no further work from now on.
     pub(crate) fn end(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = held(&self.state);
         state.current = None;
         state.next_input = u32::MAX;
     }
 
     /// Returns the inputs that were opened, in their order.
     pub(crate) fn opened(self) -> Vec<Opened> {
-        self.state
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-            .opened
+        let state = self.state.into_inner();
+        state.unwrap_or_else(PoisonError::into_inner).opened
     }
 
     fn open(&self, input: u32, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
         let Begun {
             reading,
             head,
-            rest: content,
+            rest,
         } = begin(named, self.progress)?;
         let opened = Opened {
             input,
@@ -301,7 +276,7 @@ impl<'a> Feed<'a> {
             ends_within_line: false,
             digest: None,
         };
-        let content = Cursor::new(head).chain(content);
+        let content = Cursor::new(head).chain(rest);
         if !self.takes_digests {
             return Ok((opened, Box::new(content)));
         }

@@ -315,7 +315,7 @@ fn not_read(file: &Path, why: &str) -> String {
 }
 
 /// Returns the name of a file without its folder.
-fn base_name(path: &Path) -> String {
+pub(crate) fn base_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }

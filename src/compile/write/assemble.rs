@@ -9,11 +9,11 @@
 //!          --take--> worker: encode --wait for turn--> append
 //! ```
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::gathered::Gathered;
 use super::sorted::Sorted;
-use crate::base::parallel::on_threads;
+use crate::base::parallel::{held, on_threads};
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::{Filling, first_key};
@@ -153,8 +153,4 @@ impl<S> Drop for EndOthers<'_, S> {
             self.shared.turn.notify_all();
         }
     }
-}
-
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

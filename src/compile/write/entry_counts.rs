@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::sorted::{FileRecords, STEPS, Sorted, in_steps};
+use super::sorted::{STEPS, Sorted, in_steps};
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::filter::{Class, Filter, Key, Record};
+use crate::filter::{Class, Filter, Record};
 
 /// The distinct entries, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,7 @@ pub(crate) struct EntryCounts {
 impl EntryCounts {
     /// Counts the entries of a filter.
     pub(crate) fn of(filter: &Filter) -> Result<Self, Error> {
-        let mut stream = FileRecords::new(filter, Key::default(), Vec::new())?;
-        count_entries(&mut stream, &Progress::new())
+        count_entries(&mut filter.records()?, &Progress::new())
     }
 
     /// Counts entries. Counts a run of one source and kind at once: most lists are of one kind.

@@ -21,7 +21,8 @@ pub(super) use entry_counts::count_entries;
 pub(super) use gathered::Gathered;
 #[cfg(test)]
 pub(super) use sorted::Given;
+pub(crate) use sorted::STEPS;
 pub(super) use sorted::Sorted;
-pub(crate) use sorted::{FileRecords, STEPS};
 pub(super) use sources::Sources;
-pub(crate) use walk::{Held, Walk};
+pub(super) use walk::Held;
+pub(crate) use walk::Walk;

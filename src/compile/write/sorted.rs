@@ -11,7 +11,7 @@ use super::gathered::Gathered;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::page::first_key;
-use crate::filter::{Filter, Key, Record, Records};
+use crate::filter::{Key, Record, Records};
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {
@@ -34,31 +34,9 @@ impl<S: Sorted + ?Sized> Sorted for Box<S> {
     }
 }
 
-/// The records of a filter file, with their sources renumbered.
-pub(crate) struct FileRecords<'a> {
-    records: Records<'a>,
-    /// Old number of a source -> new one.
-    numbers: Vec<u32>,
-}
-
-impl<'a> FileRecords<'a> {
-    /// Returns the records of a filter, from the page of `first` on. `numbers` are the new numbers of
-    /// its sources; without any, they keep their numbers.
-    pub(crate) fn new(filter: &'a Filter, first: Key, numbers: Vec<u32>) -> Result<Self, Error> {
-        let records = filter.records_from(first)?;
-        Ok(Self { records, numbers })
-    }
-}
-
-impl Sorted for FileRecords<'_> {
+impl Sorted for Records<'_> {
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-        let taken = into.len();
-        self.records.take_before(end, into)?;
-        for record in &mut into[taken..] {
-            let source = self.numbers.get(record.source as usize);
-            record.source = source.copied().unwrap_or(record.source);
-        }
-        Ok(())
+        Ok(Records::take_before(self, end, into)?)
     }
 }
 

@@ -58,7 +58,7 @@ impl Sources {
     }
 
     /// Returns the sources in order.
-    pub(crate) fn into_list(self) -> Vec<Source> {
-        self.by_file.into_values().collect()
+    pub(crate) fn to_list(&self) -> Vec<Source> {
+        self.by_file.values().cloned().collect()
     }
 }

@@ -44,18 +44,15 @@ impl Delta {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = || Error::io(path, "read");
         let invalid = |problem| Error::invalid(path, problem);
-        let cut_off = || {
-            invalid(Problem::Delta {
-                what: "it is truncated",
-            })
+        let truncated = Problem::Delta {
+            what: "it is truncated",
         };
         let (file, bytes) = open(path)?;
         let mut file = BufReader::new(file);
         let mut prelude = Vec::new();
         let read = file.by_ref().take(PRELUDE_BYTES).read_to_end(&mut prelude);
         read.map_err(failed())?;
-        let what = "it is truncated";
-        let mut prelude = Fields::new(prelude.as_slice(), Problem::Delta { what });
+        let mut prelude = Fields::new(prelude.as_slice(), truncated.clone());
         if prelude.array() != Ok(MAGIC) {
             return Err(invalid(Problem::NotADelta));
         }
@@ -67,7 +64,7 @@ impl Delta {
         let segments_bytes = bytes
             .checked_sub(PRELUDE_BYTES + SUM_BYTES + u64::from(head_bytes))
             .filter(|_| head_bytes <= MAX_HEAD_BYTES)
-            .ok_or_else(cut_off)?;
+            .ok_or_else(|| invalid(truncated.clone()))?;
         check_sum(path, file.get_ref(), bytes - SUM_BYTES)?;
 
         let mut head = Vec::new();
@@ -77,7 +74,7 @@ impl Delta {
         // Each edit takes at least one bit.
         let edits = head.touched_count.saturating_add(head.added_count);
         if edits > segments_bytes.saturating_mul(8) {
-            return Err(cut_off());
+            return Err(invalid(truncated));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -90,21 +87,19 @@ impl Delta {
         &self.path
     }
 
-    /// Returns the edits, and the head that they refer to.
-    pub(crate) fn into_edits(self) -> (Edits, Head) {
-        let edits = Edits {
+    /// Returns the edits.
+    pub(crate) fn into_edits(self) -> Edits {
+        Edits {
             touched_left: self.head.touched_count,
             added_left: self.head.added_count,
             path: self.path,
+            head: self.head,
             bits: BitReader::new(self.segments),
-            changed_classes: self.head.changed.clone(),
-            added_classes: self.head.added.clone(),
             touched: VecDeque::new(),
             added: VecDeque::new(),
             next_index: Some(0),
             next_key: Some(0),
-        };
-        (edits, self.head)
+        }
     }
 }
 
@@ -123,21 +118,19 @@ fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
     }
     let mut expected = [0; 8];
     file.read_exact_at(&mut expected, end).map_err(failed())?;
-    if sum.finish().to_le_bytes() == expected {
-        Ok(())
-    } else {
-        let what = "it does not match its checksum";
-        Err(Error::invalid(path, Problem::Delta { what }))
+    let what = "it does not match its checksum";
+    match sum.finish().to_le_bytes() == expected {
+        true => Ok(()),
+        false => Err(Error::invalid(path, Problem::Delta { what })),
     }
 }
 
 /// The edits of a delta, read segment by segment.
 #[derive(Debug)]
 pub(crate) struct Edits {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
+    pub(crate) head: Head,
     bits: BitReader<Take<BufReader<File>>>,
-    changed_classes: Vec<Class>,
-    added_classes: Vec<Class>,
     /// The number of edits in segments that were not read yet.
     touched_left: u64,
     added_left: u64,
@@ -169,12 +162,11 @@ impl Edits {
     /// Returns whether every edit was taken, and nothing is left of the file.
     pub(crate) fn is_done(&mut self) -> Result<bool, Error> {
         self.load()?;
-        let taken = self.touched.is_empty() && self.added.is_empty();
         let at_end = self
             .bits
             .is_at_end()
             .map_err(Error::io(&self.path, "read"))?;
-        Ok(taken && at_end)
+        Ok(self.touched.is_empty() && self.added.is_empty() && at_end)
     }
 
     /// Reads the next segment, if the current one is used up and there is another.
@@ -220,14 +212,13 @@ impl Edits {
             let gap = some!(self.bits.rice(gaps)?);
             let index = some!(self.next_index.and_then(|next| next.checked_add(gap)));
             self.next_index = index.checked_add(1);
-            let number = if self.changed_classes.is_empty() {
-                0
-            } else {
-                some!(self.bits.rice(numbers)?)
+            let number = match self.head.changed.is_empty() {
+                true => 0,
+                false => some!(self.bits.rice(numbers)?),
             };
             let touch = match number.checked_sub(1) {
                 None => Touch::Removed,
-                Some(number) => Touch::Changed(some!(class(&self.changed_classes, number))),
+                Some(number) => Touch::Changed(some!(class(&self.head.changed, number))),
             };
             self.touched.push_back((index, touch));
         }
@@ -235,12 +226,11 @@ impl Edits {
             let gap = some!(self.bits.rice(key_gaps)?);
             let key = some!(self.next_key.and_then(|next| next.checked_add(gap)));
             self.next_key = key.checked_add(1);
-            let number = if self.added_classes.len() > 1 {
-                some!(self.bits.rice(key_numbers)?)
-            } else {
-                0
+            let number = match self.head.added.len() > 1 {
+                true => some!(self.bits.rice(key_numbers)?),
+                false => 0,
             };
-            let class = some!(class(&self.added_classes, number));
+            let class = some!(class(&self.head.added, number));
             self.added.push_back((Key(key), class));
         }
         self.bits.align()

@@ -9,6 +9,8 @@
 
 use std::io::{self, Read};
 
+use super::super::packed::mask;
+
 /// The largest parameter: with it, a gap of 64 bits has a quotient of at most 1.
 pub(super) const MAX_PARAMETER: u8 = 63;
 
@@ -50,7 +52,7 @@ impl BitWriter {
         }
         let zeros = u8::try_from(zeros).unwrap_or(0);
         self.put(1 << zeros, zeros + 1);
-        self.put(value & low(parameter), parameter);
+        self.put(value & mask(parameter), parameter);
     }
 
     /// Fills the last byte with clear bits.
@@ -136,11 +138,6 @@ impl<R: Read> BitReader<R> {
         self.have += 8;
         Ok(true)
     }
-}
-
-/// Returns a mask of the lowest `bits` bits; at most 63.
-fn low(bits: u8) -> u64 {
-    (1 << bits) - 1
 }
 
 #[cfg(test)]

@@ -16,9 +16,8 @@ mod proposal;
 mod rows;
 mod survey;
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
@@ -26,8 +25,8 @@ use std::sync::Arc;
 use crate::base::replacement::Replacement;
 use crate::base::settings;
 use crate::compile::{
-    Against, Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, begin_input,
-    folder_of, in_its_folder, look,
+    Against, Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, base_name,
+    begin_input, folder_of, in_its_folder, look,
 };
 use crate::list::{LIST_TOML, ListToml, Why};
 
@@ -36,9 +35,6 @@ pub use proposal::Proposal;
 use rows::Judge;
 pub use rows::Sample;
 pub use survey::{First, Kind, Survey};
-
-/// Mode of a new `list.toml`: the service reads it as another user than the one who writes it.
-const MODE: u32 = 0o644;
 
 /// What would come of a list.
 #[derive(Debug)]
@@ -106,7 +102,7 @@ pub fn preview(
         let mut refused = report.refused_files.iter();
         let refused = refused.find(|refused| refused.file == input.shown());
         let mut file = look.file(input, refused.cloned())?;
-        let name = file_name(&input.label());
+        let name = base_name(&input.label());
         if let Some(survey) = &file.survey
             && file.reading.is_none()
             && !list_toml.has_file(&name)
@@ -181,11 +177,6 @@ impl Look<'_> {
     }
 }
 
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
 /// Returns a `list.toml` with proposals at its end. What stands in it stays.
 ///
 /// # Errors
@@ -216,14 +207,7 @@ fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), se
 pub fn write(path: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
     let replacement = Replacement::claim(path)?;
     let (text, _) = joined(path, proposals)?;
-    let mut file = replacement.file();
-    let written = file.write_all(text.as_bytes());
-    let written = written.and_then(|()| match replacement.is_new() {
-        true => file.set_permissions(Permissions::from_mode(MODE)),
-        false => Ok(()),
-    });
-    written.map_err(Error::io(path, "write"))?;
-    Ok(replacement.commit()?)
+    Ok(replacement.commit_text(text.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -67,6 +67,9 @@ impl Proposal {
     }
 }
 
+/// A column with few values: how a condition names it, and the values.
+type Small = (String, Vec<Value>);
+
 /// A proposal in progress.
 struct Draft<'s> {
     survey: &'s Survey,
@@ -170,42 +173,49 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// Names the rows that count.
-    fn rows(&mut self, entry: usize) {
-        let beside = self.beside(entry);
-        if self.first().is_some() && self.survey.columns.len() == 1 {
-            return;
-        }
-        let named = self.survey.columns.get(entry);
-        let is_of = |value: &Value, words| is_one_of(&value.text.to_lowercase(), words);
+    /// Returns the columns beside the entry with few values: those with a word that says whether a
+    /// row counts, and the others.
+    fn small(&self, entry: usize) -> (Vec<Small>, Vec<Small>) {
+        let filled = self.survey.columns.get(entry).map(|entry| entry.filled);
         let (mut deciding, mut others) = (Vec::new(), Vec::new());
-        for column in beside.iter().filter(|column| column.dates().is_none()) {
-            let Some(mut values) = column.values() else {
+        for column in self.beside(entry) {
+            let values = column.values().filter(|_| column.dates().is_none());
+            let Some(mut values) = values else {
                 continue;
             };
             // A key of JSON that is missing is empty.
             let cells = values.iter().map(|value| value.count).sum();
-            let count = named.map_or(0, |entry| entry.filled).saturating_sub(cells);
+            let count = filled.unwrap_or(0).saturating_sub(cells);
             if count > 0 && self.first().is_none() {
                 values.push(Value {
                     count,
                     ..Value::default()
                 });
             }
-            let is_known = |value: &Value| is_of(value, LISTS) || is_of(value, CLEARS);
             // What is different in each row is a note or a number.
             let repeats = values.len() < 4 || values.iter().any(|value| value.count > 1);
+            let is_known = |value: &Value| is_of(value, LISTS) || is_of(value, CLEARS);
             if values.iter().any(is_known) {
                 deciding.push((column.as_value.clone(), values));
             } else if values.len() > 1 && repeats {
                 others.push((column.as_value.clone(), values));
             }
         }
+        (deciding, others)
+    }
+
+    /// Names the rows that count.
+    fn rows(&mut self, entry: usize) {
+        if self.first().is_some() && self.survey.columns.len() == 1 {
+            return;
+        }
+        let (mut deciding, mut others) = self.small(entry);
         let [(column, values)] = deciding.as_slice() else {
             deciding.append(&mut others);
             return self.choose_rows(&deciding);
         };
         let is_named = |name: &String| name.starts_with('"');
+        let named = self.survey.columns.get(entry);
         let is_entry_named = named.is_some_and(|entry| is_named(&entry.as_entry));
         if self.first() == Some(First::Heading) && !is_named(column) && !is_entry_named {
             self.doubt(
@@ -256,7 +266,7 @@ impl Draft<'_> {
     }
 
     /// Names what may say which rows count.
-    fn choose_rows(&mut self, small: &[(String, Vec<Value>)]) {
+    fn choose_rows(&mut self, small: &[Small]) {
         for (column, values) in small.iter().take(CHOICES) {
             let all: Vec<&Value> = values.iter().collect();
             self.ask(&condition("when", column, &all), &with_counts(values));
@@ -274,10 +284,9 @@ impl Draft<'_> {
 
     /// Returns the lines about columns with dates.
     fn dates(&mut self, entry: usize) -> String {
-        let mut toml = String::new();
         let mut settings = Vec::new();
         let (mut common, mut never): (Option<Vec<&str>>, Vec<String>) = (None, Vec::new());
-        let (mut ends, mut adds, mut is_open) = (0, 0, false);
+        let (mut ends, mut adds) = (0, 0);
         for column in self.beside(entry) {
             let Some((formats, others)) = column.dates() else {
                 continue;
@@ -292,49 +301,60 @@ impl Draft<'_> {
             *count += 1;
             let note = format!("{} filled", grouped(column.filled));
             settings.push((format!("{setting} = {}", column.as_value), note, *count > 1));
-            if *count > 1 {
-                is_open = true;
-                continue;
+            if *count == 1 {
+                never.extend(others.iter().map(|text| quoted(text)));
+                common = Some(match common {
+                    None => formats,
+                    Some(mut common) => {
+                        common.retain(|format| formats.contains(format));
+                        common
+                    }
+                });
             }
-            never.extend(others.iter().map(|text| quoted(text)));
-            common = Some(match common {
-                None => formats,
-                Some(common) => common
-                    .into_iter()
-                    .filter(|format| formats.contains(format))
-                    .collect(),
-            });
         }
-        let forms = common.unwrap_or_else(|| vec![""]);
-        match forms.as_slice() {
-            ["", ..] => {}
-            [format] => {
-                let setting = format!("date_format = {}", quoted(format));
-                settings.push((setting, "fits every date".to_owned(), false));
-            }
-            [] => {
-                let note = "these columns have dates of different forms".to_owned();
-                settings.push(("date_format = \"...\"".to_owned(), note, true));
-            }
-            _ => settings.extend(forms.iter().map(|format| {
-                let setting = format!("date_format = {}", quoted(format));
-                (setting, "fits every date, as others do".to_owned(), true)
-            })),
-        }
+        settings.extend(date_formats(&common.unwrap_or_else(|| vec![""])));
         if !never.is_empty() {
             never.sort();
             never.dedup();
             let note = "no date, so for good?".to_owned();
             settings.push((format!("never = [{}]", never.join(", ")), note, true));
         }
+        let mut toml = String::new();
         for (setting, note, asks) in settings {
-            is_open |= asks;
+            self.is_open |= asks;
             let sign = if asks { "# " } else { "" };
             line(&mut toml, &format!("{sign}{setting}"), &note);
         }
-        self.is_open |= is_open;
         toml
     }
+}
+
+/// A setting, its note, and whether somebody must decide.
+type Setting = (String, String, bool);
+
+/// Returns the settings for dates that each of these formats reads.
+fn date_formats(formats: &[&str]) -> Vec<Setting> {
+    let (note, asks) = match formats {
+        ["", ..] => return Vec::new(),
+        [_] => ("fits every date", false),
+        [] => ("these columns have dates of different forms", true),
+        _ => ("fits every date, as others do", true),
+    };
+    let formats = if formats.is_empty() {
+        &["..."]
+    } else {
+        formats
+    };
+    let setting = |format: &&str| format!("date_format = {}", quoted(format));
+    let formats = formats.iter();
+    formats
+        .map(|format| (setting(format), note.to_owned(), asks))
+        .collect()
+}
+
+/// Returns whether a value is one of these words.
+fn is_of(value: &Value, words: &str) -> bool {
+    is_one_of(&value.text.to_lowercase(), words)
 }
 
 fn condition(setting: &str, column: &str, values: &[&Value]) -> String {

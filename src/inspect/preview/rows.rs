@@ -54,24 +54,19 @@ impl Judge<'_> {
         head: &[u8],
         mut rest: &mut dyn Read,
     ) -> io::Result<Vec<Sample>> {
-        let is_document = reading.format == Format::Json;
-        let written: Vec<&[u8]> = lines(head).map(<[u8]>::trim_ascii).collect();
         let mut next = Vec::new();
         Read::by_ref(&mut rest).take(1).read_to_end(&mut next)?;
         let is_whole = next.is_empty() || reading.splits() == Splits::Never;
         let begin = if is_whole { None } else { cut(reading, head) };
         let begin = head.get(..begin.unwrap_or(head.len())).unwrap_or(head);
         let after = next.chain(rest).take(if is_whole { u64::MAX } else { 0 });
+        let rows = begin.chain(after);
 
+        let is_document = reading.format == Format::Json;
+        let written: Vec<&[u8]> = lines(head).map(<[u8]>::trim_ascii).collect();
         let mut kept: BTreeMap<(&str, String), Vec<Sample>> = BTreeMap::new();
         let mut entry = Entry::new();
-        Reader::new(reading).read_all(begin.chain(after), &mut |line, row| {
-            let text = match &row {
-                Row::Entry(raw) => raw.text,
-                Row::Skipped { text, .. }
-                | Row::Rejected { text, .. }
-                | Row::Refused { text, .. } => text,
-            };
+        Reader::new(reading).read_all(rows, &mut |line, row| {
             let Some((outcome, class, detail)) = self.outcome(&mut entry, &row) else {
                 return;
             };
@@ -87,9 +82,12 @@ impl Judge<'_> {
                 return;
             }
             let number = usize::try_from(line - 1).unwrap_or(usize::MAX);
-            let text = match written.get(number) {
-                Some(line) if !is_document => line,
-                _ => text,
+            let text = match (written.get(number), row) {
+                (Some(line), _) if !is_document => line,
+                (_, Row::Entry(raw)) => raw.text,
+                (_, Row::Skipped { text, .. })
+                | (_, Row::Rejected { text, .. })
+                | (_, Row::Refused { text, .. }) => text,
             };
             alike.push(Sample {
                 line,
@@ -98,13 +96,12 @@ impl Judge<'_> {
                 detail,
             });
         })?;
+        let turns = (0..SHOWN).flat_map(|turn| kept.values().filter_map(move |it| it.get(turn)));
         let mut samples: Vec<Sample> = Vec::new();
-        for turn in 0..SHOWN {
-            for sample in kept.values().filter_map(|alike| alike.get(turn)) {
-                let is_shown = samples.iter().any(|other| other.line == sample.line);
-                if samples.len() < SHOWN && (is_document || !is_shown) {
-                    samples.push(sample.clone());
-                }
+        for sample in turns {
+            let is_shown = samples.iter().any(|other| other.line == sample.line);
+            if samples.len() < SHOWN && (is_document || !is_shown) {
+                samples.push(sample.clone());
             }
         }
         samples.sort_by_key(|sample| sample.line);
