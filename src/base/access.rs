@@ -54,31 +54,13 @@ pub struct Obstacle {
     pub path: PathBuf,
     /// The commands that give the permission to the user or to its group, and to nobody else.
     pub remedy: String,
-    what: &'static str,
-    user: String,
-    mode: u32,
-    owner: String,
-    group: String,
-}
-
-impl Obstacle {
-    /// Returns which access is denied to whom, without the remedy.
-    pub fn cause(&self) -> String {
-        format!(
-            "user {} cannot {} {} (mode {:04o}, owner {}, group {})",
-            self.user,
-            self.what,
-            self.path.display(),
-            self.mode,
-            self.owner,
-            self.group
-        )
-    }
+    /// Which access is denied to whom, without the remedy.
+    pub cause: String,
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; run: {}", self.cause(), self.remedy)
+        write!(f, "{}; run: {}", self.cause, self.remedy)
     }
 }
 
@@ -178,14 +160,15 @@ impl Account {
         } else {
             format!("chmod {class}+{letter} {shown}")
         };
+        let owner = name_of("/etc/passwd", found.uid());
+        let group = name_of("/etc/group", found.gid());
         Ok(Some(Obstacle {
             path: path.to_owned(),
             remedy,
-            what,
-            user: self.name.clone(),
-            mode,
-            owner: name_of("/etc/passwd", found.uid()),
-            group: name_of("/etc/group", found.gid()),
+            cause: format!(
+                "user {} cannot {what} {shown} (mode {mode:04o}, owner {owner}, group {group})",
+                self.name
+            ),
         }))
     }
 }
@@ -242,19 +225,12 @@ pub fn explanation(error: &io::Error) -> Option<&Obstacle> {
 }
 
 /// A denied permission and its reason.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{error}: {obstacle}")]
 struct Explained {
     error: io::Error,
     obstacle: Obstacle,
 }
-
-impl fmt::Display for Explained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.error, self.obstacle)
-    }
-}
-
-impl std::error::Error for Explained {}
 
 fn name_of(file: &str, number: u32) -> String {
     let text = database(file);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rows::{Rows, Table};
 pub use settings::{
-    Config, DRAIN, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
+    Config, DRAIN, ExemptSettings, LimitSettings, ListSettings, LogFormat, LogSettings,
     MaxUnchanged, OnError, Position, READ_PATIENCE, SafetySettings, StatusSettings,
     WhitelistSettings, WrittenEntries,
 };

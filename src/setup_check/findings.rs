@@ -101,7 +101,7 @@ impl About<'_> {
                 return true;
             }
             Ok(Some(obstacle)) => {
-                self.wrong(format!("{who}{}", obstacle.cause()), obstacle.remedy);
+                self.wrong(format!("{who}{}", obstacle.cause), obstacle.remedy);
             }
             Err(error) => self.notice(format!("{}: {error}", path.display()), ""),
         }

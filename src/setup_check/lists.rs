@@ -162,7 +162,7 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
 /// Reports a closed folder once, even if it affects many files.
 fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut About<'_>) {
     if !known.contains(obstacle) {
-        findings.wrong(obstacle.cause(), &obstacle.remedy);
+        findings.wrong(&obstacle.cause, &obstacle.remedy);
         known.push(obstacle.clone());
     }
 }

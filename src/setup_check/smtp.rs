@@ -8,7 +8,7 @@
 //! that the answer to RCPT is the daemon's, if the mail server asks it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 
 use super::findings::About;
 use super::program::{PATIENCE, within};
@@ -90,8 +90,7 @@ fn is_about_milters(reply: &str) -> bool {
 }
 
 fn transaction(address: &str, trial: &Trial) -> io::Result<Outcome> {
-    let address = address.to_socket_addrs()?.next();
-    let stream = TcpStream::connect(address.ok_or(io::ErrorKind::NotFound)?)?;
+    let stream = TcpStream::connect(address)?;
     let mut input = BufReader::new(stream.try_clone()?);
     let mut ask = |command: &str| -> io::Result<String> {
         (&stream).write_all(command.as_bytes())?;

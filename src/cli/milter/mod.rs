@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::{Done, FAILED, Output};
+use crate::base::paint::Painted;
 use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
@@ -153,17 +154,12 @@ fn explain(
         let why = faults.unwrap_or("it has no domain");
         return Err(format!("{address}: not an address: {why}").into());
     }
-    if args.json {
-        out.json(&explanation)?;
-    } else {
-        let report = explain::ExplainedMail {
-            mail: &mail,
-            explanation: &explanation,
-            paint: out.paint(),
-        };
-        write!(out, "{report}")?;
-    }
-    Ok(())
+    let report = explain::ExplainedMail {
+        mail: &mail,
+        explanation: &explanation,
+        paint: out.paint(),
+    };
+    Ok(out.show_as(&explanation, report, args.json)?)
 }
 
 fn replay(
@@ -178,11 +174,5 @@ fn replay(
         (None, files) => Some(Explainer::open_with_correspondents(config, files)?),
     };
     let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
-    if args.json {
-        out.json(&replay)?;
-    } else {
-        let paint = out.paint();
-        write!(out, "{}", replay.text(paint))?;
-    }
-    Ok(())
+    Ok(out.show_as(&replay, Painted(&replay, out.paint()), args.json)?)
 }
