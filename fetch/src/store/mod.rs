@@ -5,7 +5,6 @@
 mod bucket;
 mod http;
 mod place;
-mod server;
 
 pub use http::{Access, Login, Patience};
 
