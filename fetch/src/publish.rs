@@ -37,23 +37,17 @@ pub struct Published {
 
 impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Manifest {
-            list,
-            number,
-            filter,
-            rings,
-            deltas,
-            ..
-        } = &self.manifest;
+        let of = &self.manifest;
+        let generation = of.filter.generation;
         write!(
             f,
-            "{list}: manifest {number}, generation {}",
-            filter.generation
+            "{}: manifest {}, generation {generation}",
+            of.list, of.number
         )?;
-        for ring in rings {
+        for ring in &of.rings {
             write!(f, ", ring {} {}", ring.name, ring.filter.generation)?;
         }
-        write!(f, "; {} deltas", deltas.len())?;
+        write!(f, "; {} deltas", of.deltas.len())?;
         self.waits.map_or(Ok(()), |generation| {
             write!(f, "; generation {generation} waits for the ring before it")
         })

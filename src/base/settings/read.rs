@@ -410,15 +410,8 @@ fn setting_at(text: &str, at: usize) -> Option<&str> {
 fn hint(text: &str) -> Option<&'static str> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric());
     let word = text.get(..end.unwrap_or(text.len()))?.to_ascii_lowercase();
-    let is_number =
-        word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit());
-    match word.as_str() {
-        "yes" | "no" | "on" | "off" | "true" | "false" => Some("write true or false"),
-        _ if is_number => {
-            Some("a number has no leading zero; write permission bits in quotes, such as \"0660\"")
-        }
-        _ => None,
-    }
+    let is_boolean = ["yes", "no", "on", "off", "true", "false"].contains(&&*word);
+    is_boolean.then_some("write true or false")
 }
 
 /// Returns where a setting with this name belongs, if there is one.

@@ -49,7 +49,7 @@ pub struct Case {
 }
 
 /// Prints a report of logs.
-pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
+pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Done {
     let mut options = logs::Options {
         since: args.since,
         now: now_s().cast_signed(),
@@ -74,7 +74,7 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
     if let Some(file) = &args.state {
         history.write(file)?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the name of this machine.
