@@ -8,7 +8,6 @@
 
 pub mod args;
 mod delta;
-mod examples;
 mod preview;
 mod query;
 mod text;
