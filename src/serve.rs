@@ -13,8 +13,8 @@ use crate::base::access;
 use crate::base::clock::now_s;
 use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
-use crate::config::{Config, DRAIN, LogFormat};
-use crate::daemon::logging::{LineFormat, Logging};
+use crate::config::{Config, DRAIN};
+use crate::daemon::logging::Logging;
 use crate::daemon::{self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, Traffic};
 use crate::endpoint::Endpoint;
 use crate::explain::{ExplainedMail, Explainer, Mail};
@@ -240,7 +240,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         }
         confined
     });
-    let logging = Logging::start(config.log.level, format(config.log.format))?;
+    let logging = Logging::start(config.log.level, config.log.format)?;
     // Logged before the filters are read, which may take long.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
     match confined {
@@ -286,11 +286,4 @@ fn log_totals(counters: &Counters) {
         reloads_refused = counters.reloads_refused.get(),
         "ended"
     );
-}
-
-fn format(format: LogFormat) -> LineFormat {
-    match format {
-        LogFormat::Text => LineFormat::Text,
-        LogFormat::Json => LineFormat::Json,
-    }
 }

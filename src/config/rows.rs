@@ -16,13 +16,13 @@ use toml::de::DeValue;
 use tracing::level_filters::LevelFilter;
 
 use super::settings::{
-    Config, ListSettings, LogFormat, MaxUnchanged, OnError, Position, WhitelistSettings,
-    WrittenEntries,
+    Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings, WrittenEntries,
 };
 use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
 use crate::base::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
+use crate::daemon::logging::LineFormat;
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
@@ -307,7 +307,7 @@ impl Config {
         });
         rows.section("log", |rows| {
             rows.choice("level", &mut self.log.level, &LEVELS);
-            rows.choice("format", &mut self.log.format, &LogFormat::NAMES);
+            rows.choice("format", &mut self.log.format, &LineFormat::NAMES);
             rows.boolean("accepted", &mut self.log.accepted);
         });
     }

@@ -8,6 +8,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::base::named::named;
 use crate::base::settings::Percent;
+use crate::daemon::logging::LineFormat;
 use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
@@ -98,7 +99,7 @@ impl Default for Config {
             },
             log: LogSettings {
                 level: LevelFilter::INFO,
-                format: LogFormat::Text,
+                format: LineFormat::Text,
                 accepted: true,
             },
         }
@@ -285,18 +286,7 @@ pub struct LogSettings {
     /// The least severe level that is logged.
     pub level: LevelFilter,
     /// Text or JSON.
-    pub format: LogFormat,
+    pub format: LineFormat,
     /// Whether messages without objections are logged.
     pub accepted: bool,
-}
-
-named! {
-    /// The format of log lines.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum LogFormat {
-        /// `key=value`
-        Text = "text",
-        /// One JSON object per line.
-        Json = "json",
-    }
 }
