@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use blocklist_milter::base::path::beside;
 use blocklist_milter::compile::{self, Progress};
 use blocklist_milter::filter::{Digest, Filter, Load};
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 
 use crate::keys::{self, Signer, signer_of};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
 use crate::promote;
 use crate::state::{self, Lock};
-use crate::store::{self, Got, Small, Store, replaced};
+use crate::store::{Got, Small, Store, hashed, replaced};
 use crate::{Error, Publish};
 
 /// Two publishers of one store may have clocks that differ by so much.
@@ -451,11 +451,7 @@ fn check_store(
 
 fn sha256(path: &Path) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io(path, "open"))?;
-    let mut sha = Sha256::new();
-    let mut piece = Vec::new();
-    while store::next_piece(&mut file, &mut piece).map_err(Error::io(path, "read"))? {
-        sha.update(&piece);
-    }
+    let (_, sha) = hashed(&mut file).map_err(Error::io(path, "read"))?;
     Ok(Digest(sha.finalize().into()).to_string())
 }
 
