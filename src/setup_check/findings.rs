@@ -94,7 +94,7 @@ impl About<'_> {
             self.notice(format!("user {user} {text}"), "");
             return true;
         };
-        match account.obstacle(path, Wish::Connect) {
+        match account.obstacle(path, Wish::CONNECT) {
             Ok(None) => {
                 let path = path.display();
                 self.good(format!("{who}user {} can open {path}", account.name));

@@ -183,7 +183,7 @@ fn check_access(
             findings.wrong(format!("{}: {hidden}", file.display()), advice);
         } else if let Some(account) = &account
             // A missing file was reported before.
-            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)
+            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::READ)
         {
             check_obstacle(&obstacle, known, findings);
         }
