@@ -44,18 +44,12 @@ pub fn entry(line: &str, now: i64) -> Entry<'_> {
         Some((at, rest)) => (Some(at), rest),
         None => (None, line),
     };
-    match at.and_then(|_| program(rest)) {
-        Some((program, text)) => Entry {
-            at,
-            program: Some(program.into()),
-            text: text.into(),
-        },
-        None => Entry {
-            at,
-            program: None,
-            text: rest.trim_start().into(),
-        },
-    }
+    let (program, text) = match at.and_then(|_| program(rest)) {
+        Some((program, text)) => (Some(program.into()), text),
+        None => (None, rest.trim_start()),
+    };
+    let text = text.into();
+    Entry { at, program, text }
 }
 
 /// Returns whether this is a line of `journalctl -o json`.

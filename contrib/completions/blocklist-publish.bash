@@ -23,7 +23,7 @@ _blocklist__publish() {
 
     case "${cmd}" in
         blocklist__publish)
-            opts="-q -h -V --to --list --key --password-file --ring --only --promote-after --all --check-store --promote --generation --valid --keep --next-key --previous-key --quiet --help --version"
+            opts="-q -h -V --to --list --ring --only --promote-after --all --check-store --valid --keep --next-key --previous-key --key --password-file --promote --generation --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -37,14 +37,6 @@ _blocklist__publish() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --ring)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -54,14 +46,6 @@ _blocklist__publish() {
                     return 0
                     ;;
                 --promote-after)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --promote)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --generation)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -78,6 +62,22 @@ _blocklist__publish() {
                     return 0
                     ;;
                 --previous-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --promote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --generation)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -6,38 +6,16 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::path::{beside, folder_of, if_exists};
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Deltas, Progress};
 use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
 
-use crate::Error;
-use crate::keys::{self, has_signed};
+use crate::keys::{self, signer_of};
 use crate::manifest::{self, Delta, Full, Manifest, file_name};
-use crate::state::{Kept, State, beside, of_digest, remove_others};
-use crate::store::{Access, Got, Store};
-
-/// What to fetch.
-#[derive(Clone, Debug)]
-pub struct Fetch {
-    /// The store.
-    pub from: String,
-    /// The list.
-    pub list: String,
-    /// The publisher's public key.
-    pub key: String,
-    /// The filter to update.
-    pub output: PathBuf,
-    /// Name of this host, which determines its ring.
-    pub host: String,
-    /// By how many percent the number of entries may shrink.
-    pub max_shrink: Option<u32>,
-    /// By how many percent it may grow.
-    pub max_growth: Option<u32>,
-    /// The time, in seconds since 1970.
-    pub now: u64,
-    /// How to access the store.
-    pub access: Access,
-}
+use crate::state::{Kept, State, of_digest, remove_others};
+use crate::store::{Got, Small, Store};
+use crate::{Error, Fetch};
 
 /// The result. Its text is what `blocklist-fetch` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,56 +74,23 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     let store = Store::open(&wanted.from, &wanted.access)?;
     let mut kept = Kept::open(&wanted.output, &wanted.key)?;
     if !["", &wanted.list].contains(&kept.state.list.as_str()) {
-        return Err(Error::Settings(format!(
-            "{}: was fetched from the list {}: use another --output for {}",
-            wanted.output.display(),
-            kept.state.list,
-            wanted.list
-        )));
+        return Err(other_list(wanted, "was fetched from", &kept.state.list));
     }
     clear(&wanted.output)?;
     let current = current(wanted)?;
-    let is_due = wanted.now.abs_diff(kept.state.checked) >= CHECK_EVERY_S;
-    let is_damaged = is_due && current.is_some() && is_damaged(&wanted.output)?;
-    let identity = current
-        .as_ref()
-        .filter(|_| !is_damaged)
-        .map(|header| header.identity().to_string());
-    if is_due && identity.is_some() {
-        let checked = wanted.now;
-        let state = kept.state.clone();
-        kept.keep(State { checked, ..state })?;
-    }
-    let known = kept
-        .state
-        .tag
-        .clone()
-        .filter(|_| identity.as_deref() == Some(&kept.state.identity))
-        .filter(|_| kept.state.from == wanted.from && kept.state.host == wanted.host);
+    let identity = match &current {
+        Some(header) if !is_damaged(wanted, &mut kept)? => Some(header.identity().to_string()),
+        Some(_) | None => None,
+    };
     let name = manifest::name(&wanted.list);
-    let Some(signed) = signed(&store, &wanted.list, known.as_deref(), &kept.state)? else {
+    let Some((file, key)) = signed(&store, wanted, identity.as_deref(), &kept.state)? else {
         refuse_expired(&name, kept.state.expires, wanted.now)?;
         return Ok(Outcome::Unchanged);
     };
-    let manifest = Manifest::read(&signed.bytes, &wanted.list)?;
-    if manifest.number < kept.state.number {
-        return Err(Error::Refused(format!(
-            "{name}: manifest {}, but this host has seen {}: the store has an old manifest",
-            manifest.number, kept.state.number
-        )));
-    }
-    // Its number must not be stored: after the clock is corrected, all manifests would have lower numbers.
-    if manifest.made > wanted.now.saturating_add(CLOCKS_APART_S) {
-        return Err(Error::Refused(format!(
-            "{name}: made {} hours in the future: check the clocks of this host and of the publisher",
-            (manifest.made - wanted.now) / 3600
-        )));
-    }
-    if let Some(next_key) = &manifest.next_key {
-        keys::check(next_key)?;
-    }
+    let manifest = Manifest::read(&file.bytes, &wanted.list)?;
+    check_age(&manifest, &kept.state, wanted.now)?;
     let seen = State {
-        key: signed.key,
+        key,
         next_key: manifest.next_key.clone(),
         number: manifest.number,
         expires: manifest.expires,
@@ -161,7 +106,7 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     let (full, ring) = manifest.of_host(&wanted.host);
     let done = State {
         // With a longer tag, the state file would be too long to be read again.
-        tag: signed.tag.filter(|tag| tag.len() <= MAX_TAG_BYTES),
+        tag: file.tag.filter(|tag| tag.len() <= MAX_TAG_BYTES),
         identity: full.identity.clone(),
         ..seen
     };
@@ -169,16 +114,7 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
         kept.keep(done)?;
         return Ok(Outcome::Unchanged);
     }
-    if !full.is_usable() {
-        return Err(Error::Refused(format!(
-            "{}: generation {} was compiled with address rules {} (options {:#04x}), which this version does not know: \
-             update blocklist-milter on this host, or build the filter with its version; the present filter stays in use",
-            wanted.list, full.generation, full.rules_version, full.rules
-        )));
-    }
-    if let Some(current) = &current {
-        check_successor(wanted, current, full)?;
-    }
+    check_successor(wanted, current.as_ref(), full)?;
     let (deltas, bytes, note) = bring(&store, wanted, &manifest, full, identity.as_deref())?;
     kept.keep(done)?;
     Ok(Outcome::Updated {
@@ -203,23 +139,24 @@ const CLOCKS_APART_S: u64 = 86_400;
 fn clear(output: &Path) -> Result<(), Error> {
     drop(Replacement::claim(output)?);
     let folder = scratch(output);
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Error::io(&folder, "remove")(error))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    if_exists(fs::remove_dir_all(&folder)).map_err(Error::io(&folder, "remove"))?;
+    Ok(())
+}
+
+fn other_list(wanted: &Fetch, what: &str, list: &str) -> Error {
+    let output = wanted.output.display();
+    Error::Settings(format!(
+        "{output}: {what} the list {list}: use another --output for {}",
+        wanted.list
+    ))
 }
 
 /// The header of the present filter, if there is an undamaged one.
 fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
     match Filter::open(&wanted.output, Load::Disk) {
-        Ok(filter) if filter.spec().name != wanted.list => Err(Error::Settings(format!(
-            "{}: a filter of the list {}: use another --output for {}",
-            wanted.output.display(),
-            filter.spec().name,
-            wanted.list
-        ))),
+        Ok(filter) if filter.spec().name != wanted.list => {
+            Err(other_list(wanted, "a filter of", &filter.spec().name))
+        }
         Ok(filter) => Ok(Some(filter.header().clone())),
         // A damaged filter is replaced. A file of another kind is an error: somebody put it there.
         Err(filter::Error::Invalid { problem, .. }) if problem != Problem::NotAFilter => Ok(None),
@@ -229,33 +166,38 @@ fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
     }
 }
 
-/// Whether a page or a record of this filter was changed. Its header is whole, so that the limits still refer to it.
-fn is_damaged(filter: &Path) -> Result<bool, Error> {
-    match Filter::open(filter, Load::Disk).and_then(|filter| filter.check_sums(1)) {
-        Ok(()) => Ok(false),
+/// Whether a page or a record of the present filter was changed; looks once a day. Its header is whole, so that the limits
+/// still refer to it.
+fn is_damaged(wanted: &Fetch, kept: &mut Kept) -> Result<bool, Error> {
+    if wanted.now.abs_diff(kept.state.checked) < CHECK_EVERY_S {
+        return Ok(false);
+    }
+    match Filter::open(&wanted.output, Load::Disk).and_then(|filter| filter.check_sums(1)) {
+        Ok(()) => {
+            let checked = wanted.now;
+            let state = kept.state.clone();
+            kept.keep(State { checked, ..state })?;
+            Ok(false)
+        }
         Err(filter::Error::Invalid { .. }) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A manifest with a valid signature, not yet parsed.
-struct Signed {
-    bytes: Vec<u8>,
-    /// The public key that verified it.
-    key: String,
-    tag: Option<String>,
-}
-
-/// Downloads the manifest and verifies its signature. `None`: the manifest has not changed.
+/// Downloads the manifest and verifies its signature. Returns the file and the public key that verified it. `None`: the manifest
+/// has not changed since the last run, which has brought the present filter.
 fn signed(
     store: &Store,
-    list: &str,
-    known: Option<&str>,
+    wanted: &Fetch,
+    identity: Option<&str>,
     state: &State,
-) -> Result<Option<Signed>, Error> {
-    let name = &manifest::name(list);
-    let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
-        Got::File(file) => (file.bytes, file.tag),
+) -> Result<Option<(Small, String)>, Error> {
+    let is_same = identity == Some(state.identity.as_str())
+        && (&state.from, &state.host) == (&wanted.from, &wanted.host);
+    let known = state.tag.as_deref().filter(|_| is_same);
+    let name = manifest::name(&wanted.list);
+    let file = match store.read(&name, manifest::MAX_BYTES, known)? {
+        Got::File(file) => file,
         Got::Same if known.is_some() => return Ok(None),
         // If this were accepted, a host without the filter would report success.
         Got::Same => {
@@ -269,24 +211,33 @@ fn signed(
             )));
         }
     };
-    let signature_name = manifest::signature_name(list, &bytes);
-    let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
-        Got::File(signature) => signature.bytes,
-        Got::Same | Got::Missing => Vec::new(),
-    };
-    for key in [Some(&state.key), state.next_key.as_ref()]
-        .into_iter()
-        .flatten()
-    {
-        if has_signed(key, &bytes, &signature)? {
-            let key = key.clone();
-            return Ok(Some(Signed { bytes, key, tag }));
-        }
+    let keys = std::iter::once(&state.key).chain(&state.next_key);
+    match signer_of(store, &wanted.list, &file.bytes, keys)? {
+        Some(key) => Ok(Some((file, key.clone()))),
+        None => Err(Error::Refused(format!(
+            "{name}: not signed with the key {}: it was changed, or the publisher has another key",
+            state.key
+        ))),
     }
-    Err(Error::Refused(format!(
-        "{name}: not signed with the key {}: it was changed, or the publisher has another key",
-        state.key
-    )))
+}
+
+/// Refuses a manifest that is older than one that this host has seen, or that is from the future.
+fn check_age(manifest: &Manifest, state: &State, now: u64) -> Result<(), Error> {
+    let name = manifest::name(&manifest.list);
+    if manifest.number < state.number {
+        return Err(Error::Refused(format!(
+            "{name}: manifest {}, but this host has seen {}: the store has an old manifest",
+            manifest.number, state.number
+        )));
+    }
+    // Its number must not be stored: after the clock is corrected, all manifests would have lower numbers.
+    if manifest.made > now.saturating_add(CLOCKS_APART_S) {
+        return Err(Error::Refused(format!(
+            "{name}: made {} hours in the future: check the clocks of this host and of the publisher",
+            (manifest.made - now) / 3600
+        )));
+    }
+    manifest.next_key.as_deref().map_or(Ok(()), keys::check)
 }
 
 fn refuse_expired(name: &str, expires: u64, now: u64) -> Result<(), Error> {
@@ -300,13 +251,23 @@ fn refuse_expired(name: &str, expires: u64, now: u64) -> Result<(), Error> {
     )))
 }
 
-/// Checks that a filter may replace the present one.
-fn check_successor(wanted: &Fetch, current: &Header, next: &Full) -> Result<(), Error> {
+/// Checks that this host can use a filter, and that it may replace the present one.
+fn check_successor(wanted: &Fetch, current: Option<&Header>, next: &Full) -> Result<(), Error> {
     let refused = |why: String| {
         Err(Error::Refused(format!(
             "{}: {why}; the present filter stays in use",
             wanted.list
         )))
+    };
+    if !next.is_usable() {
+        return refused(format!(
+            "generation {} was compiled with address rules {} (options {:#04x}), which this version does not know: \
+             update blocklist-milter on this host, or build the filter with its version",
+            next.generation, next.rules_version, next.rules
+        ));
+    }
+    let Some(current) = current else {
+        return Ok(());
     };
     let now = current.spec.generation;
     if next.generation < now {
@@ -368,11 +329,7 @@ fn check_room(wanted: &Fetch, full: &Full) -> Result<(), Error> {
     // The target of a link may be on another disk.
     let output = fs::canonicalize(&wanted.output);
     let output = output.as_deref().unwrap_or(&wanted.output);
-    let folder = match output.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let Ok(disk) = rustix::fs::statvfs(folder) else {
+    let Ok(disk) = rustix::fs::statvfs(folder_of(output)) else {
         return Ok(());
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);

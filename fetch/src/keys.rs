@@ -9,7 +9,8 @@ use base64::prelude::BASE64_STANDARD;
 use minisign::{SecretKey, SecretKeyBox};
 use minisign_verify::{PublicKey, Signature};
 
-use crate::Error;
+use crate::store::{Got, Store};
+use crate::{Error, manifest};
 
 /// Longest signature, and longest key file.
 pub const MAX_BYTES: u64 = 4096;
@@ -56,6 +57,29 @@ pub fn has_signed(key: &str, bytes: &[u8], signature: &[u8]) -> Result<bool, Err
     let signature = signature.and_then(|text| Signature::decode(text).ok());
     // Only prehashed signatures are accepted. Others are from old versions of minisign, and never made here.
     Ok(signature.is_some_and(|signature| key.verify(bytes, &signature, false).is_ok()))
+}
+
+/// Which of these keys has signed these bytes of the manifest of a list.
+///
+/// # Errors
+/// One of them is not a public key, or the store fails.
+pub(crate) fn signer_of<'k>(
+    store: &Store,
+    list: &str,
+    bytes: &[u8],
+    keys: impl IntoIterator<Item = &'k String>,
+) -> Result<Option<&'k String>, Error> {
+    let name = manifest::signature_name(list, bytes);
+    let signature = match store.read(&name, MAX_BYTES, None)? {
+        Got::File(signature) => signature.bytes,
+        Got::Same | Got::Missing => Vec::new(),
+    };
+    for key in keys {
+        if has_signed(key, bytes, &signature)? {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
 }
 
 /// A secret key.

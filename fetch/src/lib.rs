@@ -16,8 +16,9 @@
 //! |---|---|
 //! | [`error`] | errors of both programs |
 //! | [`manifest`] | the signed list of filters and deltas |
-//! | [`keys`] | keys and signatures |
 //! | [`store`] | reading and writing files by name, with limits |
+//! | [`keys`] | keys and signatures |
+//! | [`options`] | what to fetch, and what to publish |
 //! | [`state`] | the state that a host stores |
 //! | [`publish`](mod@publish) | publishing a filter to the store |
 //! | [`promote`](mod@promote) | giving the filter of one ring to other hosts |
@@ -31,6 +32,7 @@ pub mod error;
 pub mod fetch;
 pub mod keys;
 pub mod manifest;
+pub mod options;
 pub mod promote;
 pub mod publish;
 pub mod state;
@@ -38,6 +40,7 @@ pub mod status;
 pub mod store;
 
 pub use error::Error;
-pub use fetch::{Fetch, Outcome, fetch};
-pub use promote::{Promote, promote};
-pub use publish::{Publish, Published, publish};
+pub use fetch::{Outcome, fetch};
+pub use options::{Fetch, Publish};
+pub use promote::promote;
+pub use publish::{Published, publish};

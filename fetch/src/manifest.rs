@@ -125,28 +125,26 @@ impl Manifest {
     /// # Errors
     /// It belongs to another list, or is not a manifest of this version.
     pub fn read(bytes: &[u8], list: &str) -> Result<Self, Error> {
-        let refused = |why: String| Err(Error::Refused(format!("{list}.json: {why}")));
-        let manifest: Self = match serde_json::from_slice(bytes) {
-            Ok(manifest) => manifest,
-            Err(error) => {
-                return refused(format!(
-                    "not a manifest that this program knows ({error}): update blocklist-fetch"
-                ));
-            }
-        };
+        let refused = |why: String| Error::Refused(format!("{list}.json: {why}"));
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|error| {
+            refused(format!(
+                "not a manifest that this program knows ({error}): update blocklist-fetch"
+            ))
+        })?;
         if manifest.format != FORMAT {
-            return refused(format!(
+            return Err(refused(format!(
                 "version {}, but this program reads {FORMAT}: update blocklist-fetch",
                 manifest.format
-            ));
+            )));
         }
         if manifest.list != list {
-            return refused(format!("it is the manifest of the list {}", manifest.list));
+            let other = &manifest.list;
+            return Err(refused(format!("it is the manifest of the list {other}")));
         }
         let names = manifest.files().map(|(name, _)| name);
         let identities = manifest.filters().map(|full| full.identity.as_str());
         if !names.chain(identities).all(is_digest) {
-            return refused("a digest in it is none".to_owned());
+            return Err(refused("a digest in it is none".to_owned()));
         }
         Ok(manifest)
     }

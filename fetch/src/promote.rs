@@ -1,38 +1,14 @@
 //! Gives the filter of one ring to other hosts. The store already has the files: only the manifest changes.
 
-use crate::Error;
 use crate::keys::{self, Signer};
 use crate::manifest::{self, Full, Manifest};
 use crate::publish::{self, Published, give, give_ring};
-use crate::store::{Access, Store};
+use crate::store::Store;
+use crate::{Error, Publish};
 
-/// What to promote.
-#[derive(Clone, Debug)]
-pub struct Promote {
-    /// The store.
-    pub to: String,
-    /// The list.
-    pub list: String,
-    /// The ring whose filter it is.
-    pub ring: String,
-    /// The expected generation of this filter. An untrusted store may serve an older manifest that has not expired yet, in
-    /// which the ring has another filter.
-    pub generation: Option<u64>,
-    /// The ring that gets the filter; `None`: all hosts.
-    pub only: Option<String>,
-    /// For how many seconds the new manifest is valid.
-    pub valid_s: u64,
-    /// The key that will sign later manifests; `None`: the one that was announced last.
-    pub next_key: Option<String>,
-    /// The key that signed the last manifest, if it was another one.
-    pub previous_key: Option<String>,
-    /// The time, in seconds since 1970.
-    pub now: u64,
-    /// How to access the store.
-    pub access: Access,
-}
-
-/// Gives the filter of a ring to other hosts.
+/// Gives the filter of a ring to the ring `only` of `wanted`, or to all hosts. Its filter and its rings are not used.
+/// `generation` is what the ring is expected to have: an untrusted store may serve an older manifest that has not expired
+/// yet, in which the ring has another filter. Without a new `next_key`, the one that was announced last stays.
 ///
 /// # Errors
 /// - Nothing is published, or there is no such ring.
@@ -42,19 +18,23 @@ pub struct Promote {
 /// - The store fails.
 ///
 /// In case of an error, hosts see the last manifest or the new one.
-pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
+pub fn promote(
+    wanted: &Publish,
+    ring: &str,
+    generation: Option<u64>,
+    signer: &Signer,
+) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.to, &wanted.access)?;
     let _lock = publish::lock_store(&store, &wanted.list)?;
     let previous_key = wanted.previous_key.as_deref();
     let Some((before, file)) = publish::before(&store, &wanted.list, signer, previous_key)? else {
         return Err(Error::Settings(format!(
-            "--promote {}: nothing is published yet",
-            wanted.ring
+            "--promote {ring}: nothing is published yet"
         )));
     };
-    let proved = filter_of(&before, "--promote", &wanted.ring)?.clone();
-    check_generation(wanted, &before, &proved)?;
+    let proved = filter_of(&before, "--promote", ring)?.clone();
+    check_generation(generation, ring, &before, &proved, wanted.now)?;
     let mut next = before.clone();
     match &wanted.only {
         Some(only) => {
@@ -74,15 +54,9 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     next.made = wanted.now;
     next.expires = wanted.now.saturating_add(wanted.valid_s);
     // If the manifest did not announce it again, the hosts would forget it.
-    let announced = before.next_key.clone();
-    next.next_key = match wanted
-        .next_key
-        .as_deref()
-        .map(keys::public_key)
-        .transpose()?
-    {
-        Some(key) => Some(key),
-        None => announced.filter(|key| *key != signer.public),
+    next.next_key = match &wanted.next_key {
+        Some(key) => Some(keys::public_key(key)?),
+        None => next.next_key.filter(|key| *key != signer.public),
     };
     publish::put(&store, signer, &next, Some((&before, &file)))?;
     Ok(Published {
@@ -92,16 +66,22 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     })
 }
 
-fn check_generation(wanted: &Promote, before: &Manifest, proved: &Full) -> Result<(), Error> {
-    match wanted.generation {
+fn check_generation(
+    wanted: Option<u64>,
+    ring: &str,
+    before: &Manifest,
+    proved: &Full,
+    now: u64,
+) -> Result<(), Error> {
+    match wanted {
         Some(generation) if generation != proved.generation => Err(Error::Refused(format!(
-            "--generation {generation}: the ring {} has generation {}",
-            wanted.ring, proved.generation
+            "--generation {generation}: the ring {ring} has generation {}",
+            proved.generation
         ))),
-        None if before.expires <= wanted.now => Err(Error::Refused(format!(
+        None if before.expires <= now => Err(Error::Refused(format!(
             "{}.json: expired {} hours ago, and may not be the last manifest; if it is, name the generation to promote with --generation",
-            wanted.list,
-            (wanted.now - before.expires) / 3600
+            before.list,
+            (now - before.expires) / 3600
         ))),
         Some(_) | None => Ok(()),
     }

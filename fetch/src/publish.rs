@@ -8,52 +8,20 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::path::beside;
 use blocklist_milter::compile::{self, Progress};
 use blocklist_milter::filter::{Digest, Filter, Load};
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 
-use crate::Error;
-use crate::keys::{self, Signer, has_signed};
+use crate::keys::{self, Signer, signer_of};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
 use crate::promote;
-use crate::state::{self, Lock, beside};
-use crate::store::{self, Access, Got, Small, Store, replaced};
+use crate::state::{self, Lock};
+use crate::store::{Got, Small, Store, hashed, replaced};
+use crate::{Error, Publish};
 
 /// Two publishers of one store may have clocks that differ by so much.
 const CLOCK_BACK_S: u64 = 300;
-
-/// What to publish.
-#[derive(Clone, Debug)]
-pub struct Publish {
-    /// The store.
-    pub to: String,
-    /// The list; the filter must have this name.
-    pub list: String,
-    /// The filter.
-    pub filter: PathBuf,
-    /// Rings and their hosts.
-    pub rings: Vec<(String, Vec<String>)>,
-    /// The ring that gets the filter; `None`: all hosts.
-    pub only: Option<String>,
-    /// The first ring gets the filter, and for so many seconds nobody else.
-    pub promote_after_s: Option<u64>,
-    /// Whether the last publication may have rings that are not in `rings`: their hosts then get this filter.
-    pub all: bool,
-    /// Whether all files in the store are read, and damaged ones are replaced.
-    pub check_store: bool,
-    /// For how many seconds the manifest is valid.
-    pub valid_s: u64,
-    /// How many deltas the store keeps.
-    pub keep: usize,
-    /// The key that will sign later manifests.
-    pub next_key: Option<String>,
-    /// The key that signed the last manifest, if it was another one.
-    pub previous_key: Option<String>,
-    /// The time, in seconds since 1970.
-    pub now: u64,
-    /// How to access the store.
-    pub access: Access,
-}
 
 /// The result. `blocklist-publish` prints its text; the warnings go to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,23 +37,17 @@ pub struct Published {
 
 impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Manifest {
-            list,
-            number,
-            filter,
-            rings,
-            deltas,
-            ..
-        } = &self.manifest;
+        let of = &self.manifest;
+        let generation = of.filter.generation;
         write!(
             f,
-            "{list}: manifest {number}, generation {}",
-            filter.generation
+            "{}: manifest {}, generation {generation}",
+            of.list, of.number
         )?;
-        for ring in rings {
+        for ring in &of.rings {
             write!(f, ", ring {} {}", ring.name, ring.filter.generation)?;
         }
-        write!(f, "; {} deltas", deltas.len())?;
+        write!(f, "; {} deltas", of.deltas.len())?;
         self.waits.map_or(Ok(()), |generation| {
             write!(f, "; generation {generation} waits for the ring before it")
         })
@@ -105,25 +67,17 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     let new = described(wanted)?;
     let previous_key = wanted.previous_key.as_deref();
     let (before, file_before) = before(&store, &wanted.list, signer, previous_key)?.unzip();
+    let next_key = wanted.next_key.as_deref().map(keys::public_key);
     let mut manifest = Manifest {
         format: FORMAT,
         list: wanted.list.clone(),
         number: next_number(before.as_ref(), wanted.now),
         made: wanted.now,
         expires: wanted.now.saturating_add(wanted.valid_s),
-        next_key: wanted
-            .next_key
-            .as_deref()
-            .map(keys::public_key)
-            .transpose()?,
-        filter: before
-            .as_ref()
-            .map_or(&new, |before| &before.filter)
-            .clone(),
+        next_key: next_key.transpose()?,
+        filter: before.as_ref().map_or(&new, |last| &last.filter).clone(),
         rings: Vec::new(),
-        deltas: before
-            .as_ref()
-            .map_or_else(Vec::new, |before| before.deltas.clone()),
+        deltas: before.as_ref().map_or(&[][..], |last| &last.deltas).into(),
     };
     check_rings(wanted, before.as_ref())?;
     assign(&mut manifest, wanted, before.as_ref(), &new)?;
@@ -134,29 +88,9 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     {
         warnings.extend(check_store(&store, wanted, before, &mut manifest)?);
     }
-    let olds: &[_] = &before
-        .iter()
-        .flat_map(Manifest::filters)
-        .collect::<Vec<_>>();
     if is_given {
-        let name = file_name(&wanted.list, &new.sha256, "blf");
-        // Other files in the store are not covered by a signature, and may be incomplete.
-        let was_published = olds.iter().any(|old| old.sha256 == new.sha256);
-        if !was_published || !store.has(&name, new.bytes)? {
-            store.upload(&name, &wanted.filter, &new.sha256)?;
-        }
-    }
-    for old in olds
-        .iter()
-        .filter(|old| is_given && old.identity != new.identity)
-    {
-        let is_there = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
-        if !manifest.deltas.iter().any(is_there) {
-            match delta(&store, wanted, old, &new) {
-                Ok(delta) => manifest.deltas.push(delta),
-                Err(error) => warnings.push(format!("no delta {error}")),
-            }
-        }
+        let olds: Vec<&Full> = before.iter().flat_map(Manifest::filters).collect();
+        warnings.extend(upload(&store, wanted, &olds, &new, &mut manifest.deltas)?);
     }
     let too_many = manifest.deltas.len().saturating_sub(wanted.keep);
     manifest.deltas.drain(..too_many);
@@ -167,10 +101,8 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
         &manifest,
         before.as_ref().zip(file_before.as_ref()),
     )?;
-    let kept: Vec<PathBuf> = manifest
-        .filters()
-        .map(|full| copy_of(wanted, full))
-        .collect();
+    let kept = manifest.filters().map(|full| copy_of(wanted, full));
+    let kept: Vec<PathBuf> = kept.collect();
     if is_given {
         // If this is not possible, the next run downloads the filter.
         let _ = fs::hard_link(&wanted.filter, copy_of(wanted, &new));
@@ -181,6 +113,33 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
         manifest,
         warnings,
     })
+}
+
+/// Uploads the filter, and the deltas from the last published ones that do not exist yet. Returns why some could not be made.
+fn upload(
+    store: &Store,
+    wanted: &Publish,
+    olds: &[&Full],
+    new: &Full,
+    deltas: &mut Vec<Delta>,
+) -> Result<Vec<String>, Error> {
+    let name = file_name(&wanted.list, &new.sha256, "blf");
+    // Other files in the store are not covered by a signature, and may be incomplete.
+    let was_published = olds.iter().any(|old| old.sha256 == new.sha256);
+    if !was_published || !store.has(&name, new.bytes)? {
+        store.upload(&name, &wanted.filter, &new.sha256)?;
+    }
+    let mut warnings = Vec::new();
+    for old in olds.iter().filter(|old| old.identity != new.identity) {
+        let is_it = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
+        if !deltas.iter().any(is_it) {
+            match delta(store, wanted, old, new) {
+                Ok(delta) => deltas.push(delta),
+                Err(error) => warnings.push(format!("no delta {error}")),
+            }
+        }
+    }
+    Ok(warnings)
 }
 
 /// Signs a manifest, replaces the last one in the store with it, and removes files that neither of them names.
@@ -283,19 +242,10 @@ pub(crate) fn before(
     let Got::File(file) = store.read(&name, manifest::MAX_BYTES, None)? else {
         return Ok(None);
     };
-    let signature_name = manifest::signature_name(list, &file.bytes);
-    let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
-        Got::File(signature) => signature.bytes,
-        Got::Same | Got::Missing => Vec::new(),
-    };
-    let previous = previous_key.map(keys::public_key);
-    for key in [Some(signer.public.clone()), previous.transpose()?]
-        .into_iter()
-        .flatten()
-    {
-        if has_signed(&key, &file.bytes, &signature)? {
-            return Ok(Some((Manifest::read(&file.bytes, list)?, file)));
-        }
+    let previous = previous_key.map(keys::public_key).transpose()?;
+    let keys = std::iter::once(&signer.public).chain(&previous);
+    if signer_of(store, list, &file.bytes, keys)?.is_some() {
+        return Ok(Some((Manifest::read(&file.bytes, list)?, file)));
     }
     Err(Error::Refused(format!(
         "{name}: the last publication is not signed with this key; if the key has changed, name the old one with --previous-key"
@@ -501,11 +451,7 @@ fn check_store(
 
 fn sha256(path: &Path) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io(path, "open"))?;
-    let mut sha = Sha256::new();
-    let mut piece = Vec::new();
-    while store::next_piece(&mut file, &mut piece).map_err(Error::io(path, "read"))? {
-        sha.update(&piece);
-    }
+    let (_, sha) = hashed(&mut file).map_err(Error::io(path, "read"))?;
     Ok(Digest(sha.finalize().into()).to_string())
 }
 

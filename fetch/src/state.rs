@@ -5,10 +5,10 @@
 //! read is an error: only an administrator can reset the state, by removing the file.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::FileExt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::path::{beside, folder_of, if_exists};
 use blocklist_milter::base::replacement::{self, Replacement};
 use serde::{Deserialize, Serialize};
 
@@ -52,14 +52,6 @@ pub struct Kept {
     pub state: State,
 }
 
-/// The path of a hidden file next to this one.
-pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(ending);
-    file.with_file_name(name)
-}
-
 /// Digits of a SHA-256 in the name of a hidden file.
 const DIGITS: usize = 16;
 
@@ -80,10 +72,7 @@ pub(crate) fn remove_others(file: &Path, ending: &str, kept: &[PathBuf]) {
             digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
         })
     };
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let files = fs::read_dir(folder.unwrap_or_else(|| Path::new(".")));
+    let files = fs::read_dir(folder_of(file));
     for found in files.into_iter().flatten().flatten() {
         let name = found.file_name();
         let is_kept = kept.iter().any(|kept| kept.file_name() == Some(&*name));
@@ -148,12 +137,7 @@ impl Kept {
     pub fn keep(&mut self, state: State) -> Result<(), Error> {
         if state != self.state {
             let bytes = serde_json::to_vec_pretty(&state).expect("plain data");
-            let replacement = Replacement::claim(&self.path)?;
-            replacement
-                .file()
-                .write_all_at(&bytes, 0)
-                .map_err(Error::io(&self.path, "write"))?;
-            replacement.commit()?;
+            Replacement::claim(&self.path)?.commit_with(&bytes)?;
             self.state = state;
         }
         Ok(())
@@ -161,10 +145,8 @@ impl Kept {
 }
 
 fn read(path: &Path) -> Result<State, Error> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(State::default()),
-        Err(error) => return Err(Error::io(path, "open")(error)),
+    let Some(file) = if_exists(File::open(path)).map_err(Error::io(path, "open"))? else {
+        return Ok(State::default());
     };
     let mut bytes = Vec::new();
     file.take(MAX_BYTES)

@@ -21,7 +21,9 @@ use crate::Error;
 /// Nothing in it is secret, and node_exporter has its own user.
 const MODE: u32 = 0o644;
 /// When the last run without an error was: the next run with an error takes it from the file.
-const SUCCESS: &str = "blocklist_milter_fetch_success_timestamp_seconds";
+const SUCCESS: &str = "success_timestamp_seconds";
+/// What the name of each metric begins with.
+const PREFIX: &str = "blocklist_milter_fetch_";
 /// Longest error that is shown, in characters.
 const MAX_ERROR: usize = 300;
 
@@ -61,50 +63,34 @@ impl Run<'_> {
         let (host, list) = (self.host, self.list);
         let label = format!("{{list=\"{list}\"}}");
         let last = before.lines().find_map(|line| {
-            let number = line.strip_prefix(SUCCESS)?.strip_prefix(&label)?;
-            number.trim().parse().ok()
+            let line = line.strip_prefix(PREFIX)?.strip_prefix(SUCCESS)?;
+            line.strip_prefix(&label)?.trim().parse().ok()
         });
         let success: Option<u64> = (self.code == 0).then_some(self.now).or(last);
         let filter = Filter::open(self.filter, Load::Disk).ok();
         let header = filter.as_ref().map(Filter::header);
-        let has = header.map_or_else(
-            || "no filter".to_owned(),
-            |header| {
-                let (generation, built) = (header.spec.generation, minute(header.spec.built));
-                format!(
-                    "generation {generation}, {} entries, built {built}",
-                    header.entries
-                )
-            },
-        );
-        let fetched = success.map_or_else(
-            || "never fetched".to_owned(),
-            |at| format!("fetched {}", minute(at)),
-        );
-        let error: String = self
-            .error
-            .unwrap_or("no error")
-            .chars()
-            .take(MAX_ERROR)
-            .collect();
+        let has = header.map(|of| {
+            let (generation, built) = (of.spec.generation, minute(of.spec.built));
+            format!(
+                "generation {generation}, {} entries, built {built}",
+                of.entries
+            )
+        });
+        let has = has.unwrap_or_else(|| "no filter".to_owned());
+        let fetched = success.map(|at| format!("fetched {}", minute(at)));
+        let fetched = fetched.unwrap_or_else(|| "never fetched".to_owned());
+        let error = self.error.unwrap_or("no error").chars();
+        let error: String = error.take(MAX_ERROR).collect();
         let mut text = format!("# {host} {list}: {has}; {fetched}; {error}\n");
         for (name, value) in [
-            (
-                "blocklist_milter_fetch_generation",
-                header.map(|header| header.spec.generation),
-            ),
-            (
-                "blocklist_milter_fetch_entries",
-                header.map(|header| header.entries),
-            ),
-            (
-                "blocklist_milter_fetch_built_timestamp_seconds",
-                header.map(|header| header.spec.built),
-            ),
+            ("generation", header.map(|of| of.spec.generation)),
+            ("entries", header.map(|of| of.entries)),
+            ("built_timestamp_seconds", header.map(|of| of.spec.built)),
             (SUCCESS, success),
-            ("blocklist_milter_fetch_exit_code", Some(self.code.into())),
+            ("exit_code", Some(self.code.into())),
         ] {
             if let Some(value) = value {
+                let name = format!("{PREFIX}{name}");
                 text += &format!("# TYPE {name} gauge\n{name}{label} {value}\n");
             }
         }

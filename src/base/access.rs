@@ -25,27 +25,17 @@ pub struct Account {
     groups: Vec<u32>,
 }
 
-/// The access that the user needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Reading a file.
-    Read,
-    /// Connecting to a unix socket, which needs write permission.
-    Connect,
-}
+/// The access that a user needs: its permission bit, the letter of that in chmod(1), and what is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish(u32, char, &'static str);
 
 impl Wish {
-    /// Returns the permission bit, and its letter in chmod(1).
-    fn bit(self) -> (u32, char) {
-        match self {
-            Self::Read => (0o4, 'r'),
-            Self::Connect => (0o2, 'w'),
-        }
-    }
+    /// Reading a file.
+    pub const READ: Self = Self(0o4, 'r', "read");
+    /// Connecting to a unix socket, which needs write permission.
+    pub const CONNECT: Self = Self(0o2, 'w', "connect to");
+    const ENTER: Self = Self(0o1, 'x', "enter the folder");
 }
-
-/// The same for entering a folder.
-const ENTER: (u32, char) = (0o1, 'x');
 
 /// The first file or folder on the path that denies access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,31 +44,13 @@ pub struct Obstacle {
     pub path: PathBuf,
     /// The commands that give the permission to the user or to its group, and to nobody else.
     pub remedy: String,
-    what: &'static str,
-    user: String,
-    mode: u32,
-    owner: String,
-    group: String,
-}
-
-impl Obstacle {
-    /// Returns which access is denied to whom, without the remedy.
-    pub fn cause(&self) -> String {
-        format!(
-            "user {} cannot {} {} (mode {:04o}, owner {}, group {})",
-            self.user,
-            self.what,
-            self.path.display(),
-            self.mode,
-            self.owner,
-            self.group
-        )
-    }
+    /// Which access is denied to whom, without the remedy.
+    pub cause: String,
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; run: {}", self.cause(), self.remedy)
+        write!(f, "{}; run: {}", self.cause, self.remedy)
     }
 }
 
@@ -134,11 +106,7 @@ impl Account {
         if let Some(closed) = self.closed_folder(&real)? {
             return Ok(Some(closed));
         }
-        let what = match wish {
-            Wish::Read => "read",
-            Wish::Connect => "connect to",
-        };
-        self.denied(&real, wish.bit(), what)
+        self.denied(&real, wish)
     }
 
     fn closed_folder(&self, path: &Path) -> io::Result<Option<Obstacle>> {
@@ -146,16 +114,12 @@ impl Account {
         folders.reverse();
         let closed = folders
             .into_iter()
-            .map(|folder| self.denied(folder, ENTER, "enter the folder"));
+            .map(|folder| self.denied(folder, Wish::ENTER));
         closed.filter_map(Result::transpose).next().transpose()
     }
 
-    fn denied(
-        &self,
-        path: &Path,
-        (bit, letter): (u32, char),
-        what: &'static str,
-    ) -> io::Result<Option<Obstacle>> {
+    fn denied(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
+        let Wish(bit, letter, what) = wish;
         let found = fs::metadata(path)?;
         let mode = found.mode() & 0o7777;
         let in_group = self.groups.contains(&found.gid());
@@ -178,14 +142,15 @@ impl Account {
         } else {
             format!("chmod {class}+{letter} {shown}")
         };
+        let owner = name_of("/etc/passwd", found.uid());
+        let group = name_of("/etc/group", found.gid());
         Ok(Some(Obstacle {
             path: path.to_owned(),
             remedy,
-            what,
-            user: self.name.clone(),
-            mode,
-            owner: name_of("/etc/passwd", found.uid()),
-            group: name_of("/etc/group", found.gid()),
+            cause: format!(
+                "user {} cannot {what} {shown} (mode {mode:04o}, owner {owner}, group {group})",
+                self.name
+            ),
         }))
     }
 }
@@ -222,7 +187,7 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
     }
-    match Account::of_process().obstacle(path, Wish::Read) {
+    match Account::of_process().obstacle(path, Wish::READ) {
         Ok(Some(obstacle)) => io::Error::new(error.kind(), Explained { error, obstacle }),
         Ok(None) | Err(_) if IS_CONFINED.load(Relaxed) => io::Error::new(
             error.kind(),
@@ -242,19 +207,12 @@ pub fn explanation(error: &io::Error) -> Option<&Obstacle> {
 }
 
 /// A denied permission and its reason.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{error}: {obstacle}")]
 struct Explained {
     error: io::Error,
     obstacle: Obstacle,
 }
-
-impl fmt::Display for Explained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.error, self.obstacle)
-    }
-}
-
-impl std::error::Error for Explained {}
 
 fn name_of(file: &str, number: u32) -> String {
     let text = database(file);
@@ -321,21 +279,21 @@ mod tests {
         };
         let at = |command: &str, path: &Path| Some(format!("{command} {}", path.display()));
         let (alone, member) = (stranger(&[54_321]), stranger(&[54_321, own_group]));
-        assert_eq!(remedy(&alone, 0o755, 0o644, Wish::Read), None);
+        assert_eq!(remedy(&alone, 0o755, 0o644, Wish::READ), None);
         let given = format!("chgrp 54321 {0} && chmod g+r {0}", file.display());
-        assert_eq!(remedy(&alone, 0o755, 0o640, Wish::Read), Some(given));
-        assert_eq!(remedy(&member, 0o755, 0o640, Wish::Read), None);
-        let closed = remedy(&member, 0o700, 0o640, Wish::Read);
+        assert_eq!(remedy(&alone, 0o755, 0o640, Wish::READ), Some(given));
+        assert_eq!(remedy(&member, 0o755, 0o640, Wish::READ), None);
+        let closed = remedy(&member, 0o700, 0o640, Wish::READ);
         assert_eq!(closed, at("chmod g+x", &folder));
         // For a member of the group only the group's bits count, even if others may do more.
-        let less = remedy(&member, 0o755, 0o604, Wish::Read);
+        let less = remedy(&member, 0o755, 0o604, Wish::READ);
         assert_eq!(less, at("chmod g+r", &file));
-        let connect = remedy(&member, 0o755, 0o644, Wish::Connect);
+        let connect = remedy(&member, 0o755, 0o644, Wish::CONNECT);
         assert_eq!(connect, at("chmod g+w", &file));
-        assert_eq!(remedy(&member, 0o755, 0o660, Wish::Connect), None);
+        assert_eq!(remedy(&member, 0o755, 0o660, Wish::CONNECT), None);
 
         set(&file, 0o600);
-        let shown = alone.obstacle(&file, Wish::Read).expect("it is there");
+        let shown = alone.obstacle(&file, Wish::READ).expect("it is there");
         let shown = shown.expect("it is closed").to_string();
         let parts = ["user stranger cannot read ", "/list.blf (mode 0600, owner "];
         assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
@@ -343,7 +301,7 @@ mod tests {
         let link = outer.path().join("link");
         std::os::unix::fs::symlink(&file, &link).expect("our own folder");
         set(&folder, 0o700);
-        let behind = alone.obstacle(&link, Wish::Read).expect("it is there");
+        let behind = alone.obstacle(&link, Wish::READ).expect("it is there");
         assert_eq!(behind.expect("it is closed").path, folder);
     }
 

@@ -59,35 +59,17 @@ fn days(date: Date) -> Option<i32> {
 /// `2026-12-24 18:00:00.000+01:00`. Returns the date, and whether it has a time after midnight.
 pub(crate) fn iso(text: &[u8]) -> Option<(Date, bool)> {
     let (date, rest) = match text {
-        [year @ .., b'-', _, _, b'-', _, _] if year.len() == 4 => (text, &[][..]),
         [_, _, _, _, b'-', _, _, b'-', _, _, ..] => text.split_at(10),
         _ => text.split_at_checked(8)?,
     };
-    let date = match date {
-        [year @ .., b'-', m1, m2, b'-', d1, d2] => civil(year, [*m1, *m2], [*d1, *d2]),
-        [year @ .., m1, m2, d1, d2] => civil(year, [*m1, *m2], [*d1, *d2]),
-        _ => None,
-    }?;
+    let is_of_date = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    let date = date.iter().all(is_of_date).then_some(date)?;
+    let date = std::str::from_utf8(date).ok()?.parse().ok()?;
     match rest {
         [] => Some((date, false)),
         [b'T' | b't' | b' ', time @ ..] => Some((date, is_after_midnight(time)?)),
         _ => None,
     }
-}
-
-fn civil(year: &[u8], month: [u8; 2], day: [u8; 2]) -> Option<Date> {
-    let year = year.iter().try_fold(0_i16, |year, digit| {
-        Some(year * 10 + i16::from(digit_of(*digit)?))
-    })?;
-    Date::new(year, two(month)?, two(day)?).ok()
-}
-
-fn two([tens, ones]: [u8; 2]) -> Option<i8> {
-    Some(digit_of(tens)? * 10 + digit_of(ones)?)
-}
-
-fn digit_of(byte: u8) -> Option<i8> {
-    byte.is_ascii_digit().then(|| (byte - b'0').cast_signed())
 }
 
 /// Returns whether a time of day is after midnight; `None` if it is no time.

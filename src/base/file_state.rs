@@ -79,12 +79,6 @@ impl FileStates {
     }
 }
 
-/// Whether two paths lead to one file, also through links. A path that leads nowhere has no other.
-pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
-    let id = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    matches!((id(one), id(other)), (Ok(one), Ok(other)) if one == other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,34 +56,31 @@ fn room_in_groups(root: &Path, groups: &str) -> Option<u64> {
         let mut fields = line.splitn(3, ':').skip(1);
         Some((fields.next()?, fields.next()?.trim_start_matches('/')))
     });
-    let rooms = own.flat_map(|(controllers, path)| -> Vec<Option<u64>> {
-        let folders = |root: PathBuf| {
-            let all = Path::new(path).ancestors();
-            all.map(|part| root.join(part)).collect::<Vec<_>>()
+    let rooms = own.flat_map(|(controllers, path)| {
+        let is_of_memory = controllers.split(',').any(|one| one == "memory");
+        let (root, limits) = match controllers {
+            "" => (root.to_owned(), &V2[..]),
+            _ if is_of_memory => (root.join("memory"), &V1[..]),
+            _ => (PathBuf::new(), &[][..]),
         };
-        if controllers.is_empty() {
-            let two = |folder: PathBuf| {
-                let max = room_in(&folder, "memory.max", "memory.current", "");
-                let high = room_in(&folder, "memory.high", "memory.current", "");
-                max.into_iter().chain(high).min()
-            };
-            folders(root.to_owned()).into_iter().map(two).collect()
-        } else if controllers.split(',').any(|one| one == "memory") {
-            let one = |folder: PathBuf| {
-                let (limit, used) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
-                room_in(&folder, limit, used, "total_")
-            };
-            folders(root.join("memory")).into_iter().map(one).collect()
-        } else {
-            Vec::new()
-        }
+        let folders = Path::new(path).ancestors().map(move |part| root.join(part));
+        folders.flat_map(move |folder| limits.iter().filter_map(move |of| room_in(&folder, of)))
     });
-    rooms.flatten().min()
+    rooms.min()
 }
+
+/// Files with a limit and with what is used, and what precedes the names in `memory.stat`.
+type Limit = (&'static str, &'static str, &'static str);
+
+const V1: [Limit; 1] = [("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")];
+const V2: [Limit; 2] = [
+    ("memory.max", "memory.current", ""),
+    ("memory.high", "memory.current", ""),
+];
 
 /// Returns the room in one group; `None` for "max", and for the very large number by which v1 says
 /// "no limit".
-fn room_in(folder: &Path, limit: &str, used: &str, prefix: &str) -> Option<u64> {
+fn room_in(folder: &Path, &(limit, used, prefix): &Limit) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         let text = fs::read_to_string(folder.join(name)).ok()?;
         text.trim().parse().ok()

@@ -9,8 +9,9 @@
 //! | [`file_state`] | whether the file at a path is still the same |
 //! | `memory` | how much more memory this process can use |
 //! | `named` | closed sets whose members have names |
-//! | `numbers` | numbers formatted for people |
+//! | [`numbers`] | numbers as people read and write them |
 //! | `parallel` | one task on several threads |
+//! | [`path`] | what is at a path |
 //! | `permissions` | files that other users can write |
 //! | [`settings`] | files of settings in TOML, with every error at its line and column |
 //! | [`whole_file`] | files that are read whole or refused |
@@ -22,9 +23,10 @@ pub mod day;
 pub mod file_state;
 pub(crate) mod memory;
 pub(crate) mod named;
-pub(crate) mod numbers;
+pub mod numbers;
 pub mod paint;
 pub(crate) mod parallel;
+pub mod path;
 pub(crate) mod permissions;
 pub mod replacement;
 pub mod settings;

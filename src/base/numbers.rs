@@ -1,4 +1,4 @@
-//! Numbers for human readers.
+//! Numbers as people read and write them.
 
 use indicatif::HumanCount;
 
@@ -28,6 +28,14 @@ pub(crate) fn size(bytes: u64) -> String {
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     let noun = if number == 1 { one } else { many };
     format!("{} {noun}", grouped(number))
+}
+
+/// Reads a number and its unit, the last letter: with `('h', 3600)`, `2h` is 7200.
+pub fn with_unit(text: &str, units: &[(char, u64)]) -> Option<u64> {
+    let mut digits = text.chars();
+    let unit = digits.next_back()?;
+    let (_, size) = units.iter().find(|(name, _)| *name == unit)?;
+    digits.as_str().parse::<u64>().ok()?.checked_mul(*size)
 }
 
 /// Shows a part of a whole: " 66.7 %".

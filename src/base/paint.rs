@@ -18,6 +18,9 @@ pub struct Paint {
     pub columns: usize,
 }
 
+/// Something for a terminal, with its colours and width.
+pub struct Painted<'a, T>(pub &'a T, pub Paint);
+
 impl Default for Paint {
     /// No colours, and 80 columns.
     fn default() -> Self {

@@ -17,6 +17,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::path::{beside, folder_of, if_exists};
 
 /// Why a file could not be replaced.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,11 @@ impl Error {
             action,
             source,
         }
+    }
+
+    fn busy(path: &Path) -> Self {
+        let path = path.to_owned();
+        Self::Busy { path }
     }
 }
 
@@ -102,36 +110,25 @@ impl Replacement {
 
     /// Claims an output, and returns the metadata of the file that is there now.
     fn begin(path: &Path) -> Result<(Self, Option<fs::Metadata>), Error> {
-        let target = match fs::canonicalize(path) {
-            Ok(target) => target,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Replacing the link would leave its target without a filter.
-                if path.is_symlink() {
-                    return Err(Error::io(path, "follow this symbolic link")(error));
-                }
-                path.to_owned()
+        let failed = |action| Error::io(path, action);
+        let target = if_exists(fs::canonicalize(path)).map_err(failed("find the output"))?;
+        let target = match target {
+            Some(target) => target,
+            // Replacing the link would leave its target without a filter.
+            None if path.is_symlink() => {
+                let missing = io::Error::from(Errno::NOENT);
+                return Err(failed("follow this symbolic link")(missing));
             }
-            Err(error) => return Err(Error::io(path, "find the output")(error)),
+            None => path.to_owned(),
         };
-        // Another error must not be taken for a missing file: an existing one would lose its mode
-        // or its content.
-        let old = match fs::metadata(&target) {
-            Ok(old) => Some(old),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io(path, "find the output")(error)),
-        };
-        let not_a_file = || Error::NotAFile {
-            path: path.to_owned(),
-        };
-        let name = target.file_name().ok_or_else(not_a_file)?;
-        if old.as_ref().is_some_and(|old| !old.is_file()) {
-            return Err(not_a_file());
+        // If another error were taken for a missing file, an existing one would lose its mode or its content.
+        let old = if_exists(fs::metadata(&target)).map_err(failed("find the output"))?;
+        if target.file_name().is_none() || old.as_ref().is_some_and(|old| !old.is_file()) {
+            return Err(Error::NotAFile {
+                path: path.to_owned(),
+            });
         }
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(".writing");
-        let written = target.with_file_name(hidden);
-
+        let written = beside(&target, ".writing");
         let file = lock(path, &written)?;
         let replacement = Self {
             file,
@@ -151,7 +148,7 @@ impl Replacement {
         let is_root = rustix::process::geteuid().is_root();
         let folder = match old {
             None if is_root => {
-                Some(fs::metadata(self.folder()).map_err(failed("find its folder"))?)
+                Some(fs::metadata(folder_of(&self.target)).map_err(failed("find its folder"))?)
             }
             None | Some(_) => None,
         };
@@ -182,14 +179,8 @@ impl Replacement {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(LEFTOVER_FLAGS);
         let file = options.open(complete).map_err(failed("open"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Busy {
-                    path: complete.to_owned(),
-                });
-            }
-            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
+        if !is_locked(&file, complete)? {
+            return Err(Error::busy(complete));
         }
         let claimed = self.file.metadata().map_err(failed("read its owner"))?;
         let old = std::mem::replace(&mut self.file, file);
@@ -234,6 +225,17 @@ impl Replacement {
             .map_err(Error::io(&self.written, "sync it to disk"))
     }
 
+    /// Writes the whole new file, and replaces the old one.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub fn commit_with(self, content: &[u8]) -> Result<(), Error> {
+        let written = (&self.file).write_all(content);
+        written.map_err(Error::io(&self.target, "write"))?;
+        self.commit()
+    }
+
     /// Syncs the file, replaces the old file, and syncs the folder.
     ///
     /// # Errors
@@ -244,7 +246,7 @@ impl Replacement {
         fs::rename(&self.written, &self.target)
             .map_err(Error::io(&self.target, "replace it with the new file"))?;
         self.committed = true;
-        let folder = self.folder();
+        let folder = folder_of(&self.target);
         File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(Error::io(folder, "sync the folder to disk"))
@@ -268,20 +270,6 @@ impl Replacement {
         file.write_all(text).map_err(failed("write"))?;
         self.commit()
     }
-
-    fn folder(&self) -> &Path {
-        match self.target.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        }
-    }
-}
-
-/// Returns whether there is certainly no file at this path, or none at the target of its link.
-/// [`Path::exists`] would also return false if the disk cannot be read.
-#[must_use]
-pub fn is_missing(path: &Path) -> bool {
-    matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 impl Drop for Replacement {
@@ -297,23 +285,16 @@ impl Drop for Replacement {
 /// a link, or a file that others have open or may read. A regular file without a lock was left by a
 /// killed writer, and is removed.
 fn lock(path: &Path, written: &Path) -> Result<File, Error> {
-    let busy = || Error::Busy {
-        path: path.to_owned(),
-    };
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(MODE);
     loop {
         match options.open(written) {
             // For a moment the file has no lock, and another writer may take it for a leftover.
             Ok(file) => {
-                let is_held = match file.try_lock() {
-                    Ok(()) => is_named(&file, written),
-                    Err(TryLockError::WouldBlock) => Ok(false),
-                    Err(TryLockError::Error(error)) => Err(Error::io(written, "lock")(error)),
-                };
-                return match is_held {
+                let is_locked = is_locked(&file, written);
+                return match is_locked.and_then(|is| Ok(is && is_named(&file, written)?)) {
                     Ok(true) => Ok(file),
-                    Ok(false) => Err(busy()),
+                    Ok(false) => Err(Error::busy(path)),
                     Err(error) => {
                         // The file is ours: where locks fail, nobody takes it over.
                         let _ = fs::remove_file(written);
@@ -322,22 +303,20 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // The user does not know the name of the temporary file.
             Err(error) => {
-                // The user does not know the name of the temporary file.
-                let folder = written.parent();
-                let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-                let folder = folder.unwrap_or_else(|| Path::new("."));
-                return Err(Error::io(folder, "create a file in this folder")(error));
+                return Err(Error::io(
+                    folder_of(written),
+                    "create a file in this folder",
+                )(error));
             }
         }
         let leftover = OpenOptions::new()
             .read(true)
             .custom_flags(LEFTOVER_FLAGS)
             .open(written);
-        let leftover = match leftover {
-            Ok(leftover) => leftover,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(Error::io(written, "write")(error)),
+        let Some(leftover) = if_exists(leftover).map_err(Error::io(written, "write"))? else {
+            continue;
         };
         let is_file = leftover.metadata().map(|meta| meta.is_file());
         if !is_file.map_err(Error::io(written, "read"))? {
@@ -345,15 +324,22 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
                 path: written.to_owned(),
             });
         }
-        match leftover.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(busy()),
-            Err(TryLockError::Error(error)) => return Err(Error::io(written, "lock")(error)),
+        if !is_locked(&leftover, written)? {
+            return Err(Error::busy(path));
         }
         // Between our open and our lock, its writer may have renamed or removed it.
         if is_named(&leftover, written)? {
             fs::remove_file(written).map_err(Error::io(written, "remove"))?;
         }
+    }
+}
+
+/// Locks a file, unless another process has locked it.
+fn is_locked(file: &File, path: &Path) -> Result<bool, Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(Error::io(path, "lock")(error)),
     }
 }
 
@@ -364,11 +350,8 @@ const LEFTOVER_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i
 /// Returns whether an open file still has this name.
 fn is_named(file: &File, name: &Path) -> Result<bool, Error> {
     let held = file.metadata().map_err(Error::io(name, "read"))?;
-    match fs::symlink_metadata(name) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::io(name, "read")(error)),
-    }
+    let named = if_exists(fs::symlink_metadata(name)).map_err(Error::io(name, "read"))?;
+    Ok(named.is_some_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())))
 }
 
 #[cfg(test)]

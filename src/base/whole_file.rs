@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::path::if_exists;
+
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
@@ -27,9 +29,8 @@ impl FileError {
 
 /// Reads a file of at most so many bytes; `None` if there is no file. `what` follows "too large for".
 pub(crate) fn read(path: &Path, most: u64, what: &str) -> Result<Option<Vec<u8>>, FileError> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(FileError::of(path))?,
+    let Some(file) = if_exists(File::open(path)).map_err(FileError::of(path))? else {
+        return Ok(None);
     };
     let mut bytes = Vec::new();
     let read = file.take(most + 1).read_to_end(&mut bytes);

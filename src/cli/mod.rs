@@ -33,6 +33,13 @@ const VERSION: &str = concat!(
     ")"
 );
 
+/// The end of a help text: examples, one a line.
+macro_rules! examples {
+    ($one:literal $(,)?) => { concat!("Example:\n  ", $one) };
+    ($($line:literal),+ $(,)?) => { concat!("Examples:", $("\n  ", $line),+) };
+}
+use examples;
+
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 2;
 

@@ -34,22 +34,19 @@ impl Output {
 
     /// Prints the result of a command, as text or as one line of JSON.
     pub fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> io::Result<()> {
-        if json {
-            self.json(found)
-        } else {
-            self.line(format_args!("{found}"))
-        }
+        self.show_as(found, found, json)
     }
 
-    /// Does the same for a result whose text ends with its last line.
-    pub(super) fn show_lines(
+    /// Does the same with another text than that of the result itself.
+    pub(super) fn show_as(
         &mut self,
-        found: &(impl Serialize + Display),
+        found: &impl Serialize,
+        text: impl Display,
         json: bool,
     ) -> io::Result<()> {
         match json {
             true => self.json(found),
-            false => write!(self, "{found}"),
+            false => self.line(format_args!("{text}")),
         }
     }
 
@@ -76,9 +73,13 @@ impl Output {
     }
 
     /// Prints one or more lines in one write: a reader that takes only the first line must not end
-    /// the program early.
-    pub fn line(&mut self, line: fmt::Arguments<'_>) -> io::Result<()> {
-        self.write_all(format!("{line}\n").as_bytes())
+    /// the program early. Adds the last line end, if there is a text without it.
+    pub fn line(&mut self, lines: fmt::Arguments<'_>) -> io::Result<()> {
+        let mut lines = lines.to_string();
+        if !lines.is_empty() && !lines.ends_with('\n') {
+            lines.push('\n');
+        }
+        self.write_all(lines.as_bytes())
     }
 
     /// Ends the program by SIGPIPE, like other programs, if nobody reads its output any more.

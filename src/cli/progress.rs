@@ -19,9 +19,17 @@ const DRAW: Duration = Duration::from_millis(100);
 /// How often a line is printed where there is no terminal.
 const LINE: Duration = Duration::from_secs(10);
 
+/// Runs a task and shows its progress, unless `quiet`.
+pub(super) fn watched<T>(
+    quiet: bool,
+    task: impl FnOnce(&Progress) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let watcher = Watcher::start(quiet)?;
+    task(&watcher.progress)
+}
+
 /// Draws until it is dropped.
-#[derive(Debug)]
-pub(super) struct Watcher {
+struct Watcher {
     progress: Arc<Progress>,
     drawing: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -29,7 +37,7 @@ pub(super) struct Watcher {
 impl Watcher {
     /// Starts to draw, unless `quiet`. From now on SIGINT, SIGTERM and SIGHUP end the task cleanly,
     /// and a second signal ends the program immediately.
-    pub(super) fn start(quiet: bool) -> Result<Self, Error> {
+    fn start(quiet: bool) -> Result<Self, Error> {
         let progress = Arc::new(Progress::new());
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let failed = |source| Error::Io {
@@ -51,11 +59,6 @@ impl Watcher {
         // Without a thread, nothing is drawn.
         let drawing = drawing.flatten();
         Ok(Self { progress, drawing })
-    }
-
-    /// Returns the counters for the task.
-    pub(super) fn progress(&self) -> &Progress {
-        &self.progress
     }
 }
 

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::plan::Seed;
-use crate::base::file_state::is_same_file;
-use crate::base::replacement::is_missing;
+use crate::base::path::{is_missing, is_same_file};
 use crate::filter::{self, Filter, Load, RecordFile, Source};
 
 /// What a new filter takes over from the existing filter at the output.

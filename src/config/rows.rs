@@ -13,16 +13,16 @@ use std::sync::Arc;
 
 use toml::Value;
 use toml::de::DeValue;
+use tracing::level_filters::LevelFilter;
 
 use super::settings::{
-    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Position, SafetySettings, StatusSettings, WhitelistSettings,
-    WrittenEntries,
+    Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings, WrittenEntries,
 };
 use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
 use crate::base::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
+use crate::daemon::logging::LineFormat;
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
@@ -62,6 +62,15 @@ pub(super) const REMOVED: [Removed; 9] = [
     ),
     ("limits", "read_ms", "an answer waits 2 seconds for reads"),
     ("status", "group", SOCKET_GROUP),
+];
+
+/// What the log shows, besides what is more severe.
+const LEVELS: [(&str, LevelFilter); 5] = [
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
 ];
 
 /// What is done with the settings.
@@ -271,11 +280,36 @@ impl Config {
             }
         }
         rows.section("whitelist", |rows| self.whitelist.walk(rows));
-        rows.section("exempt", |rows| self.exempt.walk(rows));
-        rows.section("safety", |rows| self.safety.walk(rows));
-        rows.section("limits", |rows| self.limits.walk(rows));
-        rows.section("status", |rows| self.status.walk(rows));
-        rows.section("log", |rows| self.log.walk(rows));
+        rows.section("exempt", |rows| {
+            let exempt = &mut self.exempt;
+            rows.boolean("authenticated", &mut exempt.authenticated);
+            rows.boolean("local", &mut exempt.local);
+            let network = |written: &str| written.parse().map_err(Invalid::from);
+            rows.each("networks", &mut exempt.networks, network, shown);
+            rows.entries("recipients", &mut exempt.recipients);
+        });
+        rows.section("safety", |rows| {
+            let safety = &mut self.safety;
+            let print = |share: &Percent| Some(share.to_string().into());
+            let share = &mut safety.max_reject_share;
+            rows.one("max_reject_share", share, percent_of_a_whole, print);
+            let shrink = &mut safety.max_shrink;
+            rows.one("max_shrink", shrink, percent_of_a_whole, print);
+            rows.each("must_miss", &mut safety.must_miss, address, String::clone);
+        });
+        rows.section("limits", |rows| {
+            rows.number("connections", &mut self.limits.connections, 1..=1_000_000);
+        });
+        rows.section("status", |rows| {
+            let print = |listen: &Option<Endpoint>| listen.as_ref().map_or_else(String::new, shown);
+            rows.text("listen", &mut self.status.listen, status_listen, print);
+            rows.boolean("show_addresses", &mut self.status.show_addresses);
+        });
+        rows.section("log", |rows| {
+            rows.choice("level", &mut self.log.level, &LEVELS);
+            rows.choice("format", &mut self.log.format, &LineFormat::NAMES);
+            rows.boolean("accepted", &mut self.log.accepted);
+        });
     }
 }
 
@@ -386,45 +420,6 @@ impl WhitelistSettings {
     }
 }
 
-impl ExemptSettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
-        rows.boolean("authenticated", &mut self.authenticated);
-        rows.boolean("local", &mut self.local);
-        let network = |written: &str| written.parse().map_err(Invalid::from);
-        rows.each("networks", &mut self.networks, network, shown);
-        rows.entries("recipients", &mut self.recipients);
-    }
-}
-
-impl SafetySettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
-        let share = &mut self.max_reject_share;
-        let print = |share: &Percent| Some(share.to_string().into());
-        rows.one("max_reject_share", share, percent_of_a_whole, print);
-        rows.one(
-            "max_shrink",
-            &mut self.max_shrink,
-            percent_of_a_whole,
-            print,
-        );
-        rows.each("must_miss", &mut self.must_miss, address, String::clone);
-    }
-}
-
-impl LimitSettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
-        rows.number("connections", &mut self.connections, 1..=1_000_000);
-    }
-}
-
-impl StatusSettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
-        let print = |listen: &Option<Endpoint>| listen.as_ref().map_or_else(String::new, shown);
-        rows.text("listen", &mut self.listen, status_listen, print);
-        rows.boolean("show_addresses", &mut self.show_addresses);
-    }
-}
-
 /// Reads where to serve the pages: an empty text means nowhere.
 fn status_listen(written: &str) -> Result<Option<Endpoint>, Invalid> {
     if written.is_empty() {
@@ -438,12 +433,4 @@ fn status_listen(written: &str) -> Result<Option<Endpoint>, Invalid> {
         .into());
     }
     Ok(Some(endpoint))
-}
-
-impl LogSettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
-        rows.choice("level", &mut self.level, &Level::NAMES);
-        rows.choice("format", &mut self.format, &LogFormat::NAMES);
-        rows.boolean("accepted", &mut self.accepted);
-    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::address::{Canonical, Kind, escaped};
+use crate::base::numbers::with_unit;
 use crate::base::settings::Invalid;
 use crate::policy::{Action, Entries, Template};
 
@@ -19,14 +20,7 @@ pub(super) fn age(written: &str) -> Result<Option<u64>, Invalid> {
     if written == "none" {
         return Ok(None);
     }
-    let mut digits = written.chars();
-    let unit = digits.next_back();
-    let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit);
-    let seconds = unit.and_then(|&(_, seconds)| {
-        let number: u64 = digits.as_str().parse().ok()?;
-        number.checked_mul(seconds)
-    });
-    match seconds {
+    match with_unit(written, &UNITS) {
         Some(seconds) if (60..=AGE_MAX_S).contains(&seconds) => Ok(Some(seconds)),
         Some(_) | None => Err(format!(
             "\"{}\" is not an age: write a whole number of minutes, hours, days or weeks, such as \"90m\", \"36h\", \"7d\" or \"2w\", or \"none\"",

@@ -33,6 +33,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::base::named::named;
 use crate::metrics::Counter;
 
 /// Most bytes of lines that wait to be written: some ten thousand lines.
@@ -47,14 +48,16 @@ const COLLECTED: Duration = Duration::from_millis(5);
 /// At the end, how long to wait for the remaining lines to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The format of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LineFormat {
-    /// A text, then `name=value` pairs.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
+named! {
+    /// The format of a log line.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum LineFormat {
+        /// A text, then `name=value` pairs.
+        #[default]
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
 }
 
 /// The running log. Dropping it writes the waiting lines, unless the reader hangs.

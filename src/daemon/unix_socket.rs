@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
+use crate::base::path::folder_of;
 use crate::endpoint::Endpoint;
 
 /// Connections that may wait to be accepted. The kernel limits this to `net.core.somaxconn`; with a short queue, a busy
@@ -129,11 +130,7 @@ fn bind(path: &Path) -> Result<UnixListener, Errno> {
 /// Locks the folder. If two processes start at the same time, the second one waits here, and then finds the first. `None`:
 /// another process still holds the lock after `patience`.
 fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let folder = File::open(folder)?;
+    let folder = File::open(folder_of(path))?;
     let began = Instant::now();
     loop {
         match folder.try_lock() {

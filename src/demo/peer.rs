@@ -18,7 +18,7 @@
 //! A wrong answer of the milter is an error here.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -152,7 +152,7 @@ impl Peer {
     ///
     /// # Errors
     /// Those of the socket, or the milter violates the protocol.
-    pub fn tcp(address: SocketAddr) -> io::Result<Self> {
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Self::negotiate(Box::new(stream))

@@ -257,41 +257,29 @@ impl Explainer {
 
     /// Returns all senders with their recorded look-ups.
     fn identities(&mut self, snapshot: &Snapshot) -> Vec<Named> {
-        let policy = &snapshot.policy;
-        let senders: Vec<_> = self
-            .screen
-            .senders()
-            .into_iter()
-            .flat_map(Senders::iter)
-            .map(|s| (s.identity, s.strength, s.address.to_vec()))
-            .collect();
         let recorded = std::mem::take(&mut self.screen.observer().named);
         let mut form = Canonical::new();
         let today = today();
-        senders
-            .into_iter()
-            .map(|(identity, strength, address)| {
-                let found = recorded
-                    .iter()
-                    .find(|r| (r.0, r.1) == (identity, strength) && r.2 == address);
-                let mut named = found.map(|recorded| recorded.3.clone()).unwrap_or_default();
-                named.identity = identity.name().to_owned();
-                named.address = escaped(&address).to_string();
-                named.weak = strength != Strength::Strong;
-                named.doubtful = strength == Strength::Doubtful;
-                match form.read(&address, Entries::rules()) {
-                    Ok(()) => {
-                        named.canonical = Some(escaped(form.as_bytes()).to_string());
-                        named.whitelist_entry = policy
-                            .clearing_entry(&form, today)
-                            .map(|entry| escaped(entry).to_string());
-                        named.whitelisted = named.whitelist_entry.is_some() && !named.unaligned;
-                    }
-                    Err(fault) => named.fault = Some(fault.to_string()),
+        let senders = self.screen.senders().into_iter().flat_map(Senders::iter);
+        let named = senders.map(|sender| {
+            let key = (sender.identity, sender.strength, sender.address.to_vec());
+            let mut named = recorded.get(&key).cloned().unwrap_or_default();
+            named.identity = sender.identity.name().to_owned();
+            named.address = escaped(sender.address).to_string();
+            named.weak = sender.strength != Strength::Strong;
+            named.doubtful = sender.strength == Strength::Doubtful;
+            match form.read(sender.address, Entries::rules()) {
+                Ok(()) => {
+                    named.canonical = Some(escaped(form.as_bytes()).to_string());
+                    let entry = snapshot.policy.clearing_entry(&form, today);
+                    named.whitelist_entry = entry.map(|entry| escaped(entry).to_string());
+                    named.whitelisted = named.whitelist_entry.is_some() && !named.unaligned;
                 }
-                named
-            })
-            .collect()
+                Err(fault) => named.fault = Some(fault.to_string()),
+            }
+            named
+        });
+        named.collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Records the look-ups and the last decision of the daemon's own code.
 
+use std::collections::HashMap;
+
 use super::decision::RecordedDecision;
 use super::explanation::{Lookup, Named};
 use crate::lookup::Outcome;
@@ -10,7 +12,7 @@ use crate::sender::{Identity, Sender, Strength};
 /// Records look-ups and the last decision.
 #[derive(Default)]
 pub(super) struct Recorder {
-    pub(super) named: Vec<(Identity, Strength, Vec<u8>, Named)>,
+    pub(super) named: HashMap<(Identity, Strength, Vec<u8>), Named>,
     pub(super) decision: Option<RecordedDecision>,
 }
 
@@ -27,22 +29,8 @@ impl Observer for Recorder {
     }
 
     fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
-        let (identity, strength) = (sender.identity, sender.strength);
-        // Usually the last, because senders are looked up one after the other.
-        let at = self
-            .named
-            .iter()
-            .rposition(|n| (n.0, n.1) == (identity, strength) && n.2 == sender.address);
-        let at = at.unwrap_or_else(|| {
-            self.named.push((
-                identity,
-                strength,
-                sender.address.to_vec(),
-                Named::default(),
-            ));
-            self.named.len() - 1
-        });
-        let named = &mut self.named[at].3;
+        let key = (sender.identity, sender.strength, sender.address.to_vec());
+        let named = self.named.entry(key).or_default();
         match seen {
             // The canonical form already shows this.
             Seen::NoAddress | Seen::Cleared(_) => {}

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Error, Explainer, Explanation, Headers, Mail, each_message};
 use crate::base::numbers::{counted, percent};
-use crate::base::paint::Paint;
+use crate::base::paint::Painted;
 use crate::base::parallel::{on_threads, processors};
 use crate::base::whole_file::FileError;
 
@@ -273,24 +273,9 @@ fn sorted<K: Ord>(counts: HashMap<K, u64>) -> Vec<(K, u64)> {
     counts
 }
 
-impl Replay {
-    /// Formats it as text.
-    pub fn text(&self, paint: Paint) -> impl Display + '_ {
-        ReplayText {
-            replay: self,
-            paint,
-        }
-    }
-}
-
-struct ReplayText<'a> {
-    replay: &'a Replay,
-    paint: Paint,
-}
-
-impl Display for ReplayText<'_> {
+impl Display for Painted<'_, Replay> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { replay, paint } = self;
+        let Self(replay, paint) = self;
         let messages = counted(replay.messages, "message", "messages");
         writeln!(f, "{}", paint.bold(&messages))?;
         for (verdict, count) in &replay.verdicts {

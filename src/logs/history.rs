@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -64,13 +63,10 @@ impl History {
     /// # Errors
     /// When it cannot be written; the old one then stays.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let replacement = Replacement::claim(path).map_err(Error::of(path))?;
-        let text = serde_json::to_string(self).map_err(Error::of(path))?;
-        let mut file = replacement.file();
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.write_all(b"\n"))
-            .map_err(Error::of(path))?;
-        replacement.commit().map_err(Error::of(path))
+        let text = serde_json::to_string(self).map_err(Error::of(path))? + "\n";
+        Replacement::claim(path)
+            .and_then(|replacement| replacement.commit_with(text.as_bytes()))
+            .map_err(Error::of(path))
     }
 
     /// Adds a refusal by this entry.

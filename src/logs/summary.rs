@@ -308,25 +308,17 @@ impl Sums<'_> {
     }
 
     fn finish(self) -> Summary {
-        let rows = |group| rows(&self.groups, group);
+        let groups = &self.groups;
         let mut summary = Summary {
             host: self.options.host.clone(),
             from: self.days.map(|(from, _)| from.to_string()),
             until: self.days.map(|(_, until)| until.to_string()),
-            actions: rows(Group::Action).map(|([a, ..], n)| (a, n)).collect(),
-            refused: rows(Group::Refused)
-                .map(|([a, b, c], n)| (a, b, c, n))
-                .collect(),
-            exempt: rows(Group::Exempt).map(|([a, ..], n)| (a, n)).collect(),
-            dry_run: rows(Group::DryRun)
-                .map(|([a, b, _], n)| (a, b, n))
-                .collect(),
-            let_through: rows(Group::LetThrough)
-                .map(|([a, b, c], n)| (a, b, c, n))
-                .collect(),
-            tagged: rows(Group::Tagged)
-                .map(|([a, b, _], n)| (a, b, n))
-                .collect(),
+            actions: rows(groups, Group::Action, |[a, ..], n| (a, n)),
+            refused: rows(groups, Group::Refused, |[a, b, c], n| (a, b, c, n)),
+            exempt: rows(groups, Group::Exempt, |[a, ..], n| (a, n)),
+            dry_run: rows(groups, Group::DryRun, |[a, b, _], n| (a, b, n)),
+            let_through: rows(groups, Group::LetThrough, |[a, b, c], n| (a, b, c, n)),
+            tagged: rows(groups, Group::Tagged, |[a, b, _], n| (a, b, n)),
             ..self.summary
         };
         let history = self.history;
@@ -355,17 +347,19 @@ impl Sums<'_> {
     }
 }
 
-/// Returns the counts of a group, the largest first.
-fn rows(
+/// Returns the counts of a group, the largest first, each with its words as a row has them.
+fn rows<R>(
     groups: &HashMap<(Group, [String; 3]), u64>,
     group: Group,
-) -> impl Iterator<Item = ([String; 3], u64)> {
+    row: impl Fn([String; 3], u64) -> R,
+) -> Vec<R> {
     let of_group = groups.iter().filter(|((of, _), _)| *of == group);
     let mut rows: Vec<_> = of_group
         .map(|((_, words), count)| (words.clone(), *count))
         .collect();
     rows.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    rows.into_iter()
+    let rows = rows.into_iter();
+    rows.map(|(words, count)| row(words, count)).collect()
 }
 
 /// Returns the lists and sources without a hit for [`IDLE_DAYS`], or without any hit since they

@@ -53,51 +53,41 @@ impl Display for Summary {
             let share = percent(*count, self.messages);
             row(f, *count, &format!("{action:<12}{share}"))?;
         }
-        table(f, "Refused, held or deleted", &self.refused, |row| {
-            (row.3, format!("{}  {}", listed_by(&row.0, &row.1), row.2))
+        table(f, "Refused, held or deleted", &self.refused, |f, of| {
+            row(f, of.3, &format!("{}  {}", listed_by(&of.0, &of.1), of.2))
         })?;
         if self.has_history {
-            refused(f, "Refused for the first time", &self.first_refused)?;
+            table(f, "Refused for the first time", &self.first_refused, case)?;
         }
-        refused(f, "Refused most often", &self.most_refused)?;
-        table(f, "Tagged", &self.tagged, |row| {
-            (row.2, format!("{}, {}", row.0, row.1))
+        table(f, "Refused most often", &self.most_refused, case)?;
+        table(f, "Tagged", &self.tagged, |f, of| {
+            row(f, of.2, &format!("{}, {}", of.0, of.1))
         })?;
-        table(
-            f,
-            "Dry run: what lists would have done",
-            &self.dry_run,
-            |row| (row.2, format!("{}  {}", row.0, row.1)),
-        )?;
-        table(f, "Listed, but not refused", &self.let_through, |row| {
-            (row.3, format!("{}  {}, {}", row.0, row.1, row.2))
+        let title = "Dry run: what lists would have done";
+        table(f, title, &self.dry_run, |f, of| {
+            row(f, of.2, &format!("{}  {}", of.0, of.1))
         })?;
-        table(f, "Exempt, not looked up", &self.exempt, |row| {
-            (row.1, row.0.clone())
+        table(f, "Listed, but not refused", &self.let_through, |f, of| {
+            row(f, of.3, &format!("{}  {}, {}", of.0, of.1, of.2))
+        })?;
+        table(f, "Exempt, not looked up", &self.exempt, |f, of| {
+            row(f, of.1, &of.0)
         })?;
         if self.undecided > 0 {
             heading(f, "Undecided, because filters could not be read")?;
             row(f, self.undecided, "messages")?;
         }
-        self.idle(f)?;
+        let title = format!("Without a hit for {IDLE_DAYS} days");
+        table(f, &title, &self.idle, |f, idle| {
+            let last = idle.last_hit.as_deref().unwrap_or("none known");
+            let name = listed_by(&idle.list, idle.source.as_deref().unwrap_or(""));
+            lines(f, "  ", &format!("{name}, last hit: {last}"))
+        })?;
         self.problems(f)
     }
 }
 
 impl Summary {
-    fn idle(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.idle.is_empty() {
-            return Ok(());
-        }
-        heading(f, &format!("Without a hit for {IDLE_DAYS} days"))?;
-        for idle in self.idle.iter().take(ROWS) {
-            let last = idle.last_hit.as_deref().unwrap_or("none known");
-            let name = listed_by(&idle.list, idle.source.as_deref().unwrap_or(""));
-            lines(f, "  ", &format!("{name}, last hit: {last}"))?;
-        }
-        more(f, self.idle.len())
-    }
-
     fn problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.errors + self.warnings == 0 {
             return Ok(());
@@ -124,39 +114,24 @@ fn table<R>(
     f: &mut Formatter<'_>,
     title: &str,
     rows: &[R],
-    each: impl Fn(&R) -> (u64, String),
+    each: impl Fn(&mut Formatter<'_>, &R) -> fmt::Result,
 ) -> fmt::Result {
     if rows.is_empty() {
         return Ok(());
     }
     heading(f, title)?;
-    for of in rows.iter().take(ROWS) {
-        let (count, label) = each(of);
-        row(f, count, &label)?;
-    }
-    more(f, rows.len())
-}
-
-/// Writes two lines per entry: the refused entry, and where to look if the refusal is wrong.
-fn refused(f: &mut Formatter<'_>, title: &str, entries: &[Refused]) -> fmt::Result {
-    if entries.is_empty() {
-        return Ok(());
-    }
-    heading(f, title)?;
-    for entry in entries.iter().take(ROWS) {
-        row(f, entry.count, &entry.entry)?;
-        let by = listed_by(&entry.list, &entry.source);
-        let label = format!("case {}  {by}", entry.case);
-        lines(f, &" ".repeat(NUMBER), &label)?;
-    }
-    more(f, entries.len())
-}
-
-fn more(f: &mut Formatter<'_>, rows: usize) -> fmt::Result {
-    match rows.checked_sub(ROWS) {
+    rows.iter().take(ROWS).try_for_each(|one| each(f, one))?;
+    match rows.len().checked_sub(ROWS) {
         Some(more @ 1..) => writeln!(f, "  and {more} more (--json shows all)"),
         _ => Ok(()),
     }
+}
+
+/// Writes two lines: a refused entry, and where to look if the refusal is wrong.
+fn case(f: &mut Formatter<'_>, of: &Refused) -> fmt::Result {
+    row(f, of.count, &of.entry)?;
+    let label = format!("case {}  {}", of.case, listed_by(&of.list, &of.source));
+    lines(f, &" ".repeat(NUMBER), &label)
 }
 
 /// Returns `spammers` or `spammers / feed.txt`.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
 
 use super::findings::About;
@@ -79,9 +78,6 @@ pub(super) fn silence(address: Result<Endpoint, EndpointError>) -> Option<String
 fn connect(socket: &Endpoint) -> io::Result<Peer> {
     match socket {
         Endpoint::Unix(path) => Peer::unix(path),
-        Endpoint::Inet { host, port, .. } => {
-            let address = (host.as_str(), *port).to_socket_addrs()?.next();
-            Peer::tcp(address.ok_or(io::ErrorKind::NotFound)?)
-        }
+        Endpoint::Inet { host, port, .. } => Peer::tcp((host.as_str(), *port)),
     }
 }

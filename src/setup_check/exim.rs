@@ -111,44 +111,61 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
     };
     let questions: Vec<Question<'_>> = text.lines().filter_map(Question::of).collect();
     for (stage, of) in [("RCPT", "the envelope"), ("DATA", "the headers")] {
-        let asked: Vec<_> = questions.iter().filter(|one| one.stage == stage).collect();
-        let is_ours = |one: &&&Question<'_>| {
-            let at = one.endpoint();
-            at.is_some_and(|at| policy.iter().any(|ours| at.leads_to(ours)))
-        };
-        match (asked.iter().find(is_ours), asked.first()) {
-            (Some(question), _) => {
-                findings.good(format!("at {stage}, the ACL asks {}", question.socket));
-                let (state, what) = while_down(question.while_down);
-                let text = format!("at {stage}, while the daemon does not answer: {what}");
-                findings.add(state, text, if state == Severity::Good { "" } else { GUIDE });
-            }
-            (None, Some(other)) => findings.wrong(
-                format!(
-                    "at {stage}, the ACL asks {}, where the daemon does not listen: senders in {of} are not checked",
-                    other.socket
-                ),
-                format!("BLOCKLIST_SOCKET = {} in exim4.conf.localmacros", path_of(policy[0])),
-            ),
-            (None, None) => findings.wrong(
-                format!("no ACL asks at {stage}: senders in {of} are not checked"),
-                GUIDE,
-            ),
-        }
+        let asked = questions.iter().filter(|one| one.stage == stage);
+        let asked: Vec<&Question<'_>> = asked.collect();
+        check_stage(stage, of, &asked, &policy, findings);
     }
     for at in policy {
-        let asked = at.clone();
-        if let Err(why) = within(PATIENCE, move || ask(&asked)) {
-            findings.wrong(format!("{at} does not answer: {why}"), milter.start);
-        } else if let Endpoint::Unix(path) = at {
-            let user = exim.printed("exim_user").unwrap_or_default();
-            let user = user.trim().trim_start_matches("exim_user = ");
-            let account = match user.parse() {
-                Ok(number) => Account::numbered(number),
-                Err(_) => Account::named(user),
-            };
-            findings.may_connect("", &format!("{user:?} of Exim"), account.as_ref(), path);
+        check_socket(at, exim, milter, findings);
+    }
+}
+
+/// Checks whether the ACL of a stage asks the daemon about the senders in `of`.
+fn check_stage(
+    stage: &str,
+    of: &str,
+    asked: &[&Question<'_>],
+    policy: &[&Endpoint],
+    findings: &mut About<'_>,
+) {
+    let is_ours = |one: &&&Question<'_>| {
+        let at = one.endpoint();
+        at.is_some_and(|at| policy.iter().any(|ours| at.leads_to(ours)))
+    };
+    match (asked.iter().find(is_ours), asked.first()) {
+        (Some(question), _) => {
+            findings.good(format!("at {stage}, the ACL asks {}", question.socket));
+            let (state, what) = while_down(question.while_down);
+            let text = format!("at {stage}, while the daemon does not answer: {what}");
+            findings.add(state, text, if state == Severity::Good { "" } else { GUIDE });
         }
+        (None, Some(other)) => findings.wrong(
+            format!(
+                "at {stage}, the ACL asks {}, where the daemon does not listen: senders in {of} are not checked",
+                other.socket
+            ),
+            format!("BLOCKLIST_SOCKET = {} in exim4.conf.localmacros", path_of(policy[0])),
+        ),
+        (None, None) => findings.wrong(
+            format!("no ACL asks at {stage}: senders in {of} are not checked"),
+            GUIDE,
+        ),
+    }
+}
+
+/// Checks whether the daemon answers, and whether Exim's user can open its socket.
+fn check_socket(at: &Endpoint, exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) {
+    let asked = at.clone();
+    if let Err(why) = within(PATIENCE, move || ask(&asked)) {
+        findings.wrong(format!("{at} does not answer: {why}"), milter.start);
+    } else if let Endpoint::Unix(path) = at {
+        let user = exim.printed("exim_user").unwrap_or_default();
+        let user = user.trim().trim_start_matches("exim_user = ");
+        let account = match user.parse() {
+            Ok(number) => Account::numbered(number),
+            Err(_) => Account::named(user),
+        };
+        findings.may_connect("", &format!("{user:?} of Exim"), account.as_ref(), path);
     }
 }
 

@@ -94,14 +94,14 @@ impl About<'_> {
             self.notice(format!("user {user} {text}"), "");
             return true;
         };
-        match account.obstacle(path, Wish::Connect) {
+        match account.obstacle(path, Wish::CONNECT) {
             Ok(None) => {
                 let path = path.display();
                 self.good(format!("{who}user {} can open {path}", account.name));
                 return true;
             }
             Ok(Some(obstacle)) => {
-                self.wrong(format!("{who}{}", obstacle.cause()), obstacle.remedy);
+                self.wrong(format!("{who}{}", obstacle.cause), obstacle.remedy);
             }
             Err(error) => self.notice(format!("{}: {error}", path.display()), ""),
         }

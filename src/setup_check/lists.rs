@@ -162,7 +162,7 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
 /// Reports a closed folder once, even if it affects many files.
 fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut About<'_>) {
     if !known.contains(obstacle) {
-        findings.wrong(obstacle.cause(), &obstacle.remedy);
+        findings.wrong(&obstacle.cause, &obstacle.remedy);
         known.push(obstacle.clone());
     }
 }
@@ -183,7 +183,7 @@ fn check_access(
             findings.wrong(format!("{}: {hidden}", file.display()), advice);
         } else if let Some(account) = &account
             // A missing file was reported before.
-            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)
+            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::READ)
         {
             check_obstacle(&obstacle, known, findings);
         }

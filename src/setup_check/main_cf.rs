@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::base::numbers::with_unit;
+
 /// One milter of `smtpd_milters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MilterOf {
@@ -107,18 +109,18 @@ pub(super) fn split(value: &str) -> Vec<&str> {
 
 /// Parses a time: `30s`, `5m`, `1h`, `1d`, `1w`; without a unit, seconds.
 pub(super) fn time(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..)? {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return None,
-    };
-    let number: u64 = digits.parse().ok()?;
-    Some(Duration::from_secs(number.checked_mul(unit)?))
+    let seconds = text.parse().ok();
+    let seconds = seconds.or_else(|| with_unit(text, &UNITS))?;
+    Some(Duration::from_secs(seconds))
 }
+
+const UNITS: [(char, u64); 5] = [
+    ('s', 1),
+    ('m', 60),
+    ('h', 3_600),
+    ('d', 86_400),
+    ('w', 604_800),
+];
 
 #[cfg(test)]
 mod tests {

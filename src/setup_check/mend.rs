@@ -119,26 +119,21 @@ fn leads_to(address: &str, queue: &Path, socket: &Endpoint) -> bool {
 
 /// Returns the daemon's address as Postfix writes it; `None` if no socket can be seen from a chroot.
 fn address(milter: &Milter<'_>, queue: &Path, in_chroot: bool) -> Option<String> {
-    let written = |socket: &Endpoint| match socket {
-        Endpoint::Unix(path) => match path.strip_prefix(queue) {
-            Ok(within) => Some(format!("unix:{}", within.display())),
-            Err(_) => (!in_chroot).then(|| socket.to_string()),
-        },
-        Endpoint::Inet {
-            host,
-            port,
-            v6: true,
-        } => Some(format!("inet:[{host}]:{port}")),
+    let within = |socket: &Endpoint| match socket {
+        Endpoint::Unix(path) => {
+            let within = path.strip_prefix(queue).ok()?;
+            Some(format!("unix:{}", within.display()))
+        }
+        Endpoint::Inet { .. } => None,
+    };
+    let outside = |socket: &Endpoint| match socket {
+        Endpoint::Unix(_) => (!in_chroot).then(|| socket.to_string()),
+        Endpoint::Inet { host, port, v6 } if *v6 => Some(format!("inet:[{host}]:{port}")),
         Endpoint::Inet { host, port, .. } => Some(format!("inet:{host}:{port}")),
     };
-    let is_within = |socket: &&Endpoint| match socket {
-        Endpoint::Unix(path) => path.starts_with(queue),
-        Endpoint::Inet { .. } => false,
-    };
-    let within = milter.sockets.iter().find(is_within);
-    within
-        .and_then(written)
-        .or_else(|| milter.sockets.iter().find_map(written))
+    let mut sockets = milter.sockets.iter();
+    let found = sockets.find_map(within);
+    found.or_else(|| milter.sockets.iter().find_map(outside))
 }
 
 /// Returns how to create a socket in the queue directory.

@@ -8,7 +8,7 @@
 //! that the answer to RCPT is the daemon's, if the mail server asks it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 
 use super::findings::About;
 use super::program::{PATIENCE, within};
@@ -90,41 +90,37 @@ fn is_about_milters(reply: &str) -> bool {
 }
 
 fn transaction(address: &str, trial: &Trial) -> io::Result<Outcome> {
-    let address = address.to_socket_addrs()?.next();
-    let stream = TcpStream::connect(address.ok_or(io::ErrorKind::NotFound)?)?;
+    let stream = TcpStream::connect(address)?;
     let mut input = BufReader::new(stream.try_clone()?);
     let mut ask = |command: &str| -> io::Result<String> {
         (&stream).write_all(command.as_bytes())?;
         reply(&mut input)
     };
+    let outcome = outcome(trial, &mut ask)?;
+    // The result is known, even if the server has closed the connection.
+    let _ = ask("RSET\r\n").and_then(|_| ask("QUIT\r\n"));
+    Ok(outcome)
+}
+
+fn outcome(trial: &Trial, ask: &mut impl FnMut(&str) -> io::Result<String>) -> io::Result<Outcome> {
     let mail = format!("MAIL FROM:{}\r\n", trial.mail_from());
     let steps = [
         ("the connection", ""),
         ("EHLO", "EHLO [127.0.0.1]\r\n"),
         ("MAIL", &mail),
     ];
-    let mut outcome = None;
     for (step, command) in steps {
         let answer = ask(command)?;
         if !answer.starts_with('2') {
-            outcome = Some(Outcome::Refused(step, answer));
-            break;
+            return Ok(Outcome::Refused(step, answer));
         }
     }
-    let outcome = match outcome {
-        Some(refused) => refused,
-        None => {
-            let answer = ask("RCPT TO:<postmaster>\r\n")?;
-            match trial.outcome(&answer) {
-                Some(accepts) => Outcome::Reached(accepts),
-                None if answer.starts_with('2') => Outcome::Passed,
-                None => Outcome::Refused("RCPT", answer),
-            }
-        }
-    };
-    // The result is known, even if the server has closed the connection.
-    let _ = ask("RSET\r\n").and_then(|_| ask("QUIT\r\n"));
-    Ok(outcome)
+    let answer = ask("RCPT TO:<postmaster>\r\n")?;
+    Ok(match trial.outcome(&answer) {
+        Some(accepts) => Outcome::Reached(accepts),
+        None if answer.starts_with('2') => Outcome::Passed,
+        None => Outcome::Refused("RCPT", answer),
+    })
 }
 
 /// Reads a reply: its last line, or all lines with their codes.

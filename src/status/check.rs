@@ -215,7 +215,7 @@ fn denied_to_service(config_path: &Path, config: &Config) -> Vec<Obstacle> {
     // A missing file is reported elsewhere.
     let files = config_path.into_iter().chain(config.files());
     files
-        .filter_map(|file| account.obstacle(file, Wish::Read).ok()?)
+        .filter_map(|file| account.obstacle(file, Wish::READ).ok()?)
         .collect()
 }
 

@@ -42,7 +42,6 @@ use log::Search;
 pub use log::{Log, Logged};
 pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
 pub use source::Status;
-pub use text::Painted;
 pub use times::read_time_zone;
 
 fn json(report: &impl Serialize) -> Page {

@@ -9,16 +9,13 @@ use super::words::{
     VerdictGroup, action, approximate, facts, freshness, grouped, last_day, listed, recent,
     sentence,
 };
-use crate::base::paint::{Paint, wrapped};
+use crate::base::paint::{Painted, wrapped};
 use crate::snapshot::{Decision, Health, Who};
 
 /// Width of the labels at the left.
 const LABEL: usize = 13;
 /// Width of a list's name.
 const NAME: usize = 22;
-
-/// Something for a terminal, with its colours and width.
-pub struct Painted<'a, T>(pub &'a T, pub Paint);
 
 impl<T> Painted<'_, T> {
     /// Returns lines with a label before the first.

@@ -54,7 +54,7 @@ impl Mta for Player {
     fn session(&self) -> Box<dyn Session> {
         let peer = match &self.milter {
             Socket::Unix(path) => Peer::unix(path),
-            Socket::Inet(port) => Peer::tcp((Ipv4Addr::LOCALHOST, *port).into()),
+            Socket::Inet(port) => Peer::tcp((Ipv4Addr::LOCALHOST, *port)),
         };
         let mut peer = peer.expect("the daemon listens");
         let client = Ipv4Addr::LOCALHOST.into();

@@ -18,6 +18,7 @@ use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::filter::BuildReport;
 use blocklist_milter::policy::Entries;
+use blocklist_milter::sender::Identity;
 use blocklist_milter::serve::Blocklists;
 use blocklist_milter::snapshot::{Live, Start};
 use blocklist_milter::status::{Health, Log, Report};

@@ -58,7 +58,7 @@ struct Trial {
 impl Trial {
     fn new(writer: &str) -> Self {
         let mut writers = rows(WRITERS).into_iter();
-        let [_, line, targets] = writers.find(|[name, ..]| *name == writer).unwrap();
+        let [_, line, targets] = writers.find(|row| row[0] == writer).unwrap();
         let authserv =
             "[whitelist]\nentries = ['friend@good.example']\nauthserv_ids = ['mx.our.example']\n";
         let mail =

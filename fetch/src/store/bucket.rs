@@ -10,8 +10,7 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ObjectStore, RetryConfig};
 use url::Url;
 
-use super::http::{Access, Connector};
-use super::server::{is_this_host, names_a_user};
+use super::http::{Access, Connector, is_this_host, names_a_user};
 use crate::Error;
 
 /// The provider of a bucket.

@@ -1,5 +1,5 @@
 //! Access to a store over HTTP: redirects are not followed, all waiting times are limited, and only the unmodified file is
-//! accepted as an answer.
+//! accepted as an answer. Which servers may be asked: filters contain their seed.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -142,6 +142,21 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Bounded(reqwest::Client);
 
+/// Whether a URL contains a user or a password, which logs and error messages would show.
+pub(super) fn names_a_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// Whether a URL names this host, the only one that is asked without TLS.
+pub(super) fn is_this_host(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 /// Whether a request would cross a network in clear text. For example, a Google key file may name another server. Some
 /// services are allowed without TLS: those that give virtual machines their credentials, at link-local addresses and at
 /// two other addresses of Amazon.
@@ -149,19 +164,17 @@ fn is_open_to_readers(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else {
         return true;
     };
-    let is_near = match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback() || address.is_link_local(),
+    let is_service = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_link_local(),
         Some(Host::Ipv6(address)) => {
             let of_amazon =
                 [0x254, 0x23].map(|host| Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, host));
-            address.is_loopback() || address.is_unicast_link_local() || of_amazon.contains(&address)
+            address.is_unicast_link_local() || of_amazon.contains(&address)
         }
-        Some(Host::Domain(name)) => {
-            matches!(name, "localhost" | "metadata.google.internal")
-        }
+        Some(Host::Domain(name)) => name == "metadata.google.internal",
         None => false,
     };
-    url.scheme() != "https" && !is_near
+    url.scheme() != "https" && !is_service && !is_this_host(&url)
 }
 
 /// Why an answer cannot be used.

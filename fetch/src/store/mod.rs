@@ -5,7 +5,6 @@
 mod bucket;
 mod http;
 mod place;
-mod server;
 
 pub use http::{Access, Login, Patience};
 
@@ -404,12 +403,7 @@ impl<'f> Part<'f> {
             file.set_len(0)?;
         }
         file.rewind()?;
-        let (mut count, mut sha) = (0, Sha256::new());
-        let mut piece = Vec::new();
-        while next_piece(file, &mut piece)? {
-            count += piece.len() as u64;
-            sha.update(&piece);
-        }
+        let (count, sha) = hashed(file)?;
         Ok(Self { file, count, sha })
     }
 
@@ -465,8 +459,19 @@ fn of_io(error: &std::io::Error) -> String {
         .map_or_else(|| error.to_string(), why)
 }
 
+/// The number of bytes of a file, and their SHA-256.
+pub(crate) fn hashed(file: &mut File) -> std::io::Result<(u64, Sha256)> {
+    let (mut count, mut sha) = (0, Sha256::new());
+    let mut piece = Vec::new();
+    while next_piece(file, &mut piece)? {
+        count += piece.len() as u64;
+        sha.update(&piece);
+    }
+    Ok((count, sha))
+}
+
 /// Reads the next mebibyte of a file, or the rest of it. `false`: the end was reached.
-pub(crate) fn next_piece(file: &mut File, piece: &mut Vec<u8>) -> std::io::Result<bool> {
+fn next_piece(file: &mut File, piece: &mut Vec<u8>) -> std::io::Result<bool> {
     const BYTES: u64 = 1 << 20;
     piece.clear();
     // Unlike `read`, this continues after a signal.

@@ -1,7 +1,6 @@
 //! Opens the store for an address. Refuses addresses that would expose secrets.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ use url::Url;
 
 use super::Store;
 use super::bucket::Bucket;
-use super::http::{Access, Connector};
-use super::server::{is_this_host, names_a_user};
+use super::http::{Access, Connector, is_this_host, names_a_user};
 use crate::Error;
 
 impl Store {
@@ -32,74 +30,72 @@ impl Store {
                 "the store must be a folder or a URL without a user and a password".to_owned(),
             ));
         }
-        let is_web = url
-            .as_ref()
-            .is_some_and(|url| matches!(url.scheme(), "http" | "https"));
-        if access.login.is_some() && !is_web {
-            return Err(Error::Settings(format!(
-                "{place}: a login is only for web servers"
-            )));
-        }
         let unusable = |why: &dyn fmt::Display| Error::Settings(format!("{place}: {why}"));
-        let mut folder = None;
-        let store: Arc<dyn ObjectStore> = match url.as_ref().map(Url::scheme) {
-            Some("http" | "https") => {
-                let url = url.as_ref().expect("it has a scheme");
-                if url.scheme() == "http" && !is_this_host(url) {
-                    return Err(unusable(
-                        &"not over http: use https, because filters are secret",
-                    ));
-                }
-                let http = HttpBuilder::new()
-                    .with_url(place)
-                    .with_retry(retries())
-                    .with_http_connector(Connector::new(access, url.scheme() == "http"));
-                Arc::new(http.build().map_err(|error| unusable(&error))?)
-            }
-            Some(scheme) if let Some(kind) = Bucket::of(scheme) => {
-                let url = url.as_ref().expect("it has a scheme");
-                let prefix = Path::from_url_path(url.path()).map_err(|error| unusable(&error))?;
-                let name = url.host_str().unwrap_or_default();
-                let bucket = kind.open(name, access, retries(), unusable)?;
-                Arc::new(PrefixStore::new(bucket, prefix))
-            }
-            Some("file") => return Err(unusable(&"name a folder by its path")),
-            Some(scheme) if place.contains("://") => {
-                return Err(unusable(&format!("unknown scheme {scheme}")));
-            }
-            Some(_) | None => {
-                folder = Some(PathBuf::from(place));
-                let store = LocalFileSystem::new_with_prefix(place);
-                // Unlike a wrong address, this may be a mirror that is not mounted now.
-                let store = store.map_err(|error| Error::Store {
-                    name: place.to_owned(),
-                    why: error.to_string(),
-                })?;
-                Arc::new(store.with_fsync(true))
-            }
+        let is_web = |url: &Url| matches!(url.scheme(), "http" | "https");
+        if access.login.is_some() && !url.as_ref().is_some_and(is_web) {
+            return Err(unusable(&"a login is only for web servers"));
+        }
+        // The path of a folder may have a colon.
+        let url = url.filter(|url| {
+            let is_known = is_web(url) || url.scheme() == "file";
+            is_known || Bucket::of(url.scheme()).is_some() || place.contains("://")
+        });
+        let (store, shown) = match &url {
+            Some(url) => (remote(url, place, access, unusable)?, url.to_string()),
+            None => (folder(place)?, place.to_owned()),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| unusable(&error))?;
-        let shown = url.map_or_else(
-            || place.to_owned(),
-            |url| {
-                if url.cannot_be_a_base() {
-                    place.to_owned()
-                } else {
-                    url.to_string()
-                }
-            },
-        );
         Ok(Self {
             store,
             runtime,
             patience: access.patience,
-            folder,
+            folder: url.is_none().then(|| place.into()),
             shown: shown.trim_end_matches('/').to_owned(),
         })
     }
+}
+
+/// Opens a web server or a bucket.
+fn remote(
+    url: &Url,
+    place: &str,
+    access: &Access,
+    unusable: impl Fn(&dyn fmt::Display) -> Error,
+) -> Result<Arc<dyn ObjectStore>, Error> {
+    match url.scheme() {
+        "http" if !is_this_host(url) => Err(unusable(
+            &"not over http: use https, because filters are secret",
+        )),
+        "http" | "https" => {
+            let http = HttpBuilder::new()
+                .with_url(place)
+                .with_retry(retries())
+                .with_http_connector(Connector::new(access, url.scheme() == "http"));
+            Ok(Arc::new(http.build().map_err(|error| unusable(&error))?))
+        }
+        "file" => Err(unusable(&"name a folder by its path")),
+        scheme => {
+            let unknown = || unusable(&format!("unknown scheme {scheme}"));
+            let kind = Bucket::of(scheme).ok_or_else(unknown)?;
+            let prefix = Path::from_url_path(url.path()).map_err(|error| unusable(&error))?;
+            let name = url.host_str().unwrap_or_default();
+            let bucket = kind.open(name, access, retries(), unusable)?;
+            Ok(Arc::new(PrefixStore::new(bucket, prefix)))
+        }
+    }
+}
+
+fn folder(place: &str) -> Result<Arc<dyn ObjectStore>, Error> {
+    let store = LocalFileSystem::new_with_prefix(place);
+    // Unlike a wrong address, this may be a mirror that is not mounted now.
+    let store = store.map_err(|error| Error::Store {
+        name: place.to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(Arc::new(store.with_fsync(true)))
 }
 
 fn retries() -> RetryConfig {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use blocklist_fetch::manifest::Manifest;
-use blocklist_fetch::{Fetch, Outcome, Promote, fetch, promote, publish};
+use blocklist_fetch::{Error, Fetch, Outcome, Publish, Published, fetch, promote, publish};
 
 use crate::check::has as has_text;
 use crate::support::{NOW, Site, new_key, updated};
@@ -96,20 +96,15 @@ fn a_bad_list_stops_in_the_first_ring() {
     drop(server);
 }
 
-fn to_promote(site: &Site, ring: &str, only: Option<&str>) -> Promote {
-    let publish = site.to_publish();
-    Promote {
-        to: publish.to,
-        list: publish.list,
-        ring: ring.to_owned(),
-        generation: None,
+fn to_promote(site: &Site, only: Option<&str>) -> Publish {
+    Publish {
         only: only.map(str::to_owned),
-        valid_s: publish.valid_s,
-        next_key: None,
-        previous_key: None,
-        now: NOW,
-        access: publish.access,
+        ..site.to_publish()
     }
+}
+
+fn promoted(site: &Site, ring: &str, only: Option<&str>) -> Result<Published, Error> {
+    promote(&to_promote(site, only), ring, None, &site.signer)
 }
 
 /// Returns the generations of three hosts: in the first ring, in the second, and in none.
@@ -127,7 +122,7 @@ fn generations(site: &Site) -> [u64; 3] {
 }
 
 /// Returns a site whose first ring has the second generation, and all others the first.
-fn two_rings() -> (Site, blocklist_fetch::Publish) {
+fn two_rings() -> (Site, Publish) {
     let site = Site::new();
     let mut wanted = site.to_publish();
     wanted.rings = vec![
@@ -150,9 +145,9 @@ fn what_has_proved_good_in_a_ring_goes_to_the_next() {
     let proved = fs::read(site.path("test-1.blf")).unwrap();
     site.build(0..1_002);
 
-    promote(&to_promote(&site, "first", Some("second")), &site.signer).unwrap();
+    promoted(&site, "first", Some("second")).unwrap();
     assert_eq!(generations(&site), [2, 2, 1]);
-    let all = promote(&to_promote(&site, "second", None), &site.signer).unwrap();
+    let all = promoted(&site, "second", None).unwrap();
     assert_eq!(generations(&site), [2, 2, 2]);
     assert!(fs::read(site.path("mx1.blf")).unwrap() == proved);
     assert_eq!(
@@ -164,9 +159,11 @@ fn what_has_proved_good_in_a_ring_goes_to_the_next() {
     );
     // Repeatedly: what stays is renewed, and no file is lost.
     for later in 1..4 {
-        let mut again = to_promote(&site, "first", Some("first"));
+        let mut again = to_promote(&site, Some("first"));
         again.now = NOW + later * 1_000;
-        let renewed = promote(&again, &site.signer).unwrap().manifest;
+        let renewed = promote(&again, "first", None, &site.signer)
+            .unwrap()
+            .manifest;
         assert_eq!(renewed.expires, again.now + again.valid_s);
         assert_eq!(renewed.filters().map(|full| full.generation).max(), Some(2));
     }
@@ -183,8 +180,8 @@ fn each_ring_tries_a_build_for_some_time() {
     let (site, mut wanted) = two_rings();
     wanted.only = None;
     wanted.promote_after_s = Some(7_200);
-    let at = |wanted: &blocklist_fetch::Publish, minutes: u64| {
-        let wanted = blocklist_fetch::Publish {
+    let at = |wanted: &Publish, minutes: u64| {
+        let wanted = Publish {
             now: NOW + minutes * 60,
             ..wanted.clone()
         };
@@ -234,7 +231,7 @@ fn each_ring_tries_a_build_for_some_time() {
 fn what_cannot_be_promoted_changes_nothing() {
     let empty = Site::new();
     let said = |site: &Site, ring, only| {
-        let error = promote(&to_promote(site, ring, only), &site.signer).unwrap_err();
+        let error = promoted(site, ring, only).unwrap_err();
         error.to_string()
     };
     assert_eq!(
@@ -251,7 +248,7 @@ fn what_cannot_be_promoted_changes_nothing() {
     // The second ring has an older filter than the first.
     assert!(said(&site, "second", None).contains("hosts refuse older ones"));
     let stranger = new_key(site.folder.path(), "stranger.key");
-    let error = promote(&to_promote(&site, "first", None), &stranger).unwrap_err();
+    let error = promote(&to_promote(&site, None), "first", None, &stranger).unwrap_err();
     assert!(
         error.to_string().contains("not signed with this key"),
         "{error}"
@@ -290,21 +287,20 @@ fn an_older_manifest_is_not_promoted_unseen() {
     site.build(0..1_005);
     publish(&wanted, &site.signer).unwrap();
     fs::write(site.path("store/spammers.json"), &old).unwrap();
-    let mut by_generation = to_promote(&site, "first", None);
-    by_generation.generation = Some(3);
-    let error = promote(&by_generation, &site.signer).unwrap_err();
+    let now = to_promote(&site, None);
+    let error = promote(&now, "first", Some(3), &site.signer).unwrap_err();
     assert_eq!(
         error.to_string(),
         "--generation 3: the ring first has generation 2"
     );
     // Later the manifest is not accepted at all, unless a person says so.
-    let mut later = to_promote(&site, "first", None);
+    let mut later = to_promote(&site, None);
     later.now = NOW + 49 * 3600;
-    let error = promote(&later, &site.signer).unwrap_err().to_string();
+    let error = promote(&later, "first", None, &site.signer).unwrap_err();
+    let error = error.to_string();
     has_text(&error, "spammers.json: expired 1 hours ago");
     assert!(fs::read(site.path("store/spammers.json")).unwrap() == old);
-    later.generation = Some(2);
-    promote(&later, &site.signer).unwrap();
+    promote(&later, "first", Some(2), &site.signer).unwrap();
 }
 
 /// An announced key stays known to the hosts until it signs.
@@ -314,13 +310,13 @@ fn promoting_keeps_the_key_that_was_announced() {
     let next = new_key(site.folder.path(), "next.key");
     wanted.next_key = Some(next.public.clone());
     publish(&wanted, &site.signer).unwrap();
-    let promoted = promote(&to_promote(&site, "first", None), &site.signer).unwrap();
+    let promoted = promoted(&site, "first", None).unwrap();
     assert_eq!(promoted.manifest.next_key, Some(next.public.clone()));
     assert_eq!(generations(&site), [2, 2, 2]);
 
-    let mut by_next = to_promote(&site, "first", None);
+    let mut by_next = to_promote(&site, None);
     by_next.previous_key = Some(site.signer.public.clone());
-    let promoted = promote(&by_next, &next).unwrap();
+    let promoted = promote(&by_next, "first", None, &next).unwrap();
     assert_eq!(promoted.manifest.next_key, None);
     assert_eq!(generations(&site), [2, 2, 2]);
     let bytes = fs::read(site.path("store/spammers.json")).unwrap();

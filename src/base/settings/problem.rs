@@ -32,7 +32,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file has errors: all of them, in the order of the file.
-    #[error("{}", Faults(path, problems))]
+    #[error("{}", lines(path, problems))]
     Faulty {
         /// The file.
         path: PathBuf,
@@ -49,17 +49,12 @@ fn name_of(path: &Path) -> &'static str {
     }
 }
 
-/// Writes each error on a line, in the format of compilers, which editors understand.
-struct Faults<'a>(&'a Path, &'a [Problem]);
-
-impl fmt::Display for Faults<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, problem) in self.1.iter().enumerate() {
-            let line_break = if number == 0 { "" } else { "\n" };
-            write!(f, "{line_break}{}:{problem}", self.0.display())?;
-        }
-        Ok(())
-    }
+/// Returns each error on a line, in the format of compilers, which editors understand.
+fn lines(path: &Path, problems: &[Problem]) -> String {
+    let lines = problems
+        .iter()
+        .map(|one| format!("{}:{one}", path.display()));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// One error in a configuration file.

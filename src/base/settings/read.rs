@@ -151,10 +151,13 @@ impl<'s, 't> Section<'s, 't> {
 
     /// Returns line and column of a setting's value, or of the table if the setting is missing.
     pub(crate) fn place(&self, name: &str) -> (usize, usize) {
-        let value = self.table.and_then(|table| table.get(name));
-        let at = value.map_or(self.span.start, |value| value.span().start);
-        let place = self.checker.place(at, String::new());
+        let place = self.checker.place(self.at(name), String::new());
         (place.line, place.column)
+    }
+
+    fn at(&self, name: &str) -> usize {
+        let value = self.table.and_then(|table| table.get(name));
+        value.map_or(self.span.start, |value| value.span().start)
     }
 
     fn value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'t>>> {
@@ -305,9 +308,8 @@ impl<'s, 't> Section<'s, 't> {
 
     /// Records an error about a setting, or about the table if the setting is missing.
     pub(crate) fn wrong(&self, name: &str, message: &str) {
-        let value = self.table.and_then(|table| table.get(name));
-        let at = value.map_or(self.span.start, |value| value.span().start);
-        self.checker.problem(at, format!("{name}: {message}"));
+        let message = format!("{name}: {message}");
+        self.checker.problem(self.at(name), message);
     }
 
     /// Returns the table under `name`; if it is missing, one where every setting has its default.
@@ -408,15 +410,8 @@ fn setting_at(text: &str, at: usize) -> Option<&str> {
 fn hint(text: &str) -> Option<&'static str> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric());
     let word = text.get(..end.unwrap_or(text.len()))?.to_ascii_lowercase();
-    let is_number =
-        word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit());
-    match word.as_str() {
-        "yes" | "no" | "on" | "off" | "true" | "false" => Some("write true or false"),
-        _ if is_number => {
-            Some("a number has no leading zero; write permission bits in quotes, such as \"0660\"")
-        }
-        _ => None,
-    }
+    let is_boolean = ["yes", "no", "on", "off", "true", "false"].contains(&&*word);
+    is_boolean.then_some("write true or false")
 }
 
 /// Returns where a setting with this name belongs, if there is one.

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::examples;
 use super::values::{
     column_number, column_values, day, hexadecimal, rate, regular_file, shrink, size,
 };
 use crate::base::day::Day;
 use crate::base::settings::Percent;
-use crate::cli::whole_number;
+use crate::cli::{examples, whole_number};
 use crate::list::{DateFormat, Expires, Format, MaxRejects, Rows, Separator};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
@@ -20,7 +19,12 @@ use crate::list::{DateFormat, Expires, Format, MaxRejects, Rows, Separator};
     name = "blocklist-compile",
     version = crate::cli::VERSION,
     max_term_width = 100,
-    after_long_help = examples::PROGRAM
+    after_long_help = examples![
+        "blocklist-compile build -o spammers.blf lists/",
+        "blocklist-compile query spammers.blf spammer@bad.example",
+        "blocklist-compile add lists/own.txt --filter own.blf spammer@bad.example",
+        "blocklist-compile info spammers.blf",
+    ]
 )]
 pub struct Cli {
     /// What to do.
@@ -32,20 +36,32 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Build a filter file from text lists.
-    #[command(after_long_help = examples::BUILD)]
+    #[command(after_long_help = examples![
+        "blocklist-compile build -o spammers.blf lists/",
+        "zcat more.gz | blocklist-compile build -o more.blf --max-shrink 20% -",
+        "blocklist-compile build -o new.blf --expires 30d feed.csv",
+        "blocklist-compile build --part -o a.part --seed-from seed.blf --source big.txt piece.a",
+    ])]
     Build(Build),
     /// Show what lists are read as, and what would come of them, without building a filter.
     ///
     /// For a table without a declaration, it proposes one for list.toml. Exit code 1: a build would be refused.
-    #[command(after_long_help = examples::PREVIEW)]
+    #[command(after_long_help = examples![
+        "blocklist-compile preview lists/spammers",
+        "blocklist-compile preview --write lists/spammers/partner.csv",
+        "blocklist-compile preview --against spammers.blf lists/spammers",
+    ])]
     Preview(PreviewArgs),
     /// Show whether addresses are listed, and why.
     ///
     /// Exit code 0: at least one is listed; 1: none is.
-    #[command(after_long_help = examples::QUERY)]
+    #[command(after_long_help = examples![
+        "blocklist-compile query spammers.blf spammer@bad.example",
+        "blocklist-compile query --json spammers.blf - < addresses.txt",
+    ])]
     Query(QueryArgs),
     /// Describe a filter file.
-    #[command(after_long_help = examples::INFO)]
+    #[command(after_long_help = examples!["blocklist-compile info --json spammers.blf | jq .entries"])]
     Info {
         /// Print JSON.
         #[arg(long)]
@@ -66,7 +82,10 @@ pub enum Command {
     ///
     /// Writes nothing when nothing changes. The next build from text lists replaces these changes: for
     /// permanent changes use add and remove, or edit the lists.
-    #[command(after_long_help = examples::UPDATE)]
+    #[command(after_long_help = examples![
+        "blocklist-compile update spammers.blf --add today.txt --remove gone.txt",
+        "blocklist-compile update spammers.blf --fpr 1e-4",
+    ])]
     Update(Update),
     /// Block a sender: add entries to a text list (and to its filter, with --filter).
     ///
@@ -75,20 +94,28 @@ pub enum Command {
     /// build puts the entries into effect; if blocklist-compile@NAME.path is active, this is also at once.
     ///
     /// To accept a sender whatever the lists say, add it to the whitelist, which is also a text list.
-    #[command(after_long_help = examples::ADD)]
+    #[command(after_long_help = examples![
+        "blocklist-compile add lists/own.txt --note 'ticket 4711' spammer@bad.example",
+        "blocklist-compile add lists/own.txt --filter own.blf @bad.example",
+    ])]
     Add(EditArgs),
     /// Unblock a sender: remove entries from a text list (and from its filter, with --filter).
     ///
     /// Exit code 1: an entry is not in the list. If another list also has the entry, the next build lists it
     /// again: add the sender to the whitelist instead.
-    #[command(after_long_help = examples::REMOVE)]
+    #[command(after_long_help = examples![
+        "blocklist-compile remove lists/own.txt --filter own.blf friend@good.example",
+    ])]
     Remove(EditArgs),
     /// Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter.
     ///
     /// The parts of a list (see build --part) give, in any order, the same file, byte for byte, as one build of
     /// the whole list with the same seed, date and --source. Of two equal parts of one piece, one is used; two
     /// different ones are refused.
-    #[command(after_long_help = examples::MERGE)]
+    #[command(after_long_help = examples![
+        "blocklist-compile merge -o all.blf spammers.blf disposable.blf",
+        "blocklist-compile merge -o big.blf --source big.txt --expect pieces.txt parts/*.part",
+    ])]
     Merge(Merge),
     /// Write the changes from one filter to the next, for hosts that have the first.
     ///
@@ -98,16 +125,21 @@ pub enum Command {
     /// it private.
     ///
     /// Exit code 1: nothing was written, because the filters are too different. Use NEW itself.
-    #[command(after_long_help = examples::DELTA)]
+    #[command(after_long_help = examples![
+        "blocklist-compile delta -o 41-42.delta spammers.41.blf spammers.42.blf",
+    ])]
     Delta(Delta),
     /// Make a filter from an older one and deltas.
     ///
     /// The result is byte for byte NEW of the last delta: its SHA-256 is compared with the one in the delta before
     /// the output is replaced. If a delta is for another filter, or is damaged, nothing is written.
-    #[command(after_long_help = examples::APPLY)]
+    #[command(after_long_help = examples![
+        "blocklist-compile apply -o spammers.blf spammers.blf 41-42.delta",
+        "blocklist-compile apply -o new.blf old.blf 41-42.delta 42-43.delta 43-44.delta",
+    ])]
     Apply(Apply),
     /// Count the entries that two filters share.
-    #[command(after_long_help = examples::COMPARE)]
+    #[command(after_long_help = examples!["blocklist-compile compare --json yesterday.blf today.blf"])]
     Compare {
         /// Print JSON.
         #[arg(long)]
@@ -118,7 +150,7 @@ pub enum Command {
         b: PathBuf,
     },
     /// Count the entries that each pair of filters shares, to see which lists are worth using.
-    #[command(after_long_help = examples::OVERLAP)]
+    #[command(after_long_help = examples!["blocklist-compile overlap *.blf"])]
     Overlap {
         /// Print JSON.
         #[arg(long)]
@@ -131,7 +163,9 @@ pub enum Command {
     ///
     /// Listed senders are printed as comments with the reason; senders that only match the Bloom pages are
     /// printed as entries, ready for a whitelist. Exit code 0: none found; 1: some found.
-    #[command(after_long_help = examples::FALSE_POSITIVES)]
+    #[command(after_long_help = examples![
+        "blocklist-compile false-positives own.blf /var/log/mail.log >> whitelist.txt",
+    ])]
     FalsePositives {
         /// Print JSON.
         #[arg(long)]
@@ -143,7 +177,7 @@ pub enum Command {
         known_good: Vec<PathBuf>,
     },
     /// Read a whole filter file and check every checksum and record.
-    #[command(after_long_help = examples::VERIFY)]
+    #[command(after_long_help = examples!["blocklist-compile verify spammers.blf"])]
     Verify {
         /// Print JSON.
         #[arg(long)]

@@ -6,8 +6,8 @@ use super::args::{Apply, Delta};
 use crate::base::numbers::{counted, grouped, size};
 use crate::cli::Done;
 use crate::cli::output::Output;
-use crate::cli::progress::Watcher;
-use crate::compile::{self, Applied, Deltas, Error, Made, Progress};
+use crate::cli::progress::watched;
+use crate::compile::{self, Applied, Deltas, Made};
 
 pub(super) fn make(args: &Delta, out: &mut Output) -> Done {
     let made = watched(args.quiet, |progress| {
@@ -26,11 +26,6 @@ pub(super) fn apply(args: &Apply, out: &mut Output) -> Done {
         compile::apply(&args.output, &deltas, progress)
     })?;
     Ok(out.tell(&applied, applied.refused.is_some(), args.json, args.quiet)?)
-}
-
-fn watched<T>(quiet: bool, job: impl FnOnce(&Progress) -> Result<T, Error>) -> Result<T, Error> {
-    let watcher = Watcher::start(quiet)?;
-    job(watcher.progress())
 }
 
 impl fmt::Display for Made {

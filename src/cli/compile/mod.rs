@@ -8,7 +8,6 @@
 
 pub mod args;
 mod delta;
-mod examples;
 mod preview;
 mod query;
 mod text;
@@ -21,11 +20,11 @@ use std::process::ExitCode;
 
 use super::Done;
 use super::output::{Output, say, success};
-use super::progress::Watcher;
+use super::progress::watched;
 use crate::base::clock::today;
 use crate::base::day::Day;
-use crate::base::file_state::is_same_file;
 use crate::base::numbers::counted;
+use crate::base::path::{folder_of, is_same_file};
 use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
 use crate::filter::format::MAGIC;
@@ -336,19 +335,13 @@ fn work(
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
 ) -> Done {
     compile::source_date()?;
-    let report_file = work.report.as_deref();
-    let (is_stdout, report_file) = match report_file {
-        Some(file) if file == Path::new("-") => (true, None),
-        file => (false, file),
-    };
+    let is_stdout = work.report.as_deref() == Some(Path::new("-"));
+    let report_file = work.report.as_deref().filter(|_| !is_stdout);
     if let Some(file) = report_file {
         // Before the task, because afterwards the filter has been replaced.
         may_write(file, &plan.output, reads)?;
     }
-    let watcher = Watcher::start(work.quiet)?;
-    let report = job(plan, watcher.progress());
-    drop(watcher);
-    let report = report?;
+    let report = watched(work.quiet, |progress| job(plan, progress))?;
     if let Some(file) = report_file {
         write_report(&report, file)?;
     }
@@ -409,11 +402,8 @@ fn may_write(file: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), Error>
     let failed = || Error::io(file, WRITE_REPORT);
     let cannot = |why: &str| Err(failed()(io::Error::other(why)));
     let real = |path: &Path| {
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
         fs::canonicalize(path).or_else(|_| {
-            let folder = fs::canonicalize(folder.unwrap_or_else(|| Path::new(".")))?;
+            let folder = fs::canonicalize(folder_of(path))?;
             Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
         })
     };

@@ -10,7 +10,8 @@ use super::args::PreviewArgs;
 use super::text::Counted;
 use crate::address::escaped;
 use crate::base::numbers::{counted, grouped};
-use crate::compile::{self, Error, Plan, Progress, folder_of};
+use crate::base::path::folder_of;
+use crate::compile::{self, Error, Plan, Progress};
 use crate::inspect::preview::{
     Column, FilePreview, First, Kind, Preview, Proposal, Sample, Survey, preview, write,
 };

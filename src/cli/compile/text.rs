@@ -117,18 +117,14 @@ impl Display for Report {
         }
         text.row("took", took);
         if self.changed.is_some() {
-            text.row(
-                "note",
-                "the next build from text lists replaces these changes",
-            );
+            let note = "the next build from text lists replaces these changes";
+            text.row("note", note);
         }
-        match self.part {
-            Some(_) => text.row("next", "blocklist-compile merge -o FILE PART..."),
-            None => text.row(
-                "next",
-                format_args!("blocklist-compile query {output} ADDRESS"),
-            ),
-        }
+        let next = match self.part {
+            Some(_) => "merge -o FILE PART...".to_owned(),
+            None => format!("query {output} ADDRESS"),
+        };
+        text.row("next", format_args!("blocklist-compile {next}"));
         text.fmt(f)
     }
 }
@@ -178,11 +174,8 @@ fn read(report: &Report, text: &mut Lines) {
     let hint = " (--allow ENTRY lists it)";
     text.reasons("left out", ENTRIES, &report.broad, hint, 1);
     if report.expired > 0 {
-        let expired = entries(report.expired);
-        text.row(
-            "expired",
-            format_args!("{expired} left out: expiry date has passed"),
-        );
+        let why = "left out: expiry date has passed";
+        text.row("expired", format_args!("{} {why}", entries(report.expired)));
     }
     let cut_off = inputs().filter(|input| input.ends_within_line && input.entries >= SMALL);
     for input in cut_off.take(SHOWN) {
@@ -195,11 +188,9 @@ fn read(report: &Report, text: &mut Lines) {
 }
 
 fn write_part(report: &Report, part: &PartReport, text: &mut Lines) {
-    let (output, entries) = (report.output.display(), entries(part.entries));
-    text.row(
-        "part",
-        format_args!("{output}: {entries}, {}", size(part.bytes)),
-    );
+    let (entries, size) = (entries(part.entries), size(part.bytes));
+    let output = report.output.display();
+    text.row("part", format_args!("{output}: {entries}, {size}"));
     match part.piece.as_str() {
         "" => text.row("piece", &part.digest),
         piece => text.row("piece", format_args!("{piece}, {}", part.digest)),
@@ -216,10 +207,8 @@ fn world_readable(report: &Report) -> String {
 
 fn write_entries(report: &Report, entries: u64, text: &mut Lines) {
     if report.inputs.is_empty() && entries == 0 && report.changed.is_none() {
-        text.row(
-            "warning",
-            "no list was read, for example because a folder is empty",
-        );
+        let why = "no list was read, for example because a folder is empty";
+        text.row("warning", why);
     }
     let mut counts = grouped(entries);
     counts += &match report.kinds.as_slice() {
@@ -239,26 +228,17 @@ fn write_entries(report: &Report, entries: u64, text: &mut Lines) {
 }
 
 fn write_filter(report: &Report, filter: &FilterReport, text: &mut Lines) {
-    let output = report.output.display();
-    let size_of_file = format!(
-        "{output}: {} ({} of pages{}), generation {}",
-        size(filter.bytes),
-        size(filter.page_bytes),
-        bits_shown(filter.bits_per_entry),
-        filter.generation
-    );
-    text.row("filter", size_of_file);
-    text.row(
-        "rate",
-        rate_in_people(filter.fpr_per_sender, filter.records),
-    );
+    let (output, generation) = (report.output.display(), filter.generation);
+    let [bytes, pages] = [filter.bytes, filter.page_bytes].map(size);
+    let bits = bits_shown(filter.bits_per_entry);
+    let file = format!("{output}: {bytes} ({pages} of pages{bits}), generation {generation}");
+    text.row("filter", file);
+    let rate = rate_in_people(filter.fpr_per_sender, filter.records);
+    text.row("rate", rate);
     if filter.world_writable {
-        text.row(
-            "warning",
-            format_args!(
-                "all users can write {output}, and so decide which mail is refused; use chmod o= {output}"
-            ),
-        );
+        let why = "and so decide which mail is refused; use chmod o=";
+        let all = format!("all users can write {output}, {why} {output}");
+        text.row("warning", all);
     }
     if filter.world_readable {
         text.row("warning", world_readable(report));
@@ -370,33 +350,24 @@ impl Display for Info {
         text.0.push(format!(
             "{name}, generation {generation}, built {built} ({age})"
         ));
-        let about = if self.estimated { "about " } else { "" };
         let kinds = match self.kinds.as_slice() {
             [] if self.made.entries == 0 => String::new(),
             [] => format!(": {}", self.made.kinds_present.join(", ")),
             kinds => format!(": {}", kinds_shown(kinds)),
         };
-        text.row(
-            "entries",
-            format_args!("{about}{}{kinds}", grouped(self.made.entries)),
-        );
+        let about = if self.estimated { "about " } else { "" };
+        let count = grouped(self.made.entries);
+        text.row("entries", format_args!("{about}{count}{kinds}"));
         let [all, pages, records] = [self.made.bytes, self.page_bytes, self.record_bytes].map(size);
-        text.row(
-            "size",
-            format_args!("{all}: {pages} of pages, {records} of records"),
-        );
+        let size = format!("{all}: {pages} of pages, {records} of records");
+        text.row("size", size);
         let (pages, bits) = (grouped(self.pages), bits_shown(self.bits_per_entry));
-        text.row(
-            "pages",
-            format_args!("{pages} of 4096 bytes{bits}, {} probes", self.probes),
-        );
-        let fill = self.fill * 100.0;
-        let about = entries(whole(self.entries_estimated));
+        let pages = format!("{pages} of 4096 bytes{bits}, {} probes", self.probes);
+        text.row("pages", pages);
+        let (fill, about) = (self.fill * 100.0, entries(whole(self.entries_estimated)));
         let error = grouped(whole(2.0 * self.entries_deviation));
-        text.row(
-            "fill",
-            format_args!("{fill:.1} % of the bits, as with about {about} (+/- {error})"),
-        );
+        let fill = format!("{fill:.1} % of the bits, as with about {about} (+/- {error})");
+        text.row("fill", fill);
         text.row("rate", format_args!("target {:.2e}", self.made.fpr_target));
         text.row("", rate_in_people(self.fpr_per_sender, self.records));
         rules(&self.made, &mut text);
@@ -411,21 +382,16 @@ impl Display for Info {
 impl Display for PartInfo {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut text = Lines::default();
-        text.0
-            .push(format!("part of a list, built {}", self.made.built));
-        text.row(
-            "piece",
-            match self.piece.as_str() {
-                "" => "standard input",
-                piece => piece,
-            },
-        );
+        let (built, entries) = (&self.made.built, entries(self.made.entries));
+        text.0.push(format!("part of a list, built {built}"));
+        let piece = match self.piece.as_str() {
+            "" => "standard input",
+            piece => piece,
+        };
+        text.row("piece", piece);
         text.row("digest", &self.digest);
         let kinds = self.made.kinds_present.join(", ");
-        text.row(
-            "entries",
-            format_args!("{}: {kinds}", entries(self.made.entries)),
-        );
+        text.row("entries", format_args!("{entries}: {kinds}"));
         text.row("size", size(self.made.bytes));
         text.row("rate", format_args!("target {:.2e}", self.made.fpr_target));
         rules(&self.made, &mut text);
@@ -436,10 +402,8 @@ impl Display for PartInfo {
 
 fn rules(made: &Made, text: &mut Lines) {
     let (version, rules, seed_id) = (made.rules_version, made.rules.join(", "), &made.seed_id);
-    text.row(
-        "rules",
-        format_args!("version {version}: {rules}; seed id {seed_id}"),
-    );
+    let rules = format!("version {version}: {rules}; seed id {seed_id}");
+    text.row("rules", rules);
 }
 
 /// Shows what the last build did.

@@ -11,60 +11,11 @@ use super::logs::{Case, Report};
 use super::people::Correspondents;
 use super::reload::Reload;
 use super::status::Status;
+use crate::cli::examples;
 use crate::setup_check::Places;
 
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
-
-const EXAMPLES: &str = "\
-Examples:
-  blocklist-milter check
-  blocklist-milter --config ./blocklist-milter.toml
-  blocklist-milter explain --address spammer@bad.example
-  blocklist-milter report --since 7d /var/log/mail.log
-  blocklist-milter demo";
-
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  blocklist-milter check
-  blocklist-milter check --config new.toml
-  blocklist-milter check --json | jq .warnings";
-
-const PRINT_CONFIG_EXAMPLES: &str = "\
-Example:
-  blocklist-milter print-config | less";
-
-const RELOAD_EXAMPLES: &str = "\
-Example:
-  systemctl reload blocklist-milter    # runs blocklist-milter reload --pid $MAINPID";
-
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  blocklist-milter explain spammer@bad.example
-  blocklist-milter explain --mail-from a@b.example message.eml
-  postcat -hq 4XyZ1 | blocklist-milter explain --json -";
-
-const REPLAY_EXAMPLES: &str = "\
-Examples:
-  blocklist-milter replay ~/Maildir
-  blocklist-milter replay --against new.toml last-week.mbox.gz";
-
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  blocklist-milter report --since 7d
-  blocklist-milter report /var/log/mail.log /var/log/mail.log.1.gz
-  journalctl -u blocklist-milter --since yesterday -o json | blocklist-milter report --json -";
-
-const LOG_EXAMPLES: &str = "\
-Examples:
-  blocklist-milter log -f
-  blocklist-milter log --list partner bad.example
-  blocklist-milter log --json | jq -r '.decisions[0].undo[].command'";
-
-const CASE_EXAMPLES: &str = "\
-Examples:
-  blocklist-milter case 0tpxdv000
-  blocklist-milter case '(case 0tpxdv000)' /var/log/mail.log";
 
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
@@ -75,7 +26,13 @@ Examples:
     name = "blocklist-milter",
     version = crate::cli::VERSION,
     max_term_width = 100,
-    after_long_help = EXAMPLES
+    after_long_help = examples![
+        "blocklist-milter check",
+        "blocklist-milter --config ./blocklist-milter.toml",
+        "blocklist-milter explain --address spammer@bad.example",
+        "blocklist-milter report --since 7d /var/log/mail.log",
+        "blocklist-milter demo",
+    ]
 )]
 pub struct Milter {
     /// Configuration file.
@@ -123,20 +80,26 @@ pub enum Command {
     /// Check configuration, filters and whitelists; show every error.
     ///
     /// Does what a start would do, but does not serve. Exit code 0: no errors; 2: errors.
-    #[command(after_long_help = CHECK_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "blocklist-milter check",
+        "blocklist-milter check --config new.toml",
+        "blocklist-milter check --json | jq .warnings",
+    ])]
     Check {
         /// Print one JSON object instead of text.
         #[arg(long)]
         json: bool,
     },
     /// Print the effective configuration, with defaults.
-    #[command(after_long_help = PRINT_CONFIG_EXAMPLES)]
+    #[command(after_long_help = examples!["blocklist-milter print-config | less"])]
     PrintConfig,
     /// Make the running daemon load configuration, filters and whitelists again, and wait for the result.
     ///
     /// Sends SIGHUP and reads the result from `status_file`. Exit code 0: all is in effect; 2: a file is faulty and its
     /// last good version stays in effect, or the daemon does not answer.
-    #[command(after_long_help = RELOAD_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "systemctl reload blocklist-milter    # runs blocklist-milter reload --pid $MAINPID",
+    ])]
     Reload(Reload),
     /// Show the state of the running daemon: lists, verdicts, problems.
     ///
@@ -149,32 +112,50 @@ pub enum Command {
     ///
     /// Reads its status socket: the last 1,000 decisions other than plain acceptance, also those before a restart,
     /// the newest last. Addresses are there only if show_addresses in section status is on.
-    #[command(after_long_help = LOG_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "blocklist-milter log -f",
+        "blocklist-milter log --list partner bad.example",
+        "blocklist-milter log --json | jq -r '.decisions[0].undo[].command'",
+    ])]
     Log(Log),
     /// Show what would happen to a message, and why.
     ///
     /// Runs the daemon's own code on a stored message. The exit code is 0 for every verdict.
-    #[command(after_long_help = EXPLAIN_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "blocklist-milter explain spammer@bad.example",
+        "blocklist-milter explain --mail-from a@b.example message.eml",
+        "postcat -hq 4XyZ1 | blocklist-milter explain --json -",
+    ])]
     Explain(Explain),
     /// Show what would have happened to a whole mailbox.
     ///
     /// Use it to test a new list with last week's mail. Shows every message that would not simply be accepted, with its
     /// listed sender, list and source. Uses all processors. Does not apply the circuit breaker (max_reject_share),
     /// because stored mail has no arrival rate.
-    #[command(after_long_help = REPLAY_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "blocklist-milter replay ~/Maildir",
+        "blocklist-milter replay --against new.toml last-week.mbox.gz",
+    ])]
     Replay(Replay),
     /// Report what the daemon did, from its log, as text or JSON.
     ///
     /// Summarizes what was refused (by list and source, first time, most often), tagged or exempt; which lists
     /// and sources have had no hit for 30 days; errors and warnings. Reads the journal of this machine, or both log formats
     /// from files, syslog or journalctl (-o cat, short or json). A log without a line of the daemon is an error.
-    #[command(after_long_help = REPORT_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "blocklist-milter report --since 7d",
+        "blocklist-milter report /var/log/mail.log /var/log/mail.log.1.gz",
+        "journalctl -u blocklist-milter --since yesterday -o json | blocklist-milter report --json -",
+    ])]
     Report(Report),
     /// Find the decision with a case id in the daemon's log, and explain it.
     ///
     /// Also says how to accept the sender. Exit code 1: the case is in none of the logs; in this case it prints
     /// the time of the decision, which is part of the id. A log without a line of the daemon is an error.
-    #[command(after_long_help = CASE_EXAMPLES)]
+    #[command(after_long_help = examples![
+        "blocklist-milter case 0tpxdv000",
+        "blocklist-milter case '(case 0tpxdv000)' /var/log/mail.log",
+    ])]
     Case(Case),
     /// Maintain a file of addresses that your users write to, so that no list refuses them.
     ///

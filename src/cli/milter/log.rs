@@ -9,8 +9,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::status::{Place, ask};
+use crate::base::paint::Painted;
 use crate::cli::{Done, Output, say};
-use crate::status::{Log as Decisions, Painted};
+use crate::status::Log as Decisions;
 
 /// How often a daemon is asked for new decisions.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -51,10 +52,8 @@ impl Log {
 pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
     let endpoint = args.place.endpoint(config)?;
     let mut log: Decisions = ask(&endpoint, &args.path(0))?;
-    match args.json {
-        true => out.json(&log)?,
-        false => write!(out, "{}", Painted(&log, out.paint()))?,
-    }
+    let paint = out.paint();
+    out.show_as(&log, Painted(&log, paint), args.json)?;
     if !log.shows_addresses && !args.json {
         say(format_args!(
             "blocklist-milter: addresses are not shown: show_addresses in [status] is off"
@@ -75,7 +74,7 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
             true => ask(&endpoint, &args.path(0))?,
             false => new,
         };
-        write!(out, "{}", Painted(&new, out.paint()))?;
+        write!(out, "{}", Painted(&new, paint))?;
         log = new;
     }
 }

@@ -49,7 +49,7 @@ pub struct Case {
 }
 
 /// Prints a report of logs.
-pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
+pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Done {
     let mut options = logs::Options {
         since: args.since,
         now: now_s().cast_signed(),
@@ -68,13 +68,13 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
     if let Some(to) = &args.mail_to {
         write!(out, "{}", summary.mail_headers(to))?;
     }
-    out.show_lines(&summary, args.json)?;
+    out.show(&summary, args.json)?;
     out.flush()?;
     // Last: if printing fails, the next report must show the same again.
     if let Some(file) = &args.state {
         history.write(file)?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the name of this machine.
@@ -113,7 +113,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         return Ok(ExitCode::FAILURE);
     };
     case.find_undo(read_config(config)?.as_ref());
-    out.show_lines(&case, args.json)?;
+    out.show(&case, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 

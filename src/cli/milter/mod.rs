@@ -17,7 +17,9 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use super::output::success;
 use super::{Done, FAILED, Output};
+use crate::base::paint::Painted;
 use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
@@ -47,36 +49,34 @@ fn run(arguments: Milter, out: &mut Output) -> Done {
 
 fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Done {
     match command {
-        None => serve::run(config)?,
-        Some(Command::Check { json }) => return check(config, json, out),
-        Some(Command::PrintConfig) => write!(out, "{}", Config::load(config)?)?,
-        Some(Command::Explain(args)) => explain(config, &args, out)?,
-        Some(Command::Replay(args)) => replay(config, &args, out)?,
-        Some(Command::Report(args)) => logs::report(config, &args, out)?,
-        Some(Command::Correspondents(args)) => return people::correspondents(&args, out),
-        Some(Command::Junk(args)) => return junk::junk(config, &args, out),
-        Some(Command::Case(args)) => return logs::case(config, &args, out),
+        None => Ok(serve::run(config).map(|()| ExitCode::SUCCESS)?),
+        Some(Command::Check { json }) => check(config, json, out),
+        Some(Command::PrintConfig) => {
+            write!(out, "{}", Config::load(config)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Explain(args)) => explain(config, &args, out),
+        Some(Command::Replay(args)) => replay(config, &args, out),
+        Some(Command::Report(args)) => logs::report(config, &args, out),
+        Some(Command::Correspondents(args)) => people::correspondents(&args, out),
+        Some(Command::Junk(args)) => junk::junk(config, &args, out),
+        Some(Command::Case(args)) => logs::case(config, &args, out),
         Some(Command::SetupCheck(args)) => {
             if !rustix::process::geteuid().is_root() {
                 return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
             }
             let findings = setup_check::run(&args.places(config));
             out.show(&findings, args.json)?;
-            if findings.is_wrong() {
-                return Ok(ExitCode::FAILURE);
-            }
+            Ok(success(!findings.is_wrong()))
         }
-        Some(Command::Reload(args)) => return reload::reload(config, &args, out),
-        Some(Command::Status(args)) => return status::status(config, &args, out),
-        Some(Command::Log(args)) => return log::log(config, &args, out),
+        Some(Command::Reload(args)) => reload::reload(config, &args, out),
+        Some(Command::Status(args)) => status::status(config, &args, out),
+        Some(Command::Log(args)) => log::log(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
-            if !demo::run(out, paint)? {
-                return Ok(ExitCode::FAILURE);
-            }
+            Ok(success(demo::run(out, paint)?))
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// `check --json`
@@ -112,11 +112,7 @@ fn check(config: &Path, json: bool, out: &mut Output) -> Done {
     })
 }
 
-fn explain(
-    config: &Path,
-    args: &Explain,
-    out: &mut Output,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
     let is_address =
         |path: &&PathBuf| !path.exists() && path.as_os_str().as_encoded_bytes().contains(&b'@');
     let meant = args.message.as_ref().filter(is_address);
@@ -153,24 +149,16 @@ fn explain(
         let why = faults.unwrap_or("it has no domain");
         return Err(format!("{address}: not an address: {why}").into());
     }
-    if args.json {
-        out.json(&explanation)?;
-    } else {
-        let report = explain::ExplainedMail {
-            mail: &mail,
-            explanation: &explanation,
-            paint: out.paint(),
-        };
-        write!(out, "{report}")?;
-    }
-    Ok(())
+    let report = explain::ExplainedMail {
+        mail: &mail,
+        explanation: &explanation,
+        paint: out.paint(),
+    };
+    out.show_as(&explanation, report, args.json)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn replay(
-    config: &Path,
-    args: &Replay,
-    out: &mut Output,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
     let explainer = Explainer::open(config)?;
     let other = match (&args.against, args.correspondents.as_slice()) {
         (Some(other), _) => Some(Explainer::open(other)?),
@@ -178,11 +166,6 @@ fn replay(
         (None, files) => Some(Explainer::open_with_correspondents(config, files)?),
     };
     let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
-    if args.json {
-        out.json(&replay)?;
-    } else {
-        let paint = out.paint();
-        write!(out, "{}", replay.text(paint))?;
-    }
-    Ok(())
+    out.show_as(&replay, Painted(&replay, out.paint()), args.json)?;
+    Ok(ExitCode::SUCCESS)
 }

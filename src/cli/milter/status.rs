@@ -1,19 +1,19 @@
 //! `blocklist-milter status`: asks the running daemon for its state.
 
 use std::error::Error;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde::de::DeserializeOwned;
 
+use crate::base::paint::Painted;
 use crate::cli::{Done, Output};
 use crate::config::Config;
 use crate::daemon::fetch;
 use crate::endpoint::Endpoint;
 use crate::setup_check::stray_lists;
-use crate::status::{Health, Painted, Report};
+use crate::status::{Health, Report};
 
 /// Where the running daemon answers.
 #[derive(Debug, Args)]
@@ -51,10 +51,7 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
             report.warn(stray);
         }
     }
-    match args.json {
-        true => out.json(&report)?,
-        false => write!(out, "{}", Painted(&report, out.paint()))?,
-    }
+    out.show_as(&report, Painted(&report, out.paint()), args.json)?;
     Ok(ExitCode::from(match report.health {
         Health::Ok => 0,
         Health::Warning => 1,

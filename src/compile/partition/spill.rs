@@ -1,7 +1,6 @@
 //! The spill file: what does not fit into memory goes to a file without a name, in the folder of
 //! the output.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -9,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use crate::base::path::{beside, folder_of};
 use crate::compile::error::Error;
 
 /// A file that is created when the first byte is written.
@@ -23,11 +23,8 @@ impl Spill {
     /// Returns the spill file of `/dir/spammers.blf`: `/dir/.spammers.blf.spill` with a random
     /// number.
     pub(crate) fn beside(output: &Path) -> Self {
-        let mut hidden = OsString::from(".");
-        hidden.push(output.file_name().unwrap_or_default());
-        hidden.push(".spill");
         Self {
-            path: output.with_file_name(hidden),
+            path: beside(output, ".spill"),
             file: None,
             length_bytes: 0,
         }
@@ -70,14 +67,11 @@ impl Spill {
 
 /// Creates the file without a name, so that the system frees it however this process ends.
 fn create(path: &Path) -> Result<File, Error> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
     let mut options = options();
     #[allow(clippy::cast_possible_wrap, reason = "low bits")]
     options.custom_flags(OFlags::TMPFILE.bits() as i32);
     // Not every file system supports this; any other error also occurs in the second attempt.
-    match options.open(folder.unwrap_or_else(|| Path::new("."))) {
+    match options.open(folder_of(path)) {
         Ok(file) => Ok(file),
         Err(_) => create_named(path).map_err(Error::io(path, "create")),
     }

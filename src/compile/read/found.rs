@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::file_name::{BACKUP, is_backup, is_hidden, is_no_list, is_not_meant};
 use super::input::{Input, text};
+use crate::base::path::folder_of;
 use crate::compile::error::Error;
 use crate::list::{self, BuildSettings, Declared, LIST_TOML, ListToml};
 
@@ -94,15 +95,6 @@ pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, E
             .push(not_read(path, "list.toml says to ignore it"));
     }
     Ok(found)
-}
-
-/// Returns the folder of a file.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    let folder = path.parent().unwrap_or(path);
-    match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
-    }
 }
 
 /// Like [`inputs`], with `entries` typed on the command line. A path without a file that is written

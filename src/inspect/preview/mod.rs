@@ -22,11 +22,12 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
+use crate::base::path::folder_of;
 use crate::base::replacement::Replacement;
 use crate::base::settings;
 use crate::compile::{
     Against, Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, base_name,
-    begin_input, folder_of, in_its_folder, look,
+    begin_input, in_its_folder, look,
 };
 use crate::list::{LIST_TOML, ListToml, Why};
 
