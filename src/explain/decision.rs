@@ -33,7 +33,7 @@ impl RecordedDecision {
     /// Keeps what is shown of a decision.
     pub fn of(decision: &Decision<'_>) -> Self {
         let verdict = decision.verdict;
-        let hit = verdict.hit.and_then(|index| decision.hits.get(index));
+        let hit = verdict.hit_of(decision.hits);
         let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
         let reason = match decision.exemption {
             Some(exemption) => exemption.name(),
@@ -43,8 +43,7 @@ impl RecordedDecision {
             None => verdict.reason.name(),
         };
         let action = verdict.action.filter(|&action| action != Action::Log);
-        let unsoftened = verdict.unsoftened;
-        let unsoftened = unsoftened.filter(|&own| Some(own) != verdict.action);
+        let unsoftened = verdict.softened();
         Self {
             verdict: action.map_or("accept", Action::name).to_owned(),
             reply: text_of(decision.reply),

@@ -66,6 +66,6 @@ pub use macros::Macros;
 pub use negotiate::Wanted;
 pub use packet::HEADER_BYTES_MAX;
 pub use protocol::{Command, MacroStage};
-pub use reply::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, Reply, ReplyText};
+pub use reply::{REPLY_LINES_MAX, Reply, ReplyText, is_enhanced};
 pub use session::{Progress, Session};
 pub use state::Status;

@@ -52,7 +52,6 @@ pub use field::{DECISION, Field};
 use hit_text::tag;
 pub(crate) use log::ALSO_UNDECIDED;
 pub use log::log_accepted;
-use look_up::Looked;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
@@ -215,7 +214,7 @@ impl<O: Observer> Screen<O> {
                         }),
                 );
         }
-        let hit = verdict.hit.and_then(|index| message.hits.get(index));
+        let hit = verdict.hit_of(&message.hits);
         let tag = || tag(snapshot, hit);
         match verdict.effect() {
             Effect::Mark(Mark::Header) => message.edits.push(Edit::AddHeader {
@@ -329,8 +328,8 @@ impl<O: Observer> Handler for Screen<O> {
             false => snapshot.policy.lists_for(recipient, scratch),
         };
         match self.look_up(&snapshot, Part::Envelope) {
-            Looked::Done => self.decide_recipient(&snapshot, argument, lists),
-            Looked::Later => {
+            Poll::Ready(()) => self.decide_recipient(&snapshot, argument, lists),
+            Poll::Pending => {
                 let what = Decided::Recipient {
                     argument: argument.into(),
                     lists,
@@ -419,8 +418,8 @@ impl<O: Observer> Handler for Screen<O> {
             return self.exempt(&snapshot);
         }
         match self.look_up(&snapshot, Part::Others) {
-            Looked::Done => self.decide_message(&snapshot),
-            Looked::Later => {
+            Poll::Ready(()) => self.decide_message(&snapshot),
+            Poll::Pending => {
                 let what = Decided::Message;
                 self.message.step = Some(Step { snapshot, what });
                 Reply::Later

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Snapshot;
 
 /// How many old snapshots are kept for the messages that began with them.
-const OLD_MAX: usize = 1;
+pub(super) const OLD_MAX: usize = 1;
 
 /// The snapshot in effect and the old ones that are still in use.
 #[derive(Debug)]
@@ -44,20 +44,12 @@ impl InEffect {
         let before = std::mem::replace(&mut all.current, snapshot);
         all.old.push(before);
         drop(all);
-        self.free_unused();
+        self.free(OLD_MAX);
     }
 
-    /// Frees the old snapshots that are no longer used, and those that are too many; `false` while there are others.
-    pub(super) fn free_unused(&self) -> bool {
-        self.free_beyond(OLD_MAX)
-    }
-
-    /// Frees all old snapshots; `false` while a step in progress uses one.
-    pub(super) fn free_all(&self) -> bool {
-        self.free_beyond(0)
-    }
-
-    fn free_beyond(&self, most: usize) -> bool {
+    /// Frees the old snapshots that are no longer used, and those beyond the newest `most` that no step in progress uses;
+    /// `false` while there are others.
+    pub(super) fn free(&self, most: usize) -> bool {
         let mut all = self.lock();
         let old = std::mem::take(&mut all.old);
         let too_many = old.len().saturating_sub(most);

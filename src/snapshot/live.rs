@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::assemble::{Assembled, Files, Start};
 use super::copies::Copies;
-use super::in_effect::InEffect;
+use super::in_effect::{InEffect, OLD_MAX};
 use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
 use super::{Counters, Problem, Snapshot};
@@ -270,7 +270,7 @@ impl Live {
         /// Longer than any step of a message.
         const PATIENCE: Duration = Duration::from_secs(10);
         let began = Instant::now();
-        while !self.in_effect.free_all() {
+        while !self.in_effect.free(0) {
             if began.elapsed() > PATIENCE {
                 return false;
             }
@@ -285,7 +285,7 @@ impl Live {
     /// Do not call it in an async task, as for [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
         self.read_unread(now);
-        let freed = self.in_effect.free_unused();
+        let freed = self.in_effect.free(OLD_MAX);
         let waits = !lock(&self.reloading).waiting.is_empty();
         let snapshot = self.snapshot();
         if self.load_lacking_pages(&snapshot) {
