@@ -17,6 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::base::named::named;
+
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
@@ -75,33 +77,19 @@ impl Endpoint {
     }
 }
 
-/// The protocol that is spoken at a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Door {
-    /// Milter.
-    #[default]
-    Milter,
-    /// Policy delegation of Postfix.
-    Policy,
-    /// Sendmail's and Postfix's socketmap.
-    SocketMap,
-    /// HTTP, for rspamd.
-    Rspamd,
-}
-
-impl Door {
-    /// Each with the word before its address; a milter needs none.
-    pub const NAMES: [(&'static str, Self); 4] = [
-        ("milter", Self::Milter),
-        ("policy", Self::Policy),
-        ("socketmap", Self::SocketMap),
-        ("rspamd", Self::Rspamd),
-    ];
-
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        let row = Self::NAMES.iter().find(|row| row.1 == self);
-        row.map_or("", |row| row.0)
+named! {
+    /// The protocol that is spoken at a socket, with the word before its address; a milter needs none.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum Door {
+        /// Milter.
+        #[default]
+        Milter = "milter",
+        /// Policy delegation of Postfix.
+        Policy = "policy",
+        /// Sendmail's and Postfix's socketmap.
+        SocketMap = "socketmap",
+        /// HTTP, for rspamd.
+        Rspamd = "rspamd",
     }
 }
 
@@ -118,10 +106,9 @@ impl FromStr for Listen {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let door = text.split_once(':').and_then(|(word, rest)| {
-            let row = Door::NAMES.iter().find(|row| row.0 == word)?;
-            Some((row.1, rest))
-        });
+        let door = text
+            .split_once(':')
+            .and_then(|(word, rest)| Some((Door::from_name(word)?, rest)));
         let (door, rest) = door.unwrap_or((Door::Milter, text));
         let at = rest.parse()?;
         Ok(Self { door, at })

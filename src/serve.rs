@@ -7,22 +7,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use crate::base::access;
 use crate::base::clock::now_s;
 use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
-use crate::config::{Config, DRAIN, Level, LogFormat};
-use crate::daemon::logging::{LineFormat, Logging};
+use crate::config::{Config, DRAIN};
+use crate::daemon::logging::Logging;
 use crate::daemon::{self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, Traffic};
 use crate::endpoint::Endpoint;
 use crate::explain::{ExplainedMail, Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Batch, Reader, Screen, log_accepted};
-use crate::snapshot::{Live, Start};
+use crate::snapshot::{Counters, Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
 
 /// Why the daemon cannot serve.
@@ -241,19 +240,10 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         }
         confined
     });
-    let logging = Logging::start(level(config.log.level), format(config.log.format))?;
+    let logging = Logging::start(config.log.level, config.log.format)?;
     // Logged before the filters are read, which may take long.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
-    match confined {
-        Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
-        Some(Confined::Partly) => {
-            warn!("this kernel supports only a part of Landlock: file access is partly limited");
-        }
-        None if config.sandbox => warn!(
-            "file access is not limited until the next start, because the configuration is faulty"
-        ),
-        Some(Confined::Fully) | None => {}
-    }
+    warn_if_unconfined(confined, config.sandbox);
     let live = Arc::new(Live::start(start));
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");
@@ -267,7 +257,26 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let service = Arc::new(service);
     let result = daemon::run(&options, &service);
     service.save();
-    let counters = &live.counters;
+    log_end(&live.counters);
+    result.map_err(Error::from)
+}
+
+/// Logs which limits of file access are not in effect; `None`: it was not tried.
+fn warn_if_unconfined(confined: Option<Confined>, is_wanted: bool) {
+    match confined {
+        Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
+        Some(Confined::Partly) => {
+            warn!("this kernel supports only a part of Landlock: file access is partly limited");
+        }
+        None if is_wanted => warn!(
+            "file access is not limited until the next start, because the configuration is faulty"
+        ),
+        Some(Confined::Fully) | None => {}
+    }
+}
+
+/// Logs what was done since the start.
+fn log_end(counters: &Counters) {
     log_accepted(counters);
     let did = |action| counters.verdicts.get(Some(action));
     info!(
@@ -283,22 +292,4 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         reloads_refused = counters.reloads_refused.get(),
         "ended"
     );
-    result.map_err(Error::from)
-}
-
-fn level(level: Level) -> LevelFilter {
-    match level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Trace => LevelFilter::TRACE,
-    }
-}
-
-fn format(format: LogFormat) -> LineFormat {
-    match format {
-        LogFormat::Text => LineFormat::Text,
-        LogFormat::Json => LineFormat::Json,
-    }
 }

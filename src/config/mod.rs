@@ -17,9 +17,8 @@ use std::path::{Path, PathBuf};
 
 use rows::{Rows, Table};
 pub use settings::{
-    Config, DRAIN, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Position, READ_PATIENCE, SafetySettings, StatusSettings,
-    WhitelistSettings, WrittenEntries,
+    Config, DRAIN, ExemptSettings, LimitSettings, ListSettings, LogSettings, MaxUnchanged, OnError,
+    Position, READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
 };
 pub use values::age_text;
 

@@ -13,16 +13,17 @@ use std::sync::Arc;
 
 use toml::Value;
 use toml::de::DeValue;
+use tracing::level_filters::LevelFilter;
 
 use super::settings::{
-    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings,
-    MaxUnchanged, OnError, Position, SafetySettings, StatusSettings, WhitelistSettings,
-    WrittenEntries,
+    Config, ExemptSettings, LimitSettings, ListSettings, LogSettings, MaxUnchanged, OnError,
+    Position, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
 };
 use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
 use crate::base::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
+use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
@@ -440,9 +441,18 @@ fn status_listen(written: &str) -> Result<Option<Endpoint>, Invalid> {
     Ok(Some(endpoint))
 }
 
+/// Levels of the log, each with its name. [`crate::daemon::logging`] says what they mean.
+const LEVELS: [(&str, LevelFilter); 5] = [
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+
 impl LogSettings {
     fn walk(&mut self, rows: &mut Rows<'_, '_>) {
-        rows.choice("level", &mut self.level, &Level::NAMES);
+        rows.choice("level", &mut self.level, &LEVELS);
         rows.choice("format", &mut self.format, &LogFormat::NAMES);
         rows.boolean("accepted", &mut self.accepted);
     }

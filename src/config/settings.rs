@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::level_filters::LevelFilter;
+
 use crate::base::named::named;
 use crate::base::settings::Percent;
+use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
@@ -95,7 +98,7 @@ impl Default for Config {
                 show_addresses: false,
             },
             log: LogSettings {
-                level: Level::Info,
+                level: LevelFilter::INFO,
                 format: LogFormat::Text,
                 accepted: true,
             },
@@ -281,37 +284,9 @@ pub struct StatusSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSettings {
     /// The least severe level that is logged.
-    pub level: Level,
+    pub level: LevelFilter,
     /// Text or JSON.
     pub format: LogFormat,
     /// Whether messages without objections are logged.
     pub accepted: bool,
-}
-
-named! {
-    /// Levels of the log.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Level {
-        /// Service is lost.
-        Error = "error",
-        /// Degraded service, or a wrong setup.
-        Warn = "warn",
-        /// Start, stop, reload, and one line for each message.
-        Info = "info",
-        /// Reasons for decisions.
-        Debug = "debug",
-        /// The protocol.
-        Trace = "trace",
-    }
-}
-
-named! {
-    /// The format of log lines.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum LogFormat {
-        /// `key=value`
-        Text = "text",
-        /// One JSON object per line.
-        Json = "json",
-    }
 }

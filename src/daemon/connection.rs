@@ -359,7 +359,7 @@ impl<H: Handler> Connection<H> {
 
     /// Sets the deadline to this long from now.
     fn extend(&mut self, seconds: u32, now: u32) {
-        self.deadline = now + seconds;
+        self.deadline = now.saturating_add(seconds);
         self.last_active = now;
     }
 

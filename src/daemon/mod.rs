@@ -243,7 +243,7 @@ impl Daemon {
             let means = Means {
                 service: Arc::clone(service),
                 limit: Arc::clone(&limit),
-                slow_lane: slow_lane.clone(),
+                slow_lane: Arc::clone(slow_lane),
             };
             let sockets = daemon.listeners.try_clone().map_err(Error::Start)?;
             let worker = Worker::new(sockets, means, Arc::clone(&heartbeat), options.drain);
@@ -272,9 +272,8 @@ impl Daemon {
     }
 
     /// The addresses on which it listens. If port 0 was configured, with the port that the system has chosen.
-    #[must_use]
-    pub fn endpoints(&self) -> &[Endpoint] {
-        &self.listeners.endpoints
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.listeners.mail.iter().map(|open| &open.endpoint)
     }
 
     /// Stops accepting connections. Open ones may finish, or detach.
@@ -366,11 +365,12 @@ fn serve_pages<S: Service>(
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::warn!(%error, cause, "no status pages: see [status] in the configuration");
     }
-    let sockets = std::mem::take(&mut listeners.status);
-    if sockets.is_empty() {
+    if listeners.status.is_empty() {
         return None;
     }
-    let server = http::Server::start(sockets, service);
+    let sockets = listeners.status.iter();
+    let sockets: io::Result<_> = sockets.map(|open| open.listener.try_clone()).collect();
+    let server = sockets.and_then(|sockets| http::Server::start(sockets, service));
     server
         .inspect_err(|error| tracing::error!(%error, "no status pages"))
         .ok()

@@ -16,7 +16,7 @@ use super::watch::tell;
 /// The seconds that a worker has counted; [`ENDED`] when it has ended.
 pub(super) type Heartbeat = Arc<AtomicU32>;
 
-/// The heartbeat of a worker that has ended normally.
+/// The heartbeat of a thread that has ended normally.
 pub(super) const ENDED: u32 = u32::MAX;
 
 /// Minimum interval between two checks: longer than one heartbeat.

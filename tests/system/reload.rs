@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
-use blocklist_milter::config::Level;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::filter::{BuildReport, EncodedPage, Filter, Load, Spec, Writer, sizing};
 use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Reloaded, Snapshot, Start};
+use tracing::level_filters::LevelFilter;
 
 use crate::support::rig::{OK, Rig, letter, verdict};
 use crate::support::{has, rows, until};
@@ -690,7 +690,7 @@ fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
 fn settings_that_take_a_restart_are_named() {
     let before = &rig().live.snapshot().config;
     let mut config = before.clone();
-    (config.limits.connections, config.log.level) = (7, Level::Debug);
+    (config.limits.connections, config.log.level) = (7, LevelFilter::DEBUG);
     assert_eq!(
         config.needs_restart(before),
         ["log.level", "limits.connections"]
