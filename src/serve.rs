@@ -4,13 +4,14 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tracing::{info, warn};
 
 use crate::base::access;
 use crate::base::clock::now_s;
+use crate::base::lock::lock;
 use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, DRAIN};
@@ -80,11 +81,6 @@ impl Blocklists {
     pub fn save(&self) {
         self.status.save();
     }
-
-    fn status_file(&self) -> MutexGuard<'_, StatusFile> {
-        let file = self.status_file.lock();
-        file.unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Service for Blocklists {
@@ -114,12 +110,12 @@ impl Service for Blocklists {
             info!("reload requested, nothing has changed");
         }
         let refused = (!reloaded.refused.is_empty()).then(|| reloaded.refused.join("; "));
-        self.status_file().note(AskedReload { began_us, refused });
+        lock(&self.status_file).note(AskedReload { began_us, refused });
     }
 
     fn upkeep(&self) -> bool {
         let done = self.live.upkeep(Instant::now());
-        self.status_file().update(&self.live);
+        lock(&self.status_file).update(&self.live);
         self.status.upkeep();
         let hour = now_s() / 3600;
         if self.hour.swap(hour, Relaxed) != hour {

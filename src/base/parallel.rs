@@ -2,8 +2,10 @@
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
+
+use super::lock::lock;
 
 /// Returns the number of threads that the system can run at once for this process, at least one.
 pub(crate) fn processors() -> usize {
@@ -40,7 +42,7 @@ pub(crate) fn on_threads<T: Send, R: Send>(
         .map(|task| Mutex::new(Some(task)))
         .collect();
     let run = |task: &Mutex<Option<T>>| {
-        let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = lock(task).take();
         work(task.expect("each is taken once"))
     };
     let run = &run;

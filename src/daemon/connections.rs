@@ -22,6 +22,7 @@ use super::slow_lane::{Home, SlowLane, Visit};
 use super::socket::Stream;
 use super::traffic::Cut;
 use super::watchdog::Heartbeat;
+use crate::base::lock::lock;
 use crate::door::Conversation;
 use crate::endpoint::Door;
 use crate::milter::Session;
@@ -160,7 +161,7 @@ impl<S: Service> Connections<S> {
 
     /// Notes what other threads have to say. Returns how the worker must stop.
     pub(super) fn hear(&mut self) -> Option<Stop> {
-        let returns = std::mem::take(&mut *self.home.returns());
+        let returns = std::mem::take(&mut *lock(&self.home.returns));
         for back in returns {
             match (back.connection, self.places.get_mut(back.place)) {
                 (Ok(connection), Some(place)) => {

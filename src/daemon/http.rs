@@ -16,7 +16,7 @@ use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketTy
 use super::Service;
 use super::priority;
 use super::socket::{Listener, Stream, Until};
+use crate::base::lock::lock;
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -202,13 +203,9 @@ struct Visits {
 }
 
 impl Visits {
-    fn open(&self) -> MutexGuard<'_, Vec<(Arc<Stream>, Instant)>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns when there is room for one more. If none ends, one is closed when its time is over.
     fn make_room(&self) {
-        let mut open = self.open();
+        let mut open = lock(&self.open);
         while open.len() >= CONNECTIONS_MAX {
             let times = open.iter().map(|(_, over)| *over).enumerate();
             let Some((first, over)) = times.min_by_key(|(_, over)| *over) else {
@@ -236,13 +233,13 @@ impl Visit {
     fn begin(stream: Stream, visits: Arc<Visits>) -> Self {
         let stream = Arc::new(stream);
         let over = Instant::now() + ASK_TIME;
-        visits.open().push((Arc::clone(&stream), over));
+        lock(&visits.open).push((Arc::clone(&stream), over));
         Self { stream, visits }
     }
 
     /// Records that it has sent its request.
     fn has_asked(&self) {
-        let mut open = self.visits.open();
+        let mut open = lock(&self.visits.open);
         let own = open.iter_mut();
         for (_, over) in own.filter(|(one, _)| Arc::ptr_eq(one, &self.stream)) {
             *over = Instant::now() + TAKE_TIME;
@@ -281,7 +278,7 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         let is_other = |(one, _): &(Arc<Stream>, Instant)| !Arc::ptr_eq(one, &self.stream);
-        self.visits.open().retain(is_other);
+        lock(&self.visits.open).retain(is_other);
         self.visits.left.notify_one();
     }
 }

@@ -22,7 +22,7 @@ use std::env;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::base::lock::{lock, wait};
 use crate::base::named::named;
 use crate::metrics::Counter;
 
@@ -87,23 +88,18 @@ struct Waiting {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for lines and moves them to `batch`. Returns their number, and whether there will be more.
     fn collect(&self, batch: &mut Vec<u8>) -> (u64, bool) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         while waiting.lines == 0 && !waiting.ended {
             waiting.rests = true;
-            let woken = self.work.wait(waiting);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+            waiting = wait(&self.work, waiting);
         }
         waiting.rests = false;
         if !waiting.ended {
             drop(waiting);
             thread::sleep(COLLECTED);
-            waiting = self.lock();
+            waiting = lock(&self.waiting);
         }
         std::mem::swap(&mut waiting.bytes, batch);
         (std::mem::take(&mut waiting.lines), !waiting.ended)
@@ -176,7 +172,7 @@ impl Logging {
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        self.queue.lock().ended = true;
+        lock(&self.queue.waiting).ended = true;
         self.queue.work.notify_one();
         // The end of the program does not wait for a reader that hangs.
         let _ = self.written.recv_timeout(LAST_WORDS);
@@ -243,7 +239,7 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> LineWriter<'a> {
-        let waiting = self.queue.lock();
+        let waiting = lock(&self.queue.waiting);
         LineWriter {
             queue: &self.queue,
             start: waiting.bytes.len(),

@@ -15,7 +15,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use super::bell::Bell;
 use super::connection::{Connection, Ended};
 use super::priority;
 use super::watchdog::{ENDED, Heartbeat};
+use crate::base::lock::lock;
 use crate::milter::Handler;
 
 /// Workers per slow lane: long steps never use more than half of the processors.
@@ -50,7 +51,7 @@ pub(super) struct Home<H> {
     pub(super) bell: Arc<Bell>,
     /// The seconds that the worker has counted.
     pub(super) heartbeat: Heartbeat,
-    returns: Mutex<Vec<Return<H>>>,
+    pub(super) returns: Mutex<Vec<Return<H>>>,
 }
 
 impl<H> Home<H> {
@@ -60,10 +61,6 @@ impl<H> Home<H> {
             heartbeat,
             returns: Mutex::default(),
         }
-    }
-
-    pub(super) fn returns(&self) -> MutexGuard<'_, Vec<Return<H>>> {
-        self.returns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,7 +145,7 @@ pub(super) fn step<H: Handler + Send + 'static>(
         Err(ended) => Err(ended),
     };
     let place = visit.place;
-    visit.home.returns().push(Return { place, connection });
+    lock(&visit.home.returns).push(Return { place, connection });
     visit.home.bell.ring();
     None
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
@@ -14,6 +14,7 @@ use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
 use super::{Counters, Problem, Snapshot};
 use crate::base::clock::now_s;
+use crate::base::lock::lock;
 use crate::base::memory;
 use crate::base::numbers::counted;
 use crate::config::Config;
@@ -399,10 +400,6 @@ fn report_changes(new: &Snapshot, old: Option<&Snapshot>) {
     for warning in new.warnings(None).iter().filter(|one| !known.contains(one)) {
         warn!("{warning}");
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
