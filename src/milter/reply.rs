@@ -55,6 +55,18 @@ impl Reply {
         }
     }
 
+    /// Returns what the SMTP client gets of a refusal, or as long as the answer is not known; as Postfix writes it.
+    pub fn shown(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.to_string()),
+            Self::Reject => Some("550 5.7.1 Command rejected".to_owned()),
+            Self::Tempfail | Self::Later => {
+                Some("451 4.7.1 Service unavailable - try again later".to_owned())
+            }
+            Self::Continue | Self::Accept | Self::Discard => None,
+        }
+    }
+
     /// Appends the packet, if there is one.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -209,12 +221,7 @@ mod tests {
             (550, "5.7.1000", &["x"], "does not go"),
             (550, "5.7.1", &[], "not 0"),
             (550, "5.7.1", &many, "not 33"),
-            (
-                550,
-                "5.7.1",
-                &["a", " "],
-                "line 2 of the reply has no words",
-            ),
+            (550, "5.7.1", &["a", " "], "line 2 of the reply has no"),
             (550, "5.7.1", &["a\r\nb"], "line 1 of the reply has '\\r'"),
             (550, "5.7.1", &["a", "b\0"], "line 2 of the reply has '\\0'"),
             (550, "5.7.1", &["sch\u{f6}n"], "'\u{f6}': only printable"),
