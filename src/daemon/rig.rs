@@ -27,7 +27,7 @@ use super::watchdog::Heartbeat;
 use super::worker::Worker;
 use crate::door::Conversation;
 use crate::endpoint::Door;
-use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
+use crate::milter::{Edit, Handler, Macros, Reply, ReplyText};
 
 pub(super) const LATE_SECONDS: u32 = 6;
 pub(super) const DRAIN_SECONDS: u32 = 20;
@@ -54,12 +54,6 @@ impl Verbose {
 pub(super) const BUSY: &[u8] = b"Busy";
 
 impl Handler for Verbose {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            headers: true,
-            ..Wanted::default()
-        }
-    }
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
         match argument {
             b"<l>" => {

@@ -41,7 +41,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::address::behind_route;
 use crate::base::clock::today;
-use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
+use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
 use crate::policy::{
     Action, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,
 };
@@ -255,22 +255,16 @@ fn has_logged_in(macros: &Macros) -> bool {
 }
 
 impl<O: Observer> Handler for Screen<O> {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            headers: true,
-            add_headers: true,
-            change_headers: true,
-            quarantine: true,
-            macros: &[
-                (MacroStage::Connect, &["v"]),
-                (MacroStage::Helo, &[]),
-                (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
-                (MacroStage::Rcpt, &["i", "rcpt_addr"]),
-                (MacroStage::Data, &["i"]),
-                (MacroStage::EndOfHeaders, &["i"]),
-                (MacroStage::EndOfMessage, &["i"]),
-            ],
-        }
+    fn macros(&self) -> MacroLists {
+        &[
+            (MacroStage::Connect, &["v"]),
+            (MacroStage::Helo, &[]),
+            (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
+            (MacroStage::Rcpt, &["i", "rcpt_addr"]),
+            (MacroStage::Data, &["i"]),
+            (MacroStage::EndOfHeaders, &["i"]),
+            (MacroStage::EndOfMessage, &["i"]),
+        ]
     }
 
     fn connect(&mut self, client: &Client<'_>, macros: &Macros) {
