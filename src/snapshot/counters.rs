@@ -43,7 +43,7 @@ pub struct Counters {
     /// The last decisions.
     pub decisions: Decisions,
     /// By name; used when a snapshot is made, never for a message.
-    lists: Mutex<BTreeMap<String, Arc<Known>>>,
+    lists: Mutex<BTreeMap<String, Known>>,
 }
 
 /// Counts of a list.
@@ -68,7 +68,7 @@ pub struct ListCounters {
 #[derive(Debug)]
 struct Known {
     list: Arc<ListCounters>,
-    sources: Mutex<BTreeMap<String, Arc<Counter>>>,
+    sources: BTreeMap<String, Arc<Counter>>,
 }
 
 /// The counters of a list as one snapshot uses them.
@@ -113,7 +113,7 @@ impl Default for Known {
         };
         Self {
             list: Arc::new(list),
-            sources: Mutex::default(),
+            sources: BTreeMap::new(),
         }
     }
 }
@@ -130,7 +130,7 @@ impl Counters {
         let mut known = lock(&self.lists);
         let lists = policy.lists().iter().map(|list| {
             let known = known.entry(list.name().to_owned()).or_default();
-            let mut counters = lock(&known.sources);
+            let counters = &mut known.sources;
             let mut counter = |name: &str| {
                 let is_one_too_many = counters.len() >= SOURCES_MAX && !counters.contains_key(name);
                 let name = if is_one_too_many { OTHER_SOURCES } else { name };
