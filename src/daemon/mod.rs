@@ -4,7 +4,8 @@
 //! names the files to watch, and loads them again when they change.
 //!
 //! ```text
-//!  main thread      watchdog; starts and stops the others, when a signal says so
+//!  main thread      starts and stops the others, when a signal says so
+//!  watchdog         tells systemd that the workers and slow lanes make progress
 //!  worker 1..n      accept, read, decide, write; each waits for all its connections at once
 //!  slow lane 1..n   long steps, so that other connections of the worker do not wait
 //!  reader 1..n      read files, so that workers and slow lanes never wait for a disk
@@ -65,7 +66,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -92,7 +93,7 @@ use listen::Listeners;
 use shutdown::Stop;
 use slow_lane::SlowLane;
 use watch::{Watch, tell};
-use watchdog::{Heartbeat, Watchdog};
+use watchdog::Heartbeat;
 use worker::Worker;
 
 /// What a daemon serves.
@@ -296,32 +297,6 @@ impl Daemon {
         self.bells.iter().for_each(|bell| bell.stop(stop));
     }
 
-    /// Waits for an event until this time; meanwhile reports to systemd that all is well, as long as it is.
-    fn wait(
-        &self,
-        events: &Receiver<Event>,
-        watchdog: &mut Watchdog,
-        until: Option<Instant>,
-    ) -> Option<Event> {
-        loop {
-            let next = [until, watchdog.next()].into_iter().flatten().min();
-            let event = match next {
-                Some(next) => events.recv_timeout(next.saturating_duration_since(Instant::now())),
-                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match event {
-                Ok(event) => return Some(event),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {
-                    watchdog.check(&self.heartbeats, self.workers.len());
-                    if until.is_some_and(|until| Instant::now() >= until) {
-                        return None;
-                    }
-                }
-            }
-        }
-    }
-
     /// Stops the daemon in an orderly way. Connections are handed to the next process. If there is no descriptor store,
     /// messages in progress may finish, for at most [`Options::drain`].
     ///
@@ -435,34 +410,35 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     {
         tracing::warn!(why, "system calls are not limited");
     }
+    watchdog::start(daemon.heartbeats.clone(), daemon.workers.len()).map_err(Error::Start)?;
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
     }
     tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
-    let mut watchdog = Watchdog::from_env();
     loop {
-        match daemon.wait(&events, &mut watchdog, None) {
-            Some(Event::Stop) => break,
-            Some(Event::Reload) => daemon.watch.reload(),
-            Some(Event::Ended) | None => return Err(Error::Worker),
+        match events.recv() {
+            Ok(Event::Stop) => break,
+            Ok(Event::Reload) => daemon.watch.reload(),
+            Ok(Event::Ended) | Err(_) => return Err(Error::Worker),
         }
     }
     tell(&[NotifyState::Stopping]);
     daemon.drain();
     let mut working = daemon.workers.len();
-    let mut until = None;
+    let mut until: Option<Instant> = None;
     while working > 0 {
-        match daemon.wait(&events, &mut watchdog, until) {
-            Some(Event::Stop) if until.is_none() => {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match events.recv_timeout(left.unwrap_or(Duration::MAX)) {
+            Ok(Event::Stop) if until.is_none() => {
                 tracing::warn!("second signal to stop, closing connections at once");
                 // Detached connections are still handed over.
                 daemon.tell_workers(Stop::Now);
                 until = Some(Instant::now() + CUT_PATIENCE);
             }
-            Some(Event::Stop | Event::Reload) => {}
-            Some(Event::Ended) => working -= 1,
+            Ok(Event::Stop | Event::Reload) => {}
+            Ok(Event::Ended) => working -= 1,
             // A thread hangs.
-            None => return Err(Error::Worker),
+            Err(_) => return Err(Error::Worker),
         }
     }
     daemon.stop()
