@@ -111,7 +111,7 @@ impl<S: Service> Connections<S> {
             Some(session) => Conversation::Milter(session),
             None => Conversation::new(door, self.means.service.handler()),
         };
-        self.add(stream, session).map(drop)
+        self.add(stream, session, Vec::new()).map(drop)
     }
 
     /// Continues a connection of the previous process.
@@ -120,7 +120,9 @@ impl<S: Service> Connections<S> {
         let stream = Stream::from_socket(connection.socket);
         let session = Session::resume(self.means.service.handler(), &connection.history);
         let added = stream.map(|stream| {
-            session.map(|session| self.add(stream, Conversation::Milter(Box::new(session))))
+            session.map(|(session, unread)| {
+                self.add(stream, Conversation::Milter(Box::new(session)), unread)
+            })
         });
         match added {
             Ok(Some(Ok(place))) => self.places.set_due(place),
@@ -138,8 +140,13 @@ impl<S: Service> Connections<S> {
     }
 
     /// Adds a connection that is counted already. Returns its place.
-    fn add(&mut self, stream: Stream, session: Conversation<S::Handler>) -> io::Result<usize> {
-        let connection = Connection::new(stream, session, self.now());
+    fn add(
+        &mut self,
+        stream: Stream,
+        session: Conversation<S::Handler>,
+        unread: Vec<u8>,
+    ) -> io::Result<usize> {
+        let connection = Connection::new(stream, session, unread, self.now());
         let place = self.places.next();
         let data = EventData::new_u64(place as u64);
         epoll::add(&*self.epoll, &connection, data, INPUT)?;

@@ -257,7 +257,7 @@ impl Pair {
         let session = Conversation::new(Door::Milter, Verbose::new(Heartbeat::default()));
         Self {
             peer,
-            connection: Connection::new(stream, session, 0),
+            connection: Connection::new(stream, session, Vec::new(), 0),
             buffers: Buffers::default(),
             now: 0,
         }
