@@ -10,7 +10,6 @@
 //! hang together.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
@@ -161,12 +160,6 @@ impl Readers {
             self.shared.work.notify_one();
         }
         fits
-    }
-}
-
-impl fmt::Debug for Readers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readers").finish_non_exhaustive()
     }
 }
 

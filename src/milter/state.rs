@@ -393,12 +393,12 @@ impl<H: Handler> State<H> {
         let reply = self.handler.end_of_message(&self.macros, &mut edits);
         if matches!(reply, Reply::Continue | Reply::Accept) {
             for edit in &edits {
-                let written = if self.agreed.allows(edit.action()) {
-                    edit.write(out)
-                } else {
-                    Err(Unsendable::from(
-                        "the mail server does not allow this change",
-                    ))
+                let written = match self.agreed.allows(edit.action()) {
+                    true => edit.write(out),
+                    false => {
+                        let why = "the mail server does not allow this change";
+                        Err(Unsendable(why.to_owned()))
+                    }
                 };
                 if let Err(error) = written {
                     tracing::warn!(?edit, %error, "a change to the message was skipped");
