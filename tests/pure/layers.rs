@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use crate::support::root;
 
 /// Crates, and the only places that may name them.
-const CRATES: [(&str, &[&str]); 10] = [
-    ("httparse", &["daemon/http.rs", "door/rspamd.rs"]),
+const CRATES: [(&str, &[&str]); 12] = [
+    ("tokio", &["daemon/"]),
+    ("hyper", &["daemon/http.rs"]),
+    ("httparse", &["door/rspamd.rs"]),
     ("landlock", &["daemon/confine.rs"]),
     ("libc", &["daemon/calls.rs"]),
     ("seccompiler", &["daemon/calls.rs"]),
