@@ -78,7 +78,7 @@ impl Endpoint {
 }
 
 named! {
-    /// The protocol that is spoken at a socket. Its name is the word before the address; a milter needs none.
+    /// The protocol that is spoken at a socket, with the word before its address; a milter needs none.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub enum Door {
         /// Milter.
@@ -106,10 +106,9 @@ impl FromStr for Listen {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let door = text.split_once(':').and_then(|(word, rest)| {
-            let row = Door::NAMES.iter().find(|row| row.0 == word)?;
-            Some((row.1, rest))
-        });
+        let door = text
+            .split_once(':')
+            .and_then(|(word, rest)| Some((Door::from_name(word)?, rest)));
         let (door, rest) = door.unwrap_or((Door::Milter, text));
         let at = rest.parse()?;
         Ok(Self { door, at })

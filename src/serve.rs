@@ -4,13 +4,14 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tracing::{info, warn};
 
 use crate::base::access;
 use crate::base::clock::now_s;
+use crate::base::lock::lock;
 use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, DRAIN};
@@ -80,11 +81,6 @@ impl Blocklists {
     pub fn save(&self) {
         self.status.save();
     }
-
-    fn status_file(&self) -> MutexGuard<'_, StatusFile> {
-        let file = self.status_file.lock();
-        file.unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Service for Blocklists {
@@ -114,12 +110,12 @@ impl Service for Blocklists {
             info!("reload requested, nothing has changed");
         }
         let refused = (!reloaded.refused.is_empty()).then(|| reloaded.refused.join("; "));
-        self.status_file().note(AskedReload { began_us, refused });
+        lock(&self.status_file).note(AskedReload { began_us, refused });
     }
 
     fn upkeep(&self) -> bool {
         let done = self.live.upkeep(Instant::now());
-        self.status_file().update(&self.live);
+        lock(&self.status_file).update(&self.live);
         self.status.upkeep();
         let hour = now_s() / 3600;
         if self.hour.swap(hour, Relaxed) != hour {
@@ -243,16 +239,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let logging = Logging::start(config.log.level, config.log.format)?;
     // Logged before the filters are read, which may take long.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
-    match confined {
-        Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
-        Some(Confined::Partly) => {
-            warn!("this kernel supports only a part of Landlock: file access is partly limited");
-        }
-        None if config.sandbox => warn!(
-            "file access is not limited until the next start, because the configuration is faulty"
-        ),
-        Some(Confined::Fully) | None => {}
-    }
+    warn_if_unconfined(confined, config.sandbox);
     let live = Arc::new(Live::start(start));
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");
@@ -266,11 +253,26 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let service = Arc::new(service);
     let result = daemon::run(&options, &service);
     service.save();
-    log_totals(&live.counters);
+    log_end(&live.counters);
     result.map_err(Error::from)
 }
 
-fn log_totals(counters: &Counters) {
+/// Logs which limits of file access are not in effect; `None`: it was not tried.
+fn warn_if_unconfined(confined: Option<Confined>, is_wanted: bool) {
+    match confined {
+        Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
+        Some(Confined::Partly) => {
+            warn!("this kernel supports only a part of Landlock: file access is partly limited");
+        }
+        None if is_wanted => warn!(
+            "file access is not limited until the next start, because the configuration is faulty"
+        ),
+        Some(Confined::Fully) | None => {}
+    }
+}
+
+/// Logs what was done since the start.
+fn log_end(counters: &Counters) {
     log_accepted(counters);
     let did = |action| counters.verdicts.get(Some(action));
     info!(

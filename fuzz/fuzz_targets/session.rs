@@ -7,7 +7,7 @@
 #![no_main]
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Session, Status, Wanted,
+    Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText, Session, Status,
 };
 use libfuzzer_sys::fuzz_target;
 use std::task::{Context, Poll, Waker};
@@ -34,14 +34,8 @@ impl Any {
 }
 
 impl Handler for Any {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            headers: true,
-            add_headers: true,
-            change_headers: true,
-            quarantine: true,
-            macros: &[(MacroStage::Mail, &["i", "auth_authen"])],
-        }
+    fn macros(&self) -> MacroLists {
+        &[(MacroStage::Mail, &["i", "auth_authen"])]
     }
 
     fn connect(&mut self, client: &Client<'_>, macros: &Macros) {

@@ -7,6 +7,7 @@
 //! | [`clock`] | the time in the units of lists and reports |
 //! | [`day`] | a day, as lists and filters have it |
 //! | [`file_state`] | whether the file at a path is still the same |
+//! | `lock` | mutexes that a panic does not close |
 //! | `memory` | how much more memory this process can use |
 //! | `named` | closed sets whose members have names |
 //! | [`numbers`] | numbers as people read and write them |
@@ -21,6 +22,7 @@ pub mod access;
 pub mod clock;
 pub mod day;
 pub mod file_state;
+pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod named;
 pub mod numbers;

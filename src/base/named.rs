@@ -1,6 +1,6 @@
 //! Closed sets whose members have a name: in settings, in the log, in JSON.
 
-/// Defines an enum whose variants have names; with `ALL`, `NAMES` and `name`.
+/// Defines an enum whose variants have names; with `ALL`, `NAMES`, `name` and `from_name`.
 ///
 /// ```text
 /// named! {
@@ -25,6 +25,14 @@ macro_rules! named {
 
             /// All of them, each with its name.
             pub const NAMES: [(&'static str, Self); Self::ALL.len()] = [$(($name, Self::$one)),+];
+
+            /// Returns the one with this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$one),)+
+                    _ => None,
+                }
+            }
 
             /// Returns its name in settings, the log and JSON.
             #[must_use]

@@ -2,17 +2,14 @@
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread;
+
+use super::lock::lock;
 
 /// Returns the number of threads that the system can run at once for this process, at least one.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
-}
-
-/// Locks a mutex. A worker that panicked while it held the lock has ended the work of all.
-pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Divides a block into parts of whole lines, one for each processor, but no shorter than `min_bytes`.
@@ -45,7 +42,7 @@ pub(crate) fn on_threads<T: Send, R: Send>(
         .map(|task| Mutex::new(Some(task)))
         .collect();
     let run = |task: &Mutex<Option<T>>| {
-        let task = held(task).take();
+        let task = lock(task).take();
         work(task.expect("each is taken once"))
     };
     let run = &run;

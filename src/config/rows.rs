@@ -22,7 +22,7 @@ use super::values::{address, age, age_text, contact, entry, list_name, path, rep
 use crate::base::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
-use crate::daemon::logging::LineFormat;
+use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
@@ -307,7 +307,7 @@ impl Config {
         });
         rows.section("log", |rows| {
             rows.choice("level", &mut self.log.level, &LEVELS);
-            rows.choice("format", &mut self.log.format, &LineFormat::NAMES);
+            rows.choice("format", &mut self.log.format, &LogFormat::NAMES);
             rows.boolean("accepted", &mut self.log.accepted);
         });
     }

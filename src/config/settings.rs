@@ -8,7 +8,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::base::named::named;
 use crate::base::settings::Percent;
-use crate::daemon::logging::LineFormat;
+use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
@@ -99,7 +99,7 @@ impl Default for Config {
             },
             log: LogSettings {
                 level: LevelFilter::INFO,
-                format: LineFormat::Text,
+                format: LogFormat::Text,
                 accepted: true,
             },
         }
@@ -286,7 +286,7 @@ pub struct LogSettings {
     /// The least severe level that is logged.
     pub level: LevelFilter,
     /// Text or JSON.
-    pub format: LineFormat,
+    pub format: LogFormat,
     /// Whether messages without objections are logged.
     pub accepted: bool,
 }

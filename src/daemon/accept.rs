@@ -9,8 +9,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::limit::ConnectionLimit;
-use super::listen::Listener;
-use super::socket::Stream;
+use super::socket::{Listener, Stream};
 use crate::endpoint::Door;
 
 /// Wakes only one of the workers that wait for a socket: of those that have nothing to do, the one that was added first.
@@ -75,7 +74,7 @@ impl Acceptor {
             self.pause();
             return None;
         }
-        match Stream::accept(listener) {
+        match listener.accept() {
             Ok(stream) => {
                 let door = *door;
                 self.accepted += 1;
@@ -102,14 +101,14 @@ impl Acceptor {
     /// Lets the next connection of a socket wake another worker. Otherwise the first worker would get all connections while it
     /// is not busy, and would be alone with them when all their mail servers send at once.
     fn queue_up(&self, event: u64, listener: &Listener) -> io::Result<()> {
-        epoll::delete(&*self.epoll, listener.as_fd())?;
+        epoll::delete(&*self.epoll, listener)?;
         self.add(event, listener)
     }
 
     /// Waits for connections of a socket, behind the workers that already do. Those that are in its queue count, too.
     fn add(&self, event: u64, listener: &Listener) -> io::Result<()> {
         let data = EventData::new_u64(event);
-        Ok(epoll::add(&*self.epoll, listener.as_fd(), data, NEW)?)
+        Ok(epoll::add(&*self.epoll, listener, data, NEW)?)
     }
 
     /// Notes that the connection that was accepted last could not be served.
@@ -150,7 +149,7 @@ impl Acceptor {
     pub(super) fn has_queue(&self) -> bool {
         let sockets = self.sockets.iter();
         let mut ready: Vec<PollFd<'_>> = sockets
-            .map(|(_, socket)| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN))
+            .map(|(_, socket)| PollFd::new(socket, PollFlags::IN))
             .collect();
         rustix::event::poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
@@ -178,7 +177,7 @@ impl Acceptor {
     fn pause(&mut self) {
         for (_, listener) in &self.sockets {
             // It may not have been added.
-            let _ = epoll::delete(&*self.epoll, listener.as_fd());
+            let _ = epoll::delete(&*self.epoll, listener);
         }
         self.state = State::Paused;
     }

@@ -5,12 +5,13 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::shutdown::Stop;
+use crate::base::lock::lock;
 
 /// The bell of one worker.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Bell {
     }
 
     pub(super) fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.news)
     }
 
     /// What wakes the worker for the connection in this place.

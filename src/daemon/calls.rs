@@ -48,146 +48,52 @@ mod filter {
         SeccompFilter, SeccompRule,
     };
 
+    macro_rules! calls {
+        ($($name:ident)*) => { &[$(libc::$name),*] };
+    }
+
     /// Allowed with any arguments.
-    const CALLS: [c_long; 105] = [
+    const CALLS: &[c_long] = calls! {
         // Descriptors.
-        libc::SYS_close,
-        libc::SYS_close_range,
-        libc::SYS_dup,
-        libc::SYS_dup3,
-        libc::SYS_fcntl,
-        libc::SYS_flock,
-        libc::SYS_lseek,
-        libc::SYS_pipe2,
-        libc::SYS_memfd_create,
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_pread64,
-        libc::SYS_preadv,
-        libc::SYS_preadv2,
-        libc::SYS_write,
-        libc::SYS_writev,
-        libc::SYS_pwrite64,
-        libc::SYS_pwritev,
+        SYS_close SYS_close_range SYS_dup SYS_dup3 SYS_fcntl SYS_flock SYS_lseek SYS_pipe2
+        SYS_memfd_create SYS_read SYS_readv SYS_pread64 SYS_preadv SYS_preadv2 SYS_write
+        SYS_writev SYS_pwrite64 SYS_pwritev
         // Files.
-        libc::SYS_openat,
-        libc::SYS_openat2,
-        libc::SYS_fstat,
-        libc::SYS_newfstatat,
-        libc::SYS_statx,
-        libc::SYS_statfs,
-        libc::SYS_fstatfs,
-        libc::SYS_faccessat,
-        libc::SYS_faccessat2,
-        libc::SYS_readlinkat,
-        libc::SYS_getdents64,
-        libc::SYS_getcwd,
-        libc::SYS_fadvise64,
-        libc::SYS_readahead,
-        libc::SYS_ftruncate,
-        libc::SYS_fsync,
-        libc::SYS_fdatasync,
-        libc::SYS_renameat2,
-        libc::SYS_unlinkat,
-        libc::SYS_utimensat,
-        libc::SYS_inotify_init1,
-        libc::SYS_inotify_add_watch,
-        libc::SYS_inotify_rm_watch,
+        SYS_openat SYS_openat2 SYS_fstat SYS_newfstatat SYS_statx SYS_statfs SYS_fstatfs
+        SYS_faccessat SYS_faccessat2 SYS_readlinkat SYS_getdents64 SYS_getcwd SYS_fadvise64
+        SYS_readahead SYS_ftruncate SYS_fsync SYS_fdatasync SYS_renameat2 SYS_unlinkat
+        SYS_utimensat SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch
         // Sockets.
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_connect,
-        libc::SYS_getpeername,
-        libc::SYS_getsockname,
-        libc::SYS_getsockopt,
-        libc::SYS_setsockopt,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_recvmmsg,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_sendmmsg,
-        libc::SYS_shutdown,
+        SYS_accept SYS_accept4 SYS_connect SYS_getpeername SYS_getsockname SYS_getsockopt
+        SYS_setsockopt SYS_recvfrom SYS_recvmsg SYS_recvmmsg SYS_sendto SYS_sendmsg SYS_sendmmsg
+        SYS_shutdown
         // Waiting.
-        libc::SYS_epoll_create1,
-        libc::SYS_epoll_ctl,
-        libc::SYS_epoll_pwait,
-        libc::SYS_epoll_pwait2,
-        libc::SYS_eventfd2,
-        libc::SYS_ppoll,
-        libc::SYS_pselect6,
-        libc::SYS_futex,
-        libc::SYS_nanosleep,
-        libc::SYS_clock_nanosleep,
-        libc::SYS_timerfd_create,
-        libc::SYS_timerfd_settime,
-        libc::SYS_timerfd_gettime,
-        libc::SYS_restart_syscall,
+        SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_ppoll
+        SYS_pselect6 SYS_futex SYS_nanosleep SYS_clock_nanosleep SYS_timerfd_create
+        SYS_timerfd_settime SYS_timerfd_gettime SYS_restart_syscall
         // Time and facts.
-        libc::SYS_clock_gettime,
-        libc::SYS_clock_getres,
-        libc::SYS_gettimeofday,
-        libc::SYS_getrandom,
-        libc::SYS_getpid,
-        libc::SYS_getppid,
-        libc::SYS_gettid,
-        libc::SYS_getuid,
-        libc::SYS_geteuid,
-        libc::SYS_getgid,
-        libc::SYS_getegid,
-        libc::SYS_getgroups,
-        libc::SYS_getrusage,
-        libc::SYS_getcpu,
-        libc::SYS_sysinfo,
-        libc::SYS_uname,
-        libc::SYS_sched_getaffinity,
+        SYS_clock_gettime SYS_clock_getres SYS_gettimeofday SYS_getrandom SYS_getpid SYS_getppid
+        SYS_gettid SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getgroups SYS_getrusage
+        SYS_getcpu SYS_sysinfo SYS_uname SYS_sched_getaffinity
         // Memory.
-        libc::SYS_brk,
-        libc::SYS_munmap,
-        libc::SYS_mremap,
-        libc::SYS_madvise,
-        libc::SYS_membarrier,
+        SYS_brk SYS_munmap SYS_mremap SYS_madvise SYS_membarrier
         // Threads.
-        libc::SYS_set_robust_list,
-        libc::SYS_set_tid_address,
-        libc::SYS_rseq,
-        libc::SYS_prctl,
-        libc::SYS_sched_yield,
-        libc::SYS_setpriority,
-        libc::SYS_ioprio_set,
-        libc::SYS_exit,
-        libc::SYS_exit_group,
+        SYS_set_robust_list SYS_set_tid_address SYS_rseq SYS_prctl SYS_sched_yield
+        SYS_setpriority SYS_ioprio_set SYS_exit SYS_exit_group
         // Signals.
-        libc::SYS_rt_sigaction,
-        libc::SYS_rt_sigprocmask,
-        libc::SYS_rt_sigreturn,
-        libc::SYS_rt_sigtimedwait,
-        libc::SYS_sigaltstack,
-    ];
+        SYS_rt_sigaction SYS_rt_sigprocmask SYS_rt_sigreturn SYS_rt_sigtimedwait SYS_sigaltstack
+    };
 
     /// Older variants, which newer processor architectures do not have.
     #[cfg(target_arch = "x86_64")]
-    const OLDER: &[c_long] = &[
-        libc::SYS_access,
-        libc::SYS_dup2,
-        libc::SYS_epoll_wait,
-        libc::SYS_getdents,
-        libc::SYS_lstat,
-        libc::SYS_open,
-        libc::SYS_pipe,
-        libc::SYS_poll,
-        libc::SYS_readlink,
-        libc::SYS_rename,
-        libc::SYS_renameat,
-        libc::SYS_select,
-        libc::SYS_stat,
-        libc::SYS_time,
-        libc::SYS_unlink,
-    ];
+    const OLDER: &[c_long] = calls! {
+        SYS_access SYS_dup2 SYS_epoll_wait SYS_getdents SYS_lstat SYS_open SYS_pipe SYS_poll
+        SYS_readlink SYS_rename SYS_renameat SYS_select SYS_stat SYS_time SYS_unlink
+    };
     #[cfg(target_arch = "aarch64")]
-    const OLDER: &[c_long] = &[libc::SYS_renameat];
+    const OLDER: &[c_long] = calls! { SYS_renameat };
     #[cfg(target_arch = "riscv64")]
-    const OLDER: &[c_long] = &[];
+    const OLDER: &[c_long] = calls! {};
 
     pub(super) fn apply() -> Result<(), String> {
         let program = program().map_err(|error| error.to_string())?;

@@ -136,9 +136,8 @@ pub(super) struct Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    /// A connection that begins or continues in this second.
-    pub(super) fn new(stream: Stream, mut session: Conversation<H>, now: u32) -> Self {
-        let unread = session.take_unread();
+    /// A connection that begins or continues in this second, with input that the previous process has not processed.
+    pub(super) fn new(stream: Stream, session: Conversation<H>, unread: Vec<u8>, now: u32) -> Self {
         let mut connection = Self {
             stream,
             session,
@@ -359,7 +358,7 @@ impl<H: Handler> Connection<H> {
 
     /// Sets the deadline to this long from now.
     fn extend(&mut self, seconds: u32, now: u32) {
-        self.deadline = now + seconds;
+        self.deadline = now.saturating_add(seconds);
         self.last_active = now;
     }
 

@@ -21,6 +21,8 @@ use super::shutdown::Stop;
 use super::slow_lane::{Home, SlowLane, Visit};
 use super::socket::Stream;
 use super::traffic::Cut;
+use super::watchdog::Heartbeat;
+use crate::base::lock::lock;
 use crate::door::Conversation;
 use crate::endpoint::Door;
 use crate::milter::Session;
@@ -39,7 +41,7 @@ pub(super) struct Means<S: Service> {
     /// The connection limit of all workers.
     pub(super) limit: Arc<ConnectionLimit>,
     /// Runs long steps.
-    pub(super) slow_lane: SlowLane<S::Handler>,
+    pub(super) slow_lane: Arc<SlowLane<S::Handler>>,
 }
 
 /// The connections of a worker.
@@ -54,23 +56,28 @@ pub(super) struct Connections<S: Service> {
     detached: Vec<Detached>,
     /// Another process takes over.
     detaches: bool,
-    /// The second of the worker.
-    now: u32,
+    /// Some may wait for an answer of their handler.
+    pub(super) has_late: bool,
 }
 
 impl<S: Service> Connections<S> {
     /// None yet. Each will have events with the number of its place.
-    pub(super) fn new(means: Means<S>, epoll: Arc<OwnedFd>, bell: Arc<Bell>) -> Self {
+    pub(super) fn new(
+        means: Means<S>,
+        epoll: Arc<OwnedFd>,
+        bell: Arc<Bell>,
+        heartbeat: Heartbeat,
+    ) -> Self {
         Self {
             means,
             epoll,
-            home: Arc::new(Home::new(bell)),
+            home: Arc::new(Home::new(bell, heartbeat)),
             places: Places::default(),
             buffers: Buffers::default(),
             spare: Vec::new(),
             detached: Vec::new(),
             detaches: false,
-            now: 0,
+            has_late: false,
         }
     }
 
@@ -89,9 +96,9 @@ impl<S: Service> Connections<S> {
         self.places.due() > 0
     }
 
-    /// Whether any waits for an answer of its handler.
-    pub(super) fn has_late(&self) -> bool {
-        self.places.has_late()
+    /// The second of their worker.
+    pub(super) fn now(&self) -> u32 {
+        self.home.heartbeat.load(Relaxed)
     }
 
     /// Begins a connection that is counted already.
@@ -104,7 +111,7 @@ impl<S: Service> Connections<S> {
             Some(session) => Conversation::Milter(session),
             None => Conversation::new(door, self.means.service.handler()),
         };
-        self.add(stream, session).map(drop)
+        self.add(stream, session, Vec::new()).map(drop)
     }
 
     /// Continues a connection of the previous process.
@@ -113,7 +120,9 @@ impl<S: Service> Connections<S> {
         let stream = Stream::from_socket(connection.socket);
         let session = Session::resume(self.means.service.handler(), &connection.history);
         let added = stream.map(|stream| {
-            session.map(|session| self.add(stream, Conversation::Milter(Box::new(session))))
+            session.map(|(session, unread)| {
+                self.add(stream, Conversation::Milter(Box::new(session)), unread)
+            })
         });
         match added {
             Ok(Some(Ok(place))) => self.places.set_due(place),
@@ -131,8 +140,13 @@ impl<S: Service> Connections<S> {
     }
 
     /// Adds a connection that is counted already. Returns its place.
-    fn add(&mut self, stream: Stream, session: Conversation<S::Handler>) -> io::Result<usize> {
-        let connection = Connection::new(stream, session, self.now);
+    fn add(
+        &mut self,
+        stream: Stream,
+        session: Conversation<S::Handler>,
+        unread: Vec<u8>,
+    ) -> io::Result<usize> {
+        let connection = Connection::new(stream, session, unread, self.now());
         let place = self.places.next();
         let data = EventData::new_u64(place as u64);
         epoll::add(&*self.epoll, &connection, data, INPUT)?;
@@ -154,7 +168,7 @@ impl<S: Service> Connections<S> {
 
     /// Notes what other threads have to say. Returns how the worker must stop.
     pub(super) fn hear(&mut self) -> Option<Stop> {
-        let returns = std::mem::take(&mut *self.home.returns());
+        let returns = std::mem::take(&mut *lock(&self.home.returns));
         for back in returns {
             match (back.connection, self.places.get_mut(back.place)) {
                 (Ok(connection), Some(place)) => {
@@ -183,6 +197,7 @@ impl<S: Service> Connections<S> {
     }
 
     fn serve_one(&mut self, number: usize) {
+        let now = self.now();
         let Some(place) = self.places.get_mut(number) else {
             return;
         };
@@ -191,7 +206,7 @@ impl<S: Service> Connections<S> {
             return;
         };
         let mut turn = Turn {
-            now: self.now,
+            now,
             detaches: self.detaches,
             waker: &place.waker,
             buffers: &mut self.buffers,
@@ -214,7 +229,7 @@ impl<S: Service> Connections<S> {
         let State::Here(connection) = &place.state else {
             return;
         };
-        let is_waiting = connection.is_waiting();
+        self.has_late |= connection.is_waiting();
         if place.awaits_space != connection.has_unsent() {
             place.awaits_space = !place.awaits_space;
             let events = match place.awaits_space {
@@ -223,11 +238,8 @@ impl<S: Service> Connections<S> {
             };
             let data = EventData::new_u64(number as u64);
             if epoll::modify(&*self.epoll, connection, data, events).is_err() {
-                return self.end(number, Ended::Lost);
+                self.end(number, Ended::Lost);
             }
-        }
-        if is_waiting {
-            self.places.set_late(number);
         }
     }
 
@@ -242,7 +254,6 @@ impl<S: Service> Connections<S> {
         let visit = Visit {
             connection,
             place: number,
-            now: self.now,
             waker: place.waker.clone(),
             home: Arc::clone(&self.home),
         };
@@ -253,14 +264,23 @@ impl<S: Service> Connections<S> {
 
     /// Has those that wait for an answer of their handler ask for it.
     pub(super) fn wake_late(&mut self) {
-        self.places.wake_late();
+        if !std::mem::take(&mut self.has_late) {
+            return;
+        }
+        for number in self.places.numbers() {
+            if self.places.here(number).is_some_and(Connection::is_waiting) {
+                self.places.wake(number);
+            }
+        }
     }
 
-    /// Ends those whose deadline has passed in this second, and those without a message that have been silent for `idle`
-    /// seconds.
+    /// Counts a second.
+    pub(super) fn count_second(&self) -> u32 {
+        self.home.heartbeat.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Ends those whose deadline has passed, and those without a message that have been silent for `idle` seconds.
     pub(super) fn sweep(&mut self, now: u32, idle: Option<u32>) {
-        self.now = now;
-        self.home.now.store(now, Relaxed);
         for number in self.places.numbers() {
             let Some(connection) = self.places.here(number) else {
                 continue;

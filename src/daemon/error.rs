@@ -53,6 +53,14 @@ pub enum Error {
     Worker,
 }
 
+impl Error {
+    /// Why a socket cannot be opened there.
+    pub(super) fn listen(endpoint: &Endpoint, cause: io::Error) -> Self {
+        let endpoint = endpoint.clone();
+        Self::Listen { endpoint, cause }
+    }
+}
+
 /// Returns what to do if a socket cannot be opened, as the rest of a message.
 fn remedy(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
     match (endpoint, cause.kind()) {

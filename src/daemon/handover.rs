@@ -116,20 +116,15 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
         }
     }
     let mut received = received.into_iter();
-    let Some(histories) = received.next() else {
+    let Some(file) = received.next() else {
         return Ok(Vec::new());
     };
-    let mut bytes = Vec::new();
-    let mut histories = File::from(histories);
-    histories.rewind()?;
-    histories.read_to_end(&mut bytes)?;
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            "written by another version of this program",
-        )
-    })?;
-    Ok(Histories(rest)
+    let (mut file, mut bytes) = (File::from(file), Vec::new());
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    let is_foreign = || io::Error::other("written by another version of this program");
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(is_foreign)?;
+    Ok(histories(rest)
         .zip(received)
         .map(|(history, socket)| Detached {
             socket,
@@ -158,17 +153,13 @@ fn store(left: &[Detached]) -> io::Result<File> {
 }
 
 /// The histories in such a file.
-struct Histories<'b>(&'b [u8]);
-
-impl<'b> Iterator for Histories<'b> {
-    type Item = &'b [u8];
-
-    fn next(&mut self) -> Option<&'b [u8]> {
-        let (length, rest) = self.0.split_first_chunk()?;
+fn histories(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = bytes.split_first_chunk()?;
         let (history, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        self.0 = rest;
+        bytes = rest;
         Some(history)
-    }
+    })
 }
 
 /// Sends bytes together with descriptors.

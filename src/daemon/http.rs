@@ -14,8 +14,9 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -35,8 +36,9 @@ use tokio::task::{AbortHandle, Id, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
 use super::Service;
-use super::listen::Listener;
 use super::priority;
+use super::socket::Listener;
+use crate::base::lock::lock;
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -98,7 +100,7 @@ impl Server {
     ) -> io::Result<Self> {
         // Here and not in the thread, which may no longer make this call (see `calls`).
         for listener in &listeners {
-            rustix::net::listen(listener.as_fd(), BACKLOG)?;
+            rustix::net::listen(listener, BACKLOG)?;
         }
         let (stop, stopped) = oneshot::channel();
         let service = Arc::clone(service);
@@ -144,9 +146,10 @@ async fn serve<S: Service>(
 async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
     let open = || -> io::Result<Socket> {
-        Ok(match listener {
-            Listener::Unix(listener) => Socket::Unix(UnixListener::from_std(listener)?),
-            Listener::Tcp(listener) => Socket::Tcp(TcpListener::from_std(listener)?),
+        let (is_tcp, socket) = (listener.is_tcp, OwnedFd::from(listener));
+        Ok(match is_tcp {
+            false => Socket::Unix(UnixListener::from_std(socket.into())?),
+            true => Socket::Tcp(TcpListener::from_std(socket.into())?),
         })
     };
     let socket = match open() {
@@ -213,7 +216,7 @@ impl Places {
     async fn make_room(&self) -> Infallible {
         loop {
             let next = {
-                let mut taken = self.taken();
+                let mut taken = lock(&self.taken);
                 taken.retain(|(task, _)| !task.is_finished());
                 let next = taken.iter().min_by_key(|(_, over)| *over);
                 next.map(|(task, over)| (task.id(), *over))
@@ -225,7 +228,7 @@ impl Places {
             sleep_until(over).await;
             // It may have sent its request in between, and have more time.
             let closed = {
-                let mut taken = self.taken();
+                let mut taken = lock(&self.taken);
                 let at = taken
                     .iter()
                     .position(|(task, is)| task.id() == id && *is == over);
@@ -240,21 +243,17 @@ impl Places {
     }
 
     fn take(&self, task: AbortHandle) {
-        let mut taken = self.taken();
+        let mut taken = lock(&self.taken);
         taken.retain(|(task, _)| !task.is_finished());
         taken.push((task, Instant::now() + ASK_TIME));
     }
 
     /// Records that the connection of this task has sent its request.
     fn has_asked(&self, id: Id) {
-        let mut taken = self.taken();
+        let mut taken = lock(&self.taken);
         if let Some((_, over)) = taken.iter_mut().find(|(task, _)| task.id() == id) {
             *over = Instant::now() + TAKE_TIME;
         }
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Vec<(AbortHandle, Instant)>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,10 +4,11 @@
 //! closed connection.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::traffic::Traffic;
+use crate::base::lock::lock;
 
 /// A repeated message is logged again after this time.
 const LOGGED_AGAIN: Duration = Duration::from_secs(60);
@@ -84,7 +85,7 @@ struct Throttle(Mutex<Option<Instant>>);
 impl Throttle {
     /// Whether it is to be logged now.
     fn is_due(&self, now: Instant) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = lock(&self.0);
         let due = logged.is_none_or(|at| now.duration_since(at) >= LOGGED_AGAIN);
         if due {
             *logged = Some(now);

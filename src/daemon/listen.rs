@@ -4,23 +4,20 @@
 //! connections are never refused. Those of `listen` stay open in systemd's descriptor store, if the unit has one.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
 
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
 
 use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
-use super::unix_socket::{BACKLOG, MadeSocket, give_access, open_unix};
+use super::socket::Listener;
+use super::unix_socket::{MadeSocket, give_access, open_unix};
 use crate::endpoint::{Door, Endpoint, Listen};
 
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
@@ -41,255 +38,178 @@ fn names() -> Vec<String> {
     names.split(':').map(str::to_owned).collect()
 }
 
-/// An open listening socket in non-blocking mode.
+/// An open socket, and what belongs to it.
 #[derive(Debug)]
-pub(super) enum Listener {
-    Unix(UnixListener),
-    Tcp(TcpListener),
+pub(super) struct Open {
+    pub(super) listener: Listener,
+    /// What is spoken there.
+    pub(super) door: Door,
+    /// Its actual address, for example with the port that the system has chosen.
+    pub(super) endpoint: Endpoint,
+    /// It is one of `listen`, and systemd does not keep it.
+    is_ours: bool,
+    made: Option<MadeSocket>,
 }
 
-impl Listener {
-    /// Another descriptor of the same socket.
-    pub(super) fn try_clone(&self) -> io::Result<Self> {
-        match self {
-            Self::Unix(listener) => listener.try_clone().map(Self::Unix),
-            Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
-        }
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(listener) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
-        }
-    }
-
-    /// Whether a mail server that connects to this endpoint reaches this socket.
-    fn is_at(&self, endpoint: &Endpoint) -> bool {
-        match (self, endpoint) {
-            (Self::Unix(listener), Endpoint::Unix(path)) => {
-                let bound = listener.local_addr();
-                // If its file is gone, no client can connect to it.
-                bound.is_ok_and(|bound| bound.as_pathname() == Some(path))
-                    && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
+impl Open {
+    /// Opens a socket of `listen`, unless it was kept.
+    fn at(at: &Endpoint, door: Door, kept: Option<Listener>) -> Result<Self, Error> {
+        let failed = |cause| Error::listen(at, cause);
+        let (listener, made) = match (at, kept) {
+            (Endpoint::Unix(path), Some(kept)) => (kept, Some(give_access(path)?)),
+            (Endpoint::Unix(path), None) => {
+                let (listener, made) = open_unix(path)?;
+                (listener.into(), Some(made))
             }
-            (Self::Tcp(listener), Endpoint::Inet { host, port, v6 }) => {
-                let addresses = addresses(host, *port, *v6).unwrap_or_default();
-                let bound = listener.local_addr();
-                bound.is_ok_and(|bound| addresses.contains(&bound))
+            (Endpoint::Inet { .. }, Some(kept)) => (kept, None),
+            (Endpoint::Inet { host, port, v6 }, None) => {
+                let listener = open_inet(host, *port, *v6).map_err(failed)?;
+                (listener.into(), None)
             }
-            (Self::Unix(_), Endpoint::Inet { .. }) | (Self::Tcp(_), Endpoint::Unix(_)) => false,
-        }
+        };
+        listener.listen().map_err(failed)?;
+        Ok(Self {
+            endpoint: listener.endpoint().map_err(failed)?,
+            listener,
+            door,
+            is_ours: true,
+            made,
+        })
     }
 }
 
 /// All sockets of the daemon. Dropping it closes them and removes the unix sockets that it has created.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    pub(super) open: Vec<Listener>,
-    /// What is spoken at each.
-    pub(super) doors: Vec<Door>,
-    /// Their actual addresses, for example with the port that the system has chosen.
-    pub(super) endpoints: Vec<Endpoint>,
-    /// A socket unit of systemd has passed some; these come first.
+    /// For mail servers.
+    pub(super) mail: Vec<Open>,
+    /// For the status pages.
+    pub(super) status: Vec<Open>,
+    /// A socket unit of systemd has passed some for mail servers.
     pub(super) inherited: bool,
-    from_systemd: usize,
     /// The connections that the previous process has left in the descriptor store; see `handover`.
     pub(super) left_behind: Vec<UnixStream>,
-    /// The sockets of `listen` that the previous process has left there.
-    stored: Vec<Listener>,
-    /// The sockets for the status pages, from a socket unit of systemd.
-    pub(super) status: Vec<Listener>,
-    made: Vec<MadeSocket>,
-    status_made: Vec<MadeSocket>,
 }
 
 impl Listeners {
-    /// Uses the sockets from systemd; if there are none, opens `endpoints`.
+    /// Uses the sockets from systemd, and opens those of `listen` whose doors have none.
     pub(super) fn open(listen: &[Listen]) -> Result<Self, Error> {
-        let mut inherited = Self::inherited()?;
-        let mut stored = std::mem::take(&mut inherited.stored);
+        let (mut listeners, mut stored) = Self::inherited()?;
         if !stored.is_empty() {
             // Including sockets that are no longer configured: otherwise connections would wait in them forever.
             handover::forget(LISTENER);
         }
-        if inherited.inherited {
+        if listeners.inherited {
             tracing::info!(
-                sockets = inherited.open.len(),
+                sockets = listeners.mail.len(),
                 "using the sockets from systemd in place of those of `listen`"
             );
         } else if listen.is_empty() {
             return Err(Error::NoEndpoint);
         }
-        let mut listeners = inherited;
-        listeners.from_systemd = listeners.open.len();
-        let doors = listeners.doors.clone();
-        // A socket unit has those of some doors; the others are opened here.
-        let is_open = |one: &&Listen| listeners.inherited && doors.contains(&one.door);
-        let missing: Vec<&Listen> = listen.iter().filter(|one| !is_open(one)).collect();
-        for Listen { door, at: endpoint } in missing {
-            let kept = stored.iter().position(|kept| kept.is_at(endpoint));
+        let doors: Vec<Door> = listeners.mail.iter().map(|open| open.door).collect();
+        for Listen { door, at } in listen.iter().filter(|one| !doors.contains(&one.door)) {
+            let kept = stored.iter().position(|kept| leads_to(at, kept));
             let kept = kept.map(|index| stored.swap_remove(index));
-            match endpoint {
-                Endpoint::Unix(path) => {
-                    let (listener, made) = match kept {
-                        Some(Listener::Unix(listener)) => (listener, give_access(path)?),
-                        _ => open_unix(path)?,
-                    };
-                    listeners.made.push(made);
-                    listeners.add(Listener::Unix(listener), *door, endpoint)?;
-                }
-                Endpoint::Inet { host, port, v6 } => {
-                    let listener = match kept {
-                        Some(Listener::Tcp(listener)) => Ok(listener),
-                        _ => open_inet(host, *port, *v6),
-                    };
-                    let listener = listener.map_err(|cause| Error::Listen {
-                        endpoint: endpoint.clone(),
-                        cause,
-                    })?;
-                    listeners.add(Listener::Tcp(listener), *door, endpoint)?;
-                }
-            }
+            listeners.mail.push(Open::at(at, *door, kept)?);
         }
         Ok(listeners)
     }
 
     /// Other descriptors of the same sockets, and what is spoken at each.
     pub(super) fn try_clone(&self) -> io::Result<Vec<(Door, Listener)>> {
-        let sockets = self.doors.iter().zip(&self.open);
+        let sockets = self.mail.iter();
         sockets
-            .map(|(door, listener)| Ok((*door, listener.try_clone()?)))
+            .map(|open| Ok((open.door, open.listener.try_clone()?)))
             .collect()
     }
 
     /// Stores the sockets of `listen` for the next process; systemd keeps its own anyway.
     pub(super) fn hand_over(mut self) {
-        let own = self.open.iter().skip(self.from_systemd);
-        if own.len() == 0 {
+        self.mail.retain(|open| open.is_ours);
+        if self.mail.is_empty() {
             return;
         }
-        match handover::keep(LISTENER, own.map(Listener::as_fd)) {
-            Ok(()) => self.made.drain(..).for_each(std::mem::forget),
+        match handover::keep(LISTENER, self.mail.iter().map(|open| open.listener.as_fd())) {
+            Ok(()) => {
+                let made = self.mail.into_iter().filter_map(|open| open.made);
+                made.for_each(std::mem::forget);
+            }
             Err(error) => tracing::error!(%error, "cannot hand over the listening sockets"),
         }
     }
 
-    fn inherited() -> Result<Self, Error> {
-        let mut listeners = Self::default();
+    /// The sockets from systemd, and apart from them those of `listen` that the previous process has left there.
+    fn inherited() -> Result<(Self, Vec<Listener>), Error> {
+        let (mut listeners, mut stored) = (Self::default(), Vec::new());
         let names = names();
         let mut handed_over = ListenFd::from_env();
-        for n in 0..handed_over.len() {
-            let listener = match handed_over.take_unix_listener(n) {
+        for number in 0..handed_over.len() {
+            let failed = |cause| Error::Inherited { number, cause };
+            let listener = match handed_over.take_unix_listener(number) {
                 // The only descriptors in the store that do not listen are those with connections.
                 Ok(Some(unix)) if !socket_acceptconn(&unix).unwrap_or(true) => {
                     let store = UnixStream::from(OwnedFd::from(unix));
                     listeners.left_behind.push(store);
                     continue;
                 }
-                Ok(Some(unix)) => Listener::Unix(unix),
-                _ => match handed_over.take_tcp_listener(n) {
-                    Ok(Some(tcp)) => Listener::Tcp(tcp),
-                    Ok(None) => continue,
-                    Err(cause) => return Err(Error::Inherited { number: n, cause }),
+                Ok(Some(unix)) => Listener::from(unix),
+                _ => match handed_over.take_tcp_listener(number).map_err(failed)? {
+                    Some(tcp) => Listener::from(tcp),
+                    None => continue,
                 },
             };
-            if names.get(n).is_some_and(|name| name == LISTENER) {
-                listeners.stored.push(listener);
+            let name = names.get(number).map_or("", String::as_str);
+            if name == LISTENER {
+                stored.push(listener);
                 continue;
             }
-            let endpoint = match &listener {
-                Listener::Unix(unix) => Endpoint::Unix(name_of(unix)),
-                Listener::Tcp(tcp) => tcp
-                    .local_addr()
-                    .map_err(|cause| Error::Inherited { number: n, cause })?
-                    .into(),
+            let endpoint = listener.endpoint().map_err(failed)?;
+            (listener.listen()).map_err(|cause| Error::listen(&endpoint, cause))?;
+            let open = Open {
+                listener,
+                door: Door::from_name(name).unwrap_or_default(),
+                endpoint,
+                is_ours: false,
+                made: None,
             };
-            let name = names.get(n).map_or("", String::as_str);
-            let door = Door::NAMES.iter().find(|row| row.0 == name);
-            listeners.add(listener, door.map_or(Door::Milter, |row| row.1), &endpoint)?;
-            if names.get(n).is_some_and(|name| name == STATUS) {
-                listeners.take_for_status();
-            } else {
+            if name != STATUS {
                 listeners.inherited = true;
+                listeners.mail.push(open);
+            } else if open.endpoint.is_local() {
+                listeners.status.push(open);
+            } else {
+                let endpoint = &open.endpoint;
+                tracing::error!(%endpoint, "[status] listen: not a loopback address; status pages are not served");
             }
         }
-        Ok(listeners)
-    }
-
-    /// Uses the socket that was just added for the status pages.
-    fn take_for_status(&mut self) {
-        let (Some(listener), Some(endpoint)) = (self.open.pop(), self.endpoints.pop()) else {
-            return;
-        };
-        self.doors.pop();
-        if endpoint.is_local() {
-            self.status.push(listener);
-        } else {
-            tracing::error!(%endpoint, "[status] listen: not a loopback address; status pages are not served");
-        }
+        Ok((listeners, stored))
     }
 
     /// Opens the configured socket of the status pages, unless systemd has passed one.
     pub(super) fn open_status(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
-        if !self.status.is_empty() {
-            return Ok(());
+        if self.status.is_empty() {
+            self.status.push(Open::at(endpoint, Door::Milter, None)?);
         }
-        let mut opened = Self::default();
-        match endpoint {
-            Endpoint::Unix(path) => {
-                let (listener, made) = open_unix(path)?;
-                opened.made.push(made);
-                opened.add(Listener::Unix(listener), Door::Milter, endpoint)?;
-            }
-            Endpoint::Inet { host, port, v6 } => {
-                let listener = open_inet(host, *port, *v6).map_err(|cause| Error::Listen {
-                    endpoint: endpoint.clone(),
-                    cause,
-                })?;
-                opened.add(Listener::Tcp(listener), Door::Milter, endpoint)?;
-            }
-        }
-        self.status_made.append(&mut opened.made);
-        self.status.append(&mut opened.open);
-        Ok(())
-    }
-
-    fn add(&mut self, listener: Listener, door: Door, endpoint: &Endpoint) -> Result<(), Error> {
-        let listen = || -> io::Result<Endpoint> {
-            match &listener {
-                Listener::Unix(unix) => {
-                    rustix::net::listen(unix, BACKLOG)?;
-                    unix.set_nonblocking(true)?;
-                    Ok(endpoint.clone())
-                }
-                Listener::Tcp(tcp) => {
-                    rustix::net::listen(tcp, BACKLOG)?;
-                    tcp.set_nonblocking(true)?;
-                    Ok(tcp.local_addr()?.into())
-                }
-            }
-        };
-        let real = listen().map_err(|cause| Error::Listen {
-            endpoint: endpoint.clone(),
-            cause,
-        })?;
-        self.open.push(listener);
-        self.doors.push(door);
-        self.endpoints.push(real);
         Ok(())
     }
 }
 
-/// The path of a unix socket; for one without a file, its name after an `@`, as systemd and ss(8) write it.
-fn name_of(listener: &UnixListener) -> PathBuf {
-    let Ok(address) = listener.local_addr() else {
-        return PathBuf::new();
+/// Whether a mail server that connects to this endpoint reaches this socket.
+fn leads_to(endpoint: &Endpoint, socket: &Listener) -> bool {
+    let Ok(bound) = socket.endpoint() else {
+        return false;
     };
-    match (address.as_pathname(), address.as_abstract_name()) {
-        (Some(path), _) => path.to_owned(),
-        (None, Some(name)) => OsString::from_vec([b"@", name].concat()).into(),
-        (None, None) => PathBuf::new(),
+    match endpoint {
+        // If its file is gone, no client can connect to it.
+        Endpoint::Unix(path) => {
+            bound == *endpoint
+                && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
+        }
+        Endpoint::Inet { host, port, v6 } => {
+            let addresses = addresses(host, *port, *v6).unwrap_or_default();
+            addresses.into_iter().any(|address| bound == address.into())
+        }
     }
 }
 
@@ -315,16 +235,8 @@ mod tests {
     use super::*;
     use crate::daemon::unix_socket::knock;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    use std::os::unix::net::SocketAddr;
+    use std::os::unix::net::UnixListener;
     use std::path::Path;
-
-    #[test]
-    fn a_socket_without_a_file_has_a_name_in_the_log() {
-        let address = SocketAddr::from_abstract_name(format!("milter {}", std::process::id()));
-        let listener = UnixListener::bind_addr(&address.expect("a name")).expect("a socket");
-        let name = format!("@milter {}", std::process::id());
-        assert_eq!(name_of(&listener), PathBuf::from(name));
-    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("the socket").permissions().mode() & 0o777

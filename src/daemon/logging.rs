@@ -22,7 +22,7 @@ use std::env;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::base::lock::{lock, wait};
 use crate::base::named::named;
 use crate::metrics::Counter;
 
@@ -49,11 +50,10 @@ const COLLECTED: Duration = Duration::from_millis(5);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 named! {
-    /// The format of a log line.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum LineFormat {
+    /// The format of log lines.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogFormat {
         /// A text, then `name=value` pairs.
-        #[default]
         Text = "text",
         /// One JSON object per line.
         Json = "json",
@@ -88,23 +88,18 @@ struct Waiting {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for lines and moves them to `batch`. Returns their number, and whether there will be more.
     fn collect(&self, batch: &mut Vec<u8>) -> (u64, bool) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         while waiting.lines == 0 && !waiting.ended {
             waiting.rests = true;
-            let woken = self.work.wait(waiting);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+            waiting = wait(&self.work, waiting);
         }
         waiting.rests = false;
         if !waiting.ended {
             drop(waiting);
             thread::sleep(COLLECTED);
-            waiting = self.lock();
+            waiting = lock(&self.waiting);
         }
         std::mem::swap(&mut waiting.bytes, batch);
         (std::mem::take(&mut waiting.lines), !waiting.ended)
@@ -116,36 +111,24 @@ impl Logging {
     ///
     /// # Errors
     /// There already is a log, or the thread cannot be started.
-    pub fn start(level: LevelFilter, format: LineFormat) -> io::Result<Self> {
+    pub fn start(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
         let journal = stderr_is_journal();
         let (logging, queue) = Self::write_to(io::stderr(), format, journal)?;
         let lines = tracing_subscriber::fmt()
             .with_max_level(level)
+            .with_target(false)
+            .with_ansi(false)
             .with_writer(queue);
         let ours = Targets::new()
             .with_target(env!("CARGO_CRATE_NAME"), level)
             .with_default(level.min(LevelFilter::WARN));
         match format {
-            LineFormat::Text if journal => lines
-                .without_time()
-                .with_target(false)
-                .with_ansi(false)
-                .finish()
-                .with(ours)
-                .try_init(),
-            LineFormat::Text => lines
-                .with_target(false)
-                .with_ansi(false)
-                .finish()
-                .with(ours)
-                .try_init(),
-            LineFormat::Json => lines
-                .json()
-                .flatten_event(true)
-                .with_target(false)
-                .finish()
-                .with(ours)
-                .try_init(),
+            LogFormat::Text if journal => lines.without_time().finish().with(ours).try_init(),
+            LogFormat::Text => lines.finish().with(ours).try_init(),
+            LogFormat::Json => {
+                let lines = lines.json().flatten_event(true);
+                lines.finish().with(ours).try_init()
+            }
         }
         .map_err(io::Error::other)?;
         panic::set_hook(Box::new(|failed| {
@@ -167,7 +150,7 @@ impl Logging {
 
     fn write_to(
         out: impl Write + Send + 'static,
-        format: LineFormat,
+        format: LogFormat,
         journal: bool,
     ) -> io::Result<(Self, Lines)> {
         let queue = Arc::<Queue>::default();
@@ -189,7 +172,7 @@ impl Logging {
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        self.queue.lock().ended = true;
+        lock(&self.queue.waiting).ended = true;
         self.queue.work.notify_one();
         // The end of the program does not wait for a reader that hangs.
         let _ = self.written.recv_timeout(LAST_WORDS);
@@ -197,7 +180,7 @@ impl Drop for Logging {
 }
 
 /// Writes lines until their end.
-fn write_lines(mut out: impl Write, format: LineFormat, journal: bool, queue: &Queue) {
+fn write_lines(mut out: impl Write, format: LogFormat, journal: bool, queue: &Queue) {
     let mut reported = 0;
     let mut batch = Vec::new();
     let mut torn = false;
@@ -232,7 +215,7 @@ fn write_lines(mut out: impl Write, format: LineFormat, journal: bool, queue: &Q
     }
 }
 
-impl LineFormat {
+impl LogFormat {
     /// Appends a line that reports lost lines.
     fn report_loss(self, lines: u64, out: &mut Vec<u8>) {
         const LOSS: &str = "log lines were lost: they could not be written";
@@ -256,7 +239,7 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> LineWriter<'a> {
-        let waiting = self.queue.lock();
+        let waiting = lock(&self.queue.waiting);
         LineWriter {
             queue: &self.queue,
             start: waiting.bytes.len(),
@@ -341,23 +324,38 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
-    /// Blocks until it is opened, then passes on everything.
+    /// Blocks until it is opened, then refuses some writes, as a disk that is full at first, and passes on all others.
     struct Gate {
         open: Arc<(Mutex<bool>, Condvar)>,
+        refusals: u32,
         written: Sender<Vec<u8>>,
+    }
+
+    fn gate(is_open: bool, refusals: u32) -> (Gate, Receiver<Vec<u8>>) {
+        let (written, lines) = channel();
+        let open = Arc::new((Mutex::new(is_open), Condvar::new()));
+        let gate = Gate {
+            open,
+            refusals,
+            written,
+        };
+        (gate, lines)
     }
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let (open, opened) = &*self.open;
             let waiting = open.lock().expect("not poisoned");
-            drop(
-                opened
-                    .wait_while(waiting, |open| !*open)
-                    .expect("not poisoned"),
-            );
-            let _ = self.written.send(bytes.to_vec());
-            Ok(bytes.len())
+            let waited = opened.wait_while(waiting, |open| !*open);
+            drop(waited.expect("not poisoned"));
+            let is_refused = self.refusals > 0;
+            self.refusals = self.refusals.saturating_sub(1);
+            let part = if is_refused { &bytes[..0] } else { bytes };
+            let _ = self.written.send(part.to_vec());
+            match is_refused {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(bytes.len()),
+            }
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -367,13 +365,9 @@ mod tests {
 
     #[test]
     fn a_stuck_reader_loses_lines_and_makes_nobody_wait() {
-        let open = Arc::new((Mutex::new(false), Condvar::new()));
-        let (written, lines) = channel();
-        let gate = Gate {
-            open: Arc::clone(&open),
-            written,
-        };
-        let (logging, queue) = Logging::write_to(gate, LineFormat::Text, false).expect("a thread");
+        let (gate, lines) = gate(false, 0);
+        let open = Arc::clone(&gate.open);
+        let (logging, queue) = Logging::write_to(gate, LogFormat::Text, false).expect("a thread");
         // More than fits into the buffer, and into the one that is being written.
         let total = 4 * (WAITING_BYTES_MAX / LINE_BYTES_MAX) as u64;
         for n in 0..total {
@@ -402,37 +396,10 @@ mod tests {
         assert!(text.starts_with("line 0\n"));
     }
 
-    /// A disk that is full for the first two writes, and then has free space again.
-    struct FullAtFirst {
-        refusals: u32,
-        written: Sender<Vec<u8>>,
-    }
-
-    impl Write for FullAtFirst {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let refused = self.refusals > 0;
-            self.refusals = self.refusals.saturating_sub(1);
-            let part = if refused { &bytes[..0] } else { bytes };
-            let _ = self.written.send(part.to_vec());
-            if refused {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn lines_that_cannot_be_written_are_counted_and_told_of() {
-        let (written, lines) = channel();
-        let out = FullAtFirst {
-            refusals: 2,
-            written,
-        };
-        let (logging, queue) = Logging::write_to(out, LineFormat::Json, true).expect("a thread");
+        let (gate, lines) = gate(true, 2);
+        let (logging, queue) = Logging::write_to(gate, LogFormat::Json, true).expect("a thread");
         let mut text = Vec::new();
         for n in 0..4 {
             writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
@@ -451,10 +418,8 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_and_stay_lines() {
-        let (written, lines) = channel();
-        let open = Arc::new((Mutex::new(true), Condvar::new()));
-        let (logging, queue) =
-            Logging::write_to(Gate { open, written }, LineFormat::Text, false).expect("a thread");
+        let (gate, lines) = gate(true, 0);
+        let (logging, queue) = Logging::write_to(gate, LogFormat::Text, false).expect("a thread");
         let mut line = queue.make_writer();
         line.write_all(&[b'x'; LINE_BYTES_MAX + 7])
             .expect("never fails");

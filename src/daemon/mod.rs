@@ -4,7 +4,8 @@
 //! names the files to watch, and loads them again when they change.
 //!
 //! ```text
-//!  main thread      watchdog; starts and stops the others, when a signal says so
+//!  main thread      starts and stops the others, when a signal says so
+//!  watchdog         tells systemd that the workers and slow lanes make progress
 //!  worker 1..n      accept, read, decide, write; each waits for all its connections at once
 //!  slow lane 1..n   long steps, so that other connections of the worker do not wait
 //!  reader 1..n      read files, so that workers and slow lanes never wait for a disk
@@ -65,7 +66,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -92,7 +93,7 @@ use listen::Listeners;
 use shutdown::Stop;
 use slow_lane::SlowLane;
 use watch::{Watch, tell};
-use watchdog::{Heartbeat, Watchdog};
+use watchdog::Heartbeat;
 use worker::Worker;
 
 /// What a daemon serves.
@@ -243,7 +244,7 @@ impl Daemon {
             let means = Means {
                 service: Arc::clone(service),
                 limit: Arc::clone(&limit),
-                slow_lane: slow_lane.clone(),
+                slow_lane: Arc::clone(slow_lane),
             };
             let sockets = daemon.listeners.try_clone().map_err(Error::Start)?;
             let worker = Worker::new(sockets, means, Arc::clone(&heartbeat), options.drain);
@@ -272,9 +273,8 @@ impl Daemon {
     }
 
     /// The addresses on which it listens. If port 0 was configured, with the port that the system has chosen.
-    #[must_use]
-    pub fn endpoints(&self) -> &[Endpoint] {
-        &self.listeners.endpoints
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.listeners.mail.iter().map(|open| &open.endpoint)
     }
 
     /// Stops accepting connections. Open ones may finish, or detach.
@@ -295,32 +295,6 @@ impl Daemon {
     fn tell_workers(&mut self, stop: Stop) {
         self.is_stopping = true;
         self.bells.iter().for_each(|bell| bell.stop(stop));
-    }
-
-    /// Waits for an event until this time; meanwhile reports to systemd that all is well, as long as it is.
-    fn wait(
-        &self,
-        events: &Receiver<Event>,
-        watchdog: &mut Watchdog,
-        until: Option<Instant>,
-    ) -> Option<Event> {
-        loop {
-            let next = [until, watchdog.next()].into_iter().flatten().min();
-            let event = match next {
-                Some(next) => events.recv_timeout(next.saturating_duration_since(Instant::now())),
-                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match event {
-                Ok(event) => return Some(event),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {
-                    watchdog.check(&self.heartbeats, self.workers.len());
-                    if until.is_some_and(|until| Instant::now() >= until) {
-                        return None;
-                    }
-                }
-            }
-        }
     }
 
     /// Stops the daemon in an orderly way. Connections are handed to the next process. If there is no descriptor store,
@@ -366,11 +340,12 @@ fn serve_pages<S: Service>(
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::warn!(%error, cause, "no status pages: see [status] in the configuration");
     }
-    let sockets = std::mem::take(&mut listeners.status);
-    if sockets.is_empty() {
+    if listeners.status.is_empty() {
         return None;
     }
-    let server = http::Server::start(sockets, service);
+    let sockets = listeners.status.iter();
+    let sockets: io::Result<_> = sockets.map(|open| open.listener.try_clone()).collect();
+    let server = sockets.and_then(|sockets| http::Server::start(sockets, service));
     server
         .inspect_err(|error| tracing::error!(%error, "no status pages"))
         .ok()
@@ -435,34 +410,35 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     {
         tracing::warn!(why, "system calls are not limited");
     }
+    watchdog::start(daemon.heartbeats.clone(), daemon.workers.len()).map_err(Error::Start)?;
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
     }
     tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
-    let mut watchdog = Watchdog::from_env();
     loop {
-        match daemon.wait(&events, &mut watchdog, None) {
-            Some(Event::Stop) => break,
-            Some(Event::Reload) => daemon.watch.reload(),
-            Some(Event::Ended) | None => return Err(Error::Worker),
+        match events.recv() {
+            Ok(Event::Stop) => break,
+            Ok(Event::Reload) => daemon.watch.reload(),
+            Ok(Event::Ended) | Err(_) => return Err(Error::Worker),
         }
     }
     tell(&[NotifyState::Stopping]);
     daemon.drain();
     let mut working = daemon.workers.len();
-    let mut until = None;
+    let mut until: Option<Instant> = None;
     while working > 0 {
-        match daemon.wait(&events, &mut watchdog, until) {
-            Some(Event::Stop) if until.is_none() => {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match events.recv_timeout(left.unwrap_or(Duration::MAX)) {
+            Ok(Event::Stop) if until.is_none() => {
                 tracing::warn!("second signal to stop, closing connections at once");
                 // Detached connections are still handed over.
                 daemon.tell_workers(Stop::Now);
                 until = Some(Instant::now() + CUT_PATIENCE);
             }
-            Some(Event::Stop | Event::Reload) => {}
-            Some(Event::Ended) => working -= 1,
+            Ok(Event::Stop | Event::Reload) => {}
+            Ok(Event::Ended) => working -= 1,
             // A thread hangs.
-            None => return Err(Error::Worker),
+            Err(_) => return Err(Error::Worker),
         }
     }
     daemon.stop()

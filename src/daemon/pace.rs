@@ -52,10 +52,10 @@ impl Pace {
     pub(super) fn note(&mut self, begun: &Begun, now: u32) {
         match begun {
             Begun::At(begun) if begun.elapsed() > LONG_STEP => {
-                self.doubted_until = now + SLOW_SECONDS;
+                self.doubted_until = now.saturating_add(SLOW_SECONDS);
             }
             Begun::After(begun) if processor_time().saturating_sub(*begun) > LONG_STEP => {
-                self.slow_until = now + SLOW_SECONDS;
+                self.slow_until = now.saturating_add(SLOW_SECONDS);
             }
             Begun::At(_) | Begun::After(_) => {}
         }

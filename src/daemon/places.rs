@@ -18,7 +18,6 @@ pub(super) struct Place<H> {
     /// The epoll waits until it can write.
     pub(super) awaits_space: bool,
     is_due: bool,
-    is_late: bool,
 }
 
 /// Where the connection of a place is.
@@ -36,8 +35,6 @@ pub(super) struct Places<H> {
     free: Vec<usize>,
     /// Those that get a turn, each once.
     due: VecDeque<usize>,
-    /// Those that wait for an answer of their handler, each once.
-    late: Vec<usize>,
 }
 
 impl<H> Default for Places<H> {
@@ -46,7 +43,6 @@ impl<H> Default for Places<H> {
             places: Vec::new(),
             free: Vec::new(),
             due: VecDeque::new(),
-            late: Vec::new(),
         }
     }
 }
@@ -73,7 +69,6 @@ impl<H> Places<H> {
                 waker: bell.waker(number),
                 awaits_space: false,
                 is_due: false,
-                is_late: false,
             }),
         }
     }
@@ -134,30 +129,6 @@ impl<H> Places<H> {
         Some(number)
     }
 
-    /// Notes that a connection waits for an answer of its handler.
-    pub(super) fn set_late(&mut self, number: usize) {
-        if let Some(place) = self.places.get_mut(number)
-            && !std::mem::replace(&mut place.is_late, true)
-        {
-            self.late.push(number);
-        }
-    }
-
-    /// Whether any waits for an answer.
-    pub(super) fn has_late(&self) -> bool {
-        !self.late.is_empty()
-    }
-
-    /// Has those that wait for an answer ask for it.
-    pub(super) fn wake_late(&mut self) {
-        for number in std::mem::take(&mut self.late) {
-            if let Some(place) = self.places.get_mut(number) {
-                place.is_late = false;
-            }
-            self.wake(number);
-        }
-    }
-
     /// Has a connection ask for its answer.
     pub(super) fn wake(&mut self, number: usize) {
         if let Some(place) = self.places.get_mut(number) {
@@ -170,13 +141,13 @@ impl<H> Places<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::rig::{Busy, Pair};
+    use crate::daemon::rig::{Pair, Verbose};
 
     /// Whatever has happened to it meanwhile: otherwise, one that never stops gets more and more turns.
     #[test]
     fn a_connection_gets_one_turn_at_a_time() {
         let bell = Arc::new(Bell::new().expect("a bell"));
-        let mut places = Places::<Busy>::default();
+        let mut places = Places::<Verbose>::default();
         for _ in 0..2 {
             places.add(Pair::new().connection, &bell);
         }
@@ -193,7 +164,7 @@ mod tests {
     #[test]
     fn a_place_is_free_once() {
         let bell = Arc::new(Bell::new().expect("a bell"));
-        let mut places = Places::<Busy>::default();
+        let mut places = Places::<Verbose>::default();
         places.add(Pair::new().connection, &bell);
         assert!(places.take(0).is_some() && places.take(0).is_none());
         assert_eq!((places.open(), places.next()), (0, 0));

@@ -10,11 +10,12 @@
 //! hang together.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+
+use crate::base::lock::{lock, wait};
 
 /// Most jobs that wait for a reader. A connection has only a few jobs at a time, so only a disk that hangs fills the queue.
 const QUEUE_MAX: usize = 1024;
@@ -57,20 +58,15 @@ struct Task {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The loop of one reader.
     fn read(&self, reader: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         loop {
             let Some(task) = state.next() else {
                 if state.closed {
                     return;
                 }
-                let woken = self.work.wait(state);
-                state = woken.unwrap_or_else(PoisonError::into_inner);
+                state = wait(&self.work, state);
                 continue;
             };
             state.note(reader, Some(task.clone()));
@@ -79,7 +75,7 @@ impl Shared {
                 tracing::error!("internal error: a read failed");
             }
             drop(task);
-            state = self.lock();
+            state = lock(&self.state);
             state.note(reader, None);
             // Another job for this disk may be waiting, and this reader may take a job for another disk.
             self.work.notify_one();
@@ -136,7 +132,7 @@ impl Readers {
         let readers = Self {
             shared: Arc::clone(&shared),
         };
-        shared.lock().running.resize_with(threads, || None);
+        lock(&shared.state).running.resize_with(threads, || None);
         for reader in 0..threads {
             let shared = Arc::clone(&shared);
             thread::Builder::new()
@@ -149,7 +145,7 @@ impl Readers {
     /// Has a job for this disk done soon, after all others if it `can_wait`; `false` if the disk hangs or the queue is full.
     /// Jobs that can wait leave half of the queue free.
     pub fn submit(&self, disk: usize, can_wait: bool, job: Arc<dyn Job>) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let most = if can_wait { QUEUE_MAX / 2 } else { QUEUE_MAX };
         if state.queue.len() >= most {
             state.queue.retain(|task| !task.job.is_abandoned());
@@ -167,16 +163,10 @@ impl Readers {
     }
 }
 
-impl fmt::Debug for Readers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readers").finish_non_exhaustive()
-    }
-}
-
 impl Drop for Readers {
     /// The threads end by themselves; this does not wait for one that hangs.
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.closed = true;
         state.queue.clear();
         self.shared.work.notify_all();
@@ -238,7 +228,7 @@ mod tests {
         let other = hang(2);
         other.1.recv().expect("a reader is at it");
         assert!(third.1.try_recv().is_err());
-        assert_eq!(readers.shared.lock().queue.len(), 1);
+        assert_eq!(lock(&readers.shared.state).queue.len(), 1);
         // Now all readers of its share hang: no job is accepted, except for other disks.
         for (job, _, _) in [&first, &second, &third] {
             job.abandoned.store(true, Relaxed);
@@ -278,7 +268,7 @@ mod tests {
             job.abandoned.store(true, Relaxed);
         }
         assert!(readers.submit(1, false, job().0));
-        assert_eq!(readers.shared.lock().queue.len(), 11);
+        assert_eq!(lock(&readers.shared.state).queue.len(), 11);
     }
 
     /// A flood of messages with thousands of senders each.

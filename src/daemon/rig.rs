@@ -1,4 +1,4 @@
-//! A worker under test, with a service that answers at length; a handler with much work.
+//! A worker under test, with a service that answers at length; and a connection without a worker.
 //!
 //! Nothing here waits: a test gives the worker its turns, and counts its seconds.
 
@@ -18,27 +18,40 @@ use super::connection::{Buffers, Connection, Next, Signs, Turn};
 use super::connections::Means;
 use super::handover::Detached;
 use super::limit::ConnectionLimit;
-use super::listen::Listener;
 use super::pace::{LONG_STEP, processor_time};
 use super::shutdown::Stop;
 use super::slow_lane::SlowLane;
-use super::socket::Stream;
+use super::socket::{Listener, Stream};
 use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
 use super::worker::Worker;
 use crate::door::Conversation;
 use crate::endpoint::Door;
-use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
+use crate::milter::{Edit, Handler, Macros, Reply, ReplyText};
 
 pub(super) const LATE_SECONDS: u32 = 6;
 pub(super) const DRAIN_SECONDS: u32 = 20;
 
-/// Answers each recipient at length, some of them late, and takes every message.
+/// Answers each recipient at length, some of them late, and takes every message, some with much work.
 pub(super) struct Verbose {
     text: ReplyText,
     seconds: Heartbeat,
     late: u32,
 }
+
+impl Verbose {
+    fn new(seconds: Heartbeat) -> Self {
+        let line = "x".repeat(400);
+        Self {
+            text: ReplyText::new(550, "5.7.1", &[line.as_str(); 32]).expect("a good text"),
+            seconds,
+            late: 0,
+        }
+    }
+}
+
+/// The name of a header that makes much work.
+pub(super) const BUSY: &[u8] = b"Busy";
 
 impl Handler for Verbose {
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
@@ -48,6 +61,7 @@ impl Handler for Verbose {
                 Reply::Later
             }
             b"<panic>" => panic!("as the test wants it"),
+            b"<ok>" => Reply::Continue,
             _ => Reply::Text(self.text.clone()),
         }
     }
@@ -57,49 +71,6 @@ impl Handler for Verbose {
             true => Poll::Pending,
             false => Poll::Ready(Reply::Text(self.text.clone())),
         }
-    }
-    fn end_of_headers(&mut self, _: &Macros) -> Reply {
-        Reply::Accept
-    }
-    fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
-        Reply::Accept
-    }
-}
-
-pub(super) struct Talk {
-    text: ReplyText,
-    seconds: Heartbeat,
-}
-
-impl Service for Talk {
-    type Handler = Verbose;
-    fn handler(&self) -> Verbose {
-        Verbose {
-            text: self.text.clone(),
-            seconds: Arc::clone(&self.seconds),
-            late: 0,
-        }
-    }
-    fn watched(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-}
-
-/// Takes every message, some with much work.
-pub(super) struct Busy;
-
-/// The name of a header that makes much work.
-pub(super) const BUSY: &[u8] = b"Busy";
-
-impl Handler for Busy {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            headers: true,
-            ..Wanted::default()
-        }
-    }
-    fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
-        Reply::Continue
     }
     fn header(&mut self, name: &[u8], _: &[u8]) -> bool {
         let begun = processor_time();
@@ -111,6 +82,19 @@ impl Handler for Busy {
     }
     fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
         Reply::Accept
+    }
+}
+
+/// With the seconds of the worker.
+pub(super) struct Talk(Heartbeat);
+
+impl Service for Talk {
+    type Handler = Verbose;
+    fn handler(&self) -> Verbose {
+        Verbose::new(Arc::clone(&self.0))
+    }
+    fn watched(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 }
 
@@ -142,21 +126,15 @@ impl Site {
         let listener = UnixListener::bind(folder.path().join("m")).expect("a socket");
         listener.set_nonblocking(true).expect("a socket");
         let traffic = Arc::<Traffic>::default();
-        let line = "x".repeat(400);
-        let lines = vec![line.as_str(); 32];
-        let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
         let seconds = Heartbeat::default();
         let mut lanes = SlowLane::start_for(1).expect("a thread");
         let means = Means {
-            service: Arc::new(Talk {
-                text,
-                seconds: Arc::clone(&seconds),
-            }),
+            service: Arc::new(Talk(Arc::clone(&seconds))),
             limit: Arc::new(ConnectionLimit::new(connections_max, Arc::clone(&traffic))),
             slow_lane: lanes.pop().expect("one thread"),
         };
         let drain = Duration::from_secs(DRAIN_SECONDS.into());
-        let sockets = vec![(Door::Milter, Listener::Unix(listener))];
+        let sockets = vec![(Door::Milter, Listener::from(listener))];
         let mut worker = Worker::new(sockets, means, seconds, drain).expect("a worker");
         taken
             .into_iter()
@@ -266,7 +244,7 @@ impl Client {
 /// A connection without a worker, and its mail server.
 pub(super) struct Pair {
     pub(super) peer: UnixStream,
-    pub(super) connection: Connection<Busy>,
+    pub(super) connection: Connection<Verbose>,
     buffers: Buffers,
     pub(super) now: u32,
 }
@@ -276,9 +254,10 @@ impl Pair {
         let (peer, stream) = UnixStream::pair().expect("sockets");
         peer.set_nonblocking(true).expect("a socket");
         let stream = Stream::from_socket(stream.into()).expect("a socket");
+        let session = Conversation::new(Door::Milter, Verbose::new(Heartbeat::default()));
         Self {
             peer,
-            connection: Connection::new(stream, Conversation::new(Door::Milter, Busy), 0),
+            connection: Connection::new(stream, session, Vec::new(), 0),
             buffers: Buffers::default(),
             now: 0,
         }

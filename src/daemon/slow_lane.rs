@@ -13,10 +13,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +23,8 @@ use std::time::Duration;
 use super::bell::Bell;
 use super::connection::{Connection, Ended};
 use super::priority;
-use super::watchdog::Heartbeat;
+use super::watchdog::{ENDED, Heartbeat};
+use crate::base::lock::lock;
 use crate::milter::Handler;
 
 /// Workers per slow lane: long steps never use more than half of the processors.
@@ -36,8 +36,6 @@ const BEAT: Duration = Duration::from_secs(1);
 pub(super) struct Visit<H> {
     pub(super) connection: Connection<H>,
     pub(super) place: usize,
-    /// The second of its worker.
-    pub(super) now: u32,
     pub(super) waker: Waker,
     pub(super) home: Arc<Home<H>>,
 }
@@ -51,39 +49,26 @@ pub(super) struct Return<H> {
 /// Where connections of a worker come back to.
 pub(super) struct Home<H> {
     pub(super) bell: Arc<Bell>,
-    /// The second of the worker: a connection may have waited here.
-    pub(super) now: AtomicU32,
-    returns: Mutex<Vec<Return<H>>>,
+    /// The seconds that the worker has counted.
+    pub(super) heartbeat: Heartbeat,
+    pub(super) returns: Mutex<Vec<Return<H>>>,
 }
 
 impl<H> Home<H> {
-    pub(super) fn new(bell: Arc<Bell>) -> Self {
+    pub(super) fn new(bell: Arc<Bell>, heartbeat: Heartbeat) -> Self {
         Self {
             bell,
-            now: AtomicU32::new(0),
+            heartbeat,
             returns: Mutex::default(),
         }
     }
-
-    pub(super) fn returns(&self) -> MutexGuard<'_, Vec<Return<H>>> {
-        self.returns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A way into one of the threads, which ends when all of these are dropped.
+/// The way into one of the threads, which ends when this is dropped.
 pub(super) struct SlowLane<H> {
     visits: Sender<Visit<H>>,
     /// Shows that the thread makes progress.
     pub(super) heartbeat: Heartbeat,
-}
-
-impl<H> Clone for SlowLane<H> {
-    fn clone(&self) -> Self {
-        Self {
-            visits: self.visits.clone(),
-            heartbeat: Arc::clone(&self.heartbeat),
-        }
-    }
 }
 
 impl<H: Handler + Send + 'static> SlowLane<H> {
@@ -91,9 +76,9 @@ impl<H: Handler + Send + 'static> SlowLane<H> {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(super) fn start_for(workers: usize) -> io::Result<Vec<Self>> {
+    pub(super) fn start_for(workers: usize) -> io::Result<Vec<Arc<Self>>> {
         (1..=workers.div_ceil(WORKERS_A_LANE))
-            .map(Self::start)
+            .map(|n| Self::start(n).map(Arc::new))
             .collect()
     }
 
@@ -107,6 +92,7 @@ impl<H: Handler + Send + 'static> SlowLane<H> {
             .spawn(move || {
                 priority::lower("slow lane");
                 serve(&received, &beats);
+                beats.store(ENDED, Relaxed);
             })?;
         Ok(Self { visits, heartbeat })
     }
@@ -147,7 +133,8 @@ pub(super) fn step<H: Handler + Send + 'static>(
         let connection = &mut visit.connection;
         let cx = &mut Context::from_waker(&visit.waker);
         made = catch_unwind(AssertUnwindSafe(|| {
-            let now = visit.now.max(visit.home.now.load(Relaxed));
+            // The connection may have waited here; its worker may have ended.
+            let now = visit.home.heartbeat.load(Relaxed);
             connection.catch_up(cx, now, output)
         }))
         .unwrap_or(Err(Ended::Failed));
@@ -158,7 +145,7 @@ pub(super) fn step<H: Handler + Send + 'static>(
         Err(ended) => Err(ended),
     };
     let place = visit.place;
-    visit.home.returns().push(Return { place, connection });
+    lock(&visit.home.returns).push(Return { place, connection });
     visit.home.bell.ring();
     None
 }
@@ -175,7 +162,7 @@ mod tests {
             let length = u32::try_from(1 + payload.len()).expect("it is short");
             [&length.to_be_bytes(), &[code][..], payload].concat()
         };
-        let rcpt = packet(b'R', b"<c>\0");
+        let rcpt = packet(b'R', b"<ok>\0");
         assert_eq!(rig.serve(OFFER), (17, 0));
         // A recipient after a long packet, which arrives in one piece or in two.
         let mail = packet(b'M', &[b'm'; 5000]);

@@ -1,17 +1,100 @@
-//! Connected sockets that never block.
+//! Sockets that never block: those that listen, and those that are connected.
 
+use std::ffi::OsStr;
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
 
 use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, accept_with, getsockname, recv, send,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, accept_with, getsockname,
+    listen, recv, send,
 };
 
-use super::listen::Listener;
+use crate::endpoint::Endpoint;
 
-/// A connection that was accepted.
+/// Connections that may wait to be accepted. The kernel limits this to `net.core.somaxconn`; with a short queue, a busy
+/// Postfix waits in `connect`.
+pub(super) const BACKLOG: i32 = i32::MAX;
+
+/// A listening socket.
+#[derive(Debug)]
+pub(super) struct Listener {
+    socket: OwnedFd,
+    pub(super) is_tcp: bool,
+}
+
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        let (socket, is_tcp) = (listener.into(), false);
+        Self { socket, is_tcp }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        let (socket, is_tcp) = (listener.into(), true);
+        Self { socket, is_tcp }
+    }
+}
+
+impl From<Listener> for OwnedFd {
+    fn from(listener: Listener) -> Self {
+        listener.socket
+    }
+}
+
+impl Listener {
+    /// Listens from now on, without ever blocking.
+    pub(super) fn listen(&self) -> io::Result<()> {
+        listen(&self.socket, BACKLOG)?;
+        Ok(ioctl_fionbio(&self.socket, true)?)
+    }
+
+    /// Another descriptor of the same socket.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        let (socket, is_tcp) = (self.socket.try_clone()?, self.is_tcp);
+        Ok(Self { socket, is_tcp })
+    }
+
+    /// Its address. A unix socket without a file has its name after an `@`, as systemd and ss(8) write it.
+    pub(super) fn endpoint(&self) -> io::Result<Endpoint> {
+        let address = getsockname(&self.socket)?;
+        if self.is_tcp {
+            return Ok(SocketAddr::try_from(address)?.into());
+        }
+        let address = SocketAddrUnix::try_from(address)?;
+        Ok(Endpoint::Unix(match address.abstract_name() {
+            Some(name) => OsStr::from_bytes(&[b"@", name].concat()).into(),
+            None => OsStr::from_bytes(address.path_bytes().unwrap_or_default()).into(),
+        }))
+    }
+
+    /// Accepts a connection that waits; the error is `WouldBlock` if none does.
+    pub(super) fn accept(&self) -> io::Result<Stream> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = accept_with(&self.socket, flags)?;
+        // Answers have only five bytes, and the mail server waits for them.
+        if self.is_tcp
+            && let Err(error) = set_tcp_nodelay(&socket, true)
+        {
+            tracing::debug!(%error, "TCP_NODELAY");
+        }
+        let is_tcp = self.is_tcp;
+        Ok(Stream { socket, is_tcp })
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A connected socket.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: OwnedFd,
@@ -19,18 +102,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Accepts one that waits; the error is `WouldBlock` if none does.
-    pub(super) fn accept(listener: &Listener) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = accept_with(listener.as_fd(), flags)?;
-        let is_tcp = matches!(listener, Listener::Tcp(_));
-        // Answers have only five bytes, and the mail server waits for them.
-        if is_tcp && let Err(error) = set_tcp_nodelay(&socket, true) {
-            tracing::debug!(%error, "TCP_NODELAY");
-        }
-        Ok(Self { socket, is_tcp })
-    }
-
     /// Takes over a connected socket.
     pub(super) fn from_socket(socket: OwnedFd) -> io::Result<Self> {
         ioctl_fionbio(&socket, true)?;
@@ -72,5 +143,21 @@ impl Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net;
+
+    #[test]
+    fn a_socket_without_a_file_has_a_name_in_the_log() {
+        let name = format!("milter {}", std::process::id());
+        let address = net::SocketAddr::from_abstract_name(&name).expect("a name");
+        let listener = UnixListener::bind_addr(&address).expect("a socket");
+        let found = Listener::from(listener).endpoint().expect("a socket");
+        assert_eq!(found, Endpoint::Unix(format!("@{name}").into()));
     }
 }

@@ -1,30 +1,19 @@
 //! Counters of the connections of mail servers.
 
+use crate::base::named::named;
 use crate::metrics::{Counter, Each};
 use crate::milter::ProtocolError;
 
-/// Why a connection ended before the mail server closed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The mail server has not sent or accepted anything for too long.
-    Timeout,
-    /// A read or write failed.
-    Lost,
-    /// A bug in this program.
-    Panic,
-}
-
-impl Cut {
-    /// All.
-    pub const ALL: [Self; 3] = [Self::Timeout, Self::Lost, Self::Panic];
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Lost => "lost",
-            Self::Panic => "internal-error",
-        }
+named! {
+    /// Why a connection ended before the mail server closed it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Cut {
+        /// The mail server has not sent or accepted anything for too long.
+        Timeout = "timeout",
+        /// A read or write failed.
+        Lost = "lost",
+        /// A bug in this program.
+        Panic = "internal-error",
     }
 }
 

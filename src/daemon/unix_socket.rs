@@ -1,7 +1,7 @@
 //! A unix socket at a path: opening it, its permissions, its removal.
 //!
-//! It is created with access for its owner only; its group gets access when it listens. A stale socket is removed only if it is a socket and no process listens on it: files of other programs are
-//! never deleted. A second daemon never replaces the socket of the first one, even if both start at the same time, because
+//! It is created with access for its owner only; its group gets access when it listens. A stale socket is removed only if
+//! it is a socket and no process listens on it: files of other programs are never deleted. A second daemon never replaces the socket of the first one, even if both start at the same time, because
 //! the folder is locked meanwhile. The mode is set through a descriptor, not through a path at which others could put
 //! a link.
 //!
@@ -22,12 +22,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
+use super::socket::BACKLOG;
 use crate::base::path::folder_of;
 use crate::endpoint::Endpoint;
-
-/// Connections that may wait to be accepted. The kernel limits this to `net.core.somaxconn`; with a short queue, a busy
-/// Postfix waits in `connect`.
-pub(super) const BACKLOG: i32 = i32::MAX;
 
 /// How long a start waits for another one, which takes milliseconds.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -63,10 +60,7 @@ impl Drop for MadeSocket {
 
 /// Opens a socket at this path.
 pub(super) fn open_unix(path: &Path) -> Result<(UnixListener, MadeSocket), Error> {
-    let failed = |cause: io::Error| Error::Listen {
-        endpoint: Endpoint::Unix(path.to_owned()),
-        cause,
-    };
+    let failed = |cause| Error::listen(&Endpoint::Unix(path.to_owned()), cause);
     let lock = lock_folder(path, LOCK_PATIENCE).map_err(failed)?;
     if lock.is_none() {
         tracing::warn!(
@@ -87,10 +81,7 @@ pub(super) fn open_unix(path: &Path) -> Result<(UnixListener, MadeSocket), Error
 
 /// Sets the mode of the socket at this path.
 pub(super) fn give_access(path: &Path) -> Result<MadeSocket, Error> {
-    let failed = |cause: io::Error| Error::Listen {
-        endpoint: Endpoint::Unix(path.to_owned()),
-        cause,
-    };
+    let failed = |cause| Error::listen(&Endpoint::Unix(path.to_owned()), cause);
     // From here on through a descriptor: the file at the path may be replaced.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
@@ -146,10 +137,7 @@ fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
 
 /// Removes the file at this path, if it is a socket on which no process listens.
 fn remove_stale(path: &Path) -> Result<(), Error> {
-    let failed = |cause: io::Error| Error::Listen {
-        endpoint: Endpoint::Unix(path.to_owned()),
-        cause,
-    };
+    let failed = |cause| Error::listen(&Endpoint::Unix(path.to_owned()), cause);
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),

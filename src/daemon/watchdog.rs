@@ -5,9 +5,11 @@
 //! notified only while all heartbeats advance. If it gets no notification for `WatchdogSec`, it kills the process and starts
 //! another one.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use sd_notify::NotifyState;
 
@@ -16,52 +18,35 @@ use super::watch::tell;
 /// The seconds that a worker has counted; [`ENDED`] when it has ended.
 pub(super) type Heartbeat = Arc<AtomicU32>;
 
-/// The heartbeat of a worker that has ended normally.
+/// The heartbeat of a thread that has ended normally.
 pub(super) const ENDED: u32 = u32::MAX;
 
 /// Minimum interval between two checks: longer than one heartbeat.
 const TICK_MIN: Duration = Duration::from_secs(2);
 
-/// Checks the heartbeats, if systemd has enabled the watchdog.
-pub(super) struct Watchdog {
-    tick: Option<Duration>,
-    next: Option<Instant>,
-    seen: Vec<u32>,
-}
-
-impl Watchdog {
-    /// Reads the settings from the environment.
-    pub(super) fn from_env() -> Self {
-        let tick = sd_notify::watchdog_enabled().map(|limit| (limit / 3).max(TICK_MIN));
-        Self {
-            tick,
-            next: tick.map(|_| Instant::now()),
-            seen: Vec::new(),
-        }
-    }
-
-    /// When it has to check the next time.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.next
-    }
-
-    /// Checks the heartbeats, if it is time. The first `workers` belong to workers, the others to slow lanes.
-    pub(super) fn check(&mut self, heartbeats: &[Heartbeat], workers: usize) {
-        let now = Instant::now();
-        if self.next.is_none_or(|next| now < next) {
-            return;
-        }
-        self.next = self.tick.map(|tick| now + tick);
-        match stuck(&mut self.seen, heartbeats) {
-            None => tell(&[NotifyState::Watchdog]),
-            Some(worker) if worker <= workers => {
-                tracing::error!(worker, "a worker thread hangs");
+/// Checks the heartbeats until the end of the process, if systemd has enabled the watchdog. The first `workers` belong to
+/// workers, the others to slow lanes.
+pub(super) fn start(heartbeats: Vec<Heartbeat>, workers: usize) -> io::Result<()> {
+    let Some(limit) = sd_notify::watchdog_enabled() else {
+        return Ok(());
+    };
+    let check = move || {
+        let mut seen = Vec::new();
+        loop {
+            match stuck(&mut seen, &heartbeats) {
+                None => tell(&[NotifyState::Watchdog]),
+                Some(worker) if worker <= workers => {
+                    tracing::error!(worker, "a worker thread hangs");
+                }
+                Some(other) => {
+                    tracing::error!(slow_lane = other - workers, "a slow lane hangs");
+                }
             }
-            Some(other) => {
-                tracing::error!(slow_lane = other - workers, "a slow lane hangs");
-            }
+            thread::sleep((limit / 3).max(TICK_MIN));
         }
-    }
+    };
+    let thread = thread::Builder::new().name("watchdog".to_owned());
+    thread.spawn(check).map(drop)
 }
 
 /// The number of a thread, from 1, that has made no progress since the last check.

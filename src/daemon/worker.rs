@@ -12,7 +12,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -25,8 +24,8 @@ use super::accept::Acceptor;
 use super::bell::Bell;
 use super::connections::{Connections, Means};
 use super::handover::Detached;
-use super::listen::Listener;
 use super::shutdown::{Ending, Stop};
+use super::socket::Listener;
 use super::watchdog::Heartbeat;
 use crate::endpoint::Door;
 
@@ -47,15 +46,14 @@ pub(super) struct Worker<S: Service> {
     epoll: Arc<OwnedFd>,
     acceptor: Acceptor,
     pub(super) connections: Connections<S>,
-    /// Shows that it makes progress: the seconds that it has counted.
-    heartbeat: Heartbeat,
     ending: Option<Ending>,
     /// How long messages in progress may take when the daemon stops.
     drain: Duration,
 }
 
 impl<S: Service> Worker<S> {
-    /// A worker that serves new connections of these sockets.
+    /// A worker that serves new connections of these sockets. The heartbeat shows that it makes progress: the seconds that
+    /// it has counted.
     pub(super) fn new(
         sockets: Vec<(Door, Listener)>,
         means: Means<S>,
@@ -69,9 +67,8 @@ impl<S: Service> Worker<S> {
         let limit = Arc::clone(&means.limit);
         Ok(Self {
             acceptor: Acceptor::new(Arc::clone(&epoll), sockets, SOCKETS, limit)?,
-            connections: Connections::new(means, Arc::clone(&epoll), bell),
+            connections: Connections::new(means, Arc::clone(&epoll), bell, heartbeat),
             epoll,
-            heartbeat,
             ending: None,
             drain,
         })
@@ -88,7 +85,7 @@ impl<S: Service> Worker<S> {
         let mut second = Instant::now() + SECOND;
         let mut look = second;
         while !self.has_ended() {
-            let has_to_look = self.connections.has_late() || self.acceptor.is_paused();
+            let has_to_look = self.connections.has_late || self.acceptor.is_paused();
             let next = match has_to_look {
                 true => look.min(second),
                 false => second,
@@ -165,7 +162,7 @@ impl<S: Service> Worker<S> {
 
     /// Counts a second, and ends the connections whose deadline has passed; at the end of the daemon also idle ones.
     pub(super) fn second(&mut self) {
-        let now = self.heartbeat.fetch_add(1, Relaxed) + 1;
+        let now = self.connections.count_second();
         let mut idle = None;
         if let Some(ending) = &mut self.ending {
             let has_queue = self.acceptor.has_queue();
@@ -180,7 +177,7 @@ impl<S: Service> Worker<S> {
         if self.ending.is_some_and(|ending| ending.stop == stop) {
             return;
         }
-        self.ending = Some(Ending::new(stop, self.now(), self.drain));
+        self.ending = Some(Ending::new(stop, self.connections.now(), self.drain));
         match stop {
             Stop::Stay => self.acceptor.stop(),
             // When our descriptors are closed, new connections go to the next process, if there is one.
@@ -191,15 +188,11 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    fn now(&self) -> u32 {
-        self.heartbeat.load(Relaxed)
-    }
-
     /// Whether there is nothing left to do, or no time for it.
     pub(super) fn has_ended(&self) -> bool {
-        let open = self.connections.open();
+        let (open, now) = (self.connections.open(), self.connections.now());
         self.ending
-            .is_some_and(|ending| open == 0 || ending.is_over(self.now(), open))
+            .is_some_and(|ending| open == 0 || ending.is_over(now, open))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The daemon's service with an observer that stores its last decision.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::base::lock::lock;
 use crate::daemon::Service;
 use crate::explain::RecordedDecision;
 use crate::screen::{Decision, Observer, Screen};
@@ -14,13 +15,13 @@ pub(super) struct LastDecision(Arc<Mutex<RecordedDecision>>);
 
 impl LastDecision {
     pub(super) fn take(&self) -> RecordedDecision {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.0))
     }
 }
 
 impl Observer for LastDecision {
     fn decided(&mut self, decision: &Decision<'_>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = RecordedDecision::of(decision);
+        *lock(&self.0) = RecordedDecision::of(decision);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The answer to a request, whatever the door.
 
-use crate::milter::{Edit, Reply, ReplyText};
+use crate::milter::{Edit, Reply};
 
 /// What is to be done with the recipient or the message.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,29 +19,25 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn of(reply: &Reply, edits: &[Edit]) -> Self {
-        match reply {
-            Reply::Reject => Self::Refuse("550 5.7.1 Command rejected".to_owned()),
-            Reply::Tempfail | Reply::Later => {
-                Self::Refuse("451 4.7.1 Service unavailable - try again later".to_owned())
-            }
-            Reply::Text(text) => Self::Refuse(in_one_line(text)),
-            Reply::Discard => Self::Drop,
-            Reply::Continue | Reply::Accept => {
-                // One answer only: what stops the message comes first.
-                let held = edits.iter().find_map(|edit| match edit {
-                    Edit::Quarantine(reason) => Some(Self::Hold(reason.clone())),
-                    Edit::AddHeader { .. } | Edit::ChangeHeader { .. } => None,
-                });
-                let tagged = edits.iter().find_map(|edit| match edit {
-                    Edit::AddHeader { name, value } => {
-                        let value = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
-                        Some(Self::Header(format!("{name}: {}", value.trim())))
-                    }
-                    Edit::Quarantine(_) | Edit::ChangeHeader { .. } => None,
-                });
-                held.or(tagged).unwrap_or(Self::Pass)
-            }
+        if let Some(text) = reply.shown() {
+            return Self::Refuse(in_one_line(&text));
         }
+        if *reply == Reply::Discard {
+            return Self::Drop;
+        }
+        // One answer only: what stops the message comes first.
+        let held = edits.iter().find_map(|edit| match edit {
+            Edit::Quarantine(reason) => Some(Self::Hold(reason.clone())),
+            Edit::AddHeader { .. } | Edit::ChangeHeader { .. } => None,
+        });
+        let tagged = edits.iter().find_map(|edit| match edit {
+            Edit::AddHeader { name, value } => {
+                let value = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
+                Some(Self::Header(format!("{name}: {}", value.trim())))
+            }
+            Edit::Quarantine(_) | Edit::ChangeHeader { .. } => None,
+        });
+        held.or(tagged).unwrap_or(Self::Pass)
     }
 
     /// Returns it as an action of access(5), which Postfix takes from policy servers and maps alike;
@@ -58,8 +54,7 @@ impl Answer {
 }
 
 /// Joins the lines of a reply, which all begin with the same codes.
-fn in_one_line(text: &ReplyText) -> String {
-    let text = text.to_string();
+fn in_one_line(text: &str) -> String {
     let mut lines = text.lines();
     let mut first = lines.next().unwrap_or_default().to_owned();
     // After the code, the mark of a reply with more lines.
@@ -83,6 +78,7 @@ fn in_one_line(text: &ReplyText) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::milter::ReplyText;
 
     #[test]
     fn a_reply_is_one_line_with_its_codes_once() {

@@ -53,14 +53,6 @@ impl<H: Handler> Conversation<H> {
         }
     }
 
-    /// Takes input that another process has received and not processed.
-    pub fn take_unread(&mut self) -> Vec<u8> {
-        match self {
-            Self::Milter(session) => session.take_unread(),
-            Self::Text(_) => Vec::new(),
-        }
-    }
-
     /// Returns what another process needs to continue; `None` if it cannot, and the connection is to
     /// be closed when it has nothing to do.
     pub fn history(&self, unread: &[u8]) -> Option<Vec<u8>> {

@@ -22,9 +22,9 @@ use super::request::{Found, RECIPIENTS_MAX, Request, Stage, fault};
 use crate::milter::ProtocolError;
 
 /// Reads the request at the start of `input`.
-pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
+pub(super) fn read(input: &[u8]) -> Found {
     let Some(end) = memchr::memmem::find(input, b"\n\n") else {
-        return Ok(Found::Nothing);
+        return Ok(None);
     };
     let mut request = Request::default();
     let mut is_policy = false;
@@ -67,7 +67,7 @@ pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
         b"RCPT" if request.recipient.is_some() => Stage::Recipient,
         _ => Stage::Other,
     };
-    Ok(Found::Request(Box::new(request), end + 2))
+    Ok(Some((request, end + 2)))
 }
 
 /// Writes an answer.

@@ -48,15 +48,10 @@ pub(super) enum Stage {
     Message,
 }
 
-/// A request at the start of the input.
-pub(super) enum Found {
-    /// It is not complete.
-    Nothing,
-    /// The request, and its length in bytes.
-    Request(Box<Request>, usize),
-}
+/// The request at the start of the input, and its length in bytes; `None` if it is not complete.
+pub(super) type Found = Result<Option<(Request, usize)>, ProtocolError>;
 
-/// A fault of a request, for [`ProtocolError`].
+/// A fault of a request.
 pub(super) fn fault(why: &'static str) -> ProtocolError {
     ProtocolError::Request(why)
 }

@@ -5,7 +5,6 @@
 
 use super::answer::Answer;
 use super::request::{Found, Request, Stage, fault};
-use crate::milter::ProtocolError;
 
 /// Most header fields of a request.
 const FIELDS_MAX: usize = 32;
@@ -14,12 +13,12 @@ const FIELDS_MAX: usize = 32;
 const FACTOR: u32 = 1;
 
 /// Reads the request at the start of `input`.
-pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
+pub(super) fn read(input: &[u8]) -> Found {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut http = httparse::Request::new(&mut fields);
     let length = match http.parse(input) {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(Found::Nothing),
+        Ok(httparse::Status::Partial) => return Ok(None),
         Err(_) => return Err(fault("not HTTP")),
     };
     if !matches!(http.method, Some("GET" | "HEAD")) {
@@ -38,7 +37,7 @@ pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
         sender,
         ..Request::default()
     };
-    Ok(Found::Request(Box::new(request), length))
+    Ok(Some((request, length)))
 }
 
 /// Writes an answer.

@@ -11,19 +11,18 @@
 
 use super::answer::Answer;
 use super::request::{Found, Request, Stage, fault};
-use crate::milter::ProtocolError;
 
 /// Most bytes of a netstring: those that Postfix takes.
 const NETSTRING_BYTES_MAX: usize = 100_000;
 
 /// Reads the request at the start of `input`.
-pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
+pub(super) fn read(input: &[u8]) -> Found {
     const DIGITS_MAX: usize = 6;
     let head = input.get(..=DIGITS_MAX).unwrap_or(input);
     let Some(colon) = memchr::memchr(b':', head) else {
         return match input.len() > DIGITS_MAX {
             true => Err(fault("not a netstring")),
-            false => Ok(Found::Nothing),
+            false => Ok(None),
         };
     };
     let digits = std::str::from_utf8(input.get(..colon).unwrap_or_default());
@@ -35,7 +34,7 @@ pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
         .ok_or_else(|| fault("not a netstring"))?;
     let (start, end) = (colon + 1, colon + 1 + length);
     let (Some(text), Some(comma)) = (input.get(start..end), input.get(end)) else {
-        return Ok(Found::Nothing);
+        return Ok(None);
     };
     if *comma != b',' {
         return Err(fault("a netstring without its comma"));
@@ -50,7 +49,7 @@ pub(super) fn read(input: &[u8]) -> Result<Found, ProtocolError> {
         },
         ..Request::default()
     };
-    Ok(Found::Request(Box::new(request), end + 1))
+    Ok(Some((request, end + 1)))
 }
 
 /// Writes an answer.

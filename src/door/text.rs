@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use super::answer::Answer;
 use super::policy;
-use super::request::{Found, REQUEST_BYTES_MAX, Request, Stage, fault};
+use super::request::{REQUEST_BYTES_MAX, Request, Stage, fault};
 use super::rspamd;
 use super::socketmap;
 use crate::endpoint::Door;
@@ -123,7 +123,7 @@ impl<H: Handler> TextSession<H> {
                 Door::Rspamd => rspamd::read(&self.input)?,
                 Door::Policy | Door::Milter => policy::read(&self.input)?,
             };
-            let Found::Request(request, length) = found else {
+            let Some((request, length)) = found else {
                 if self.input.len() > REQUEST_BYTES_MAX {
                     return Err(fault("longer than 1 MiB"));
                 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::milter::Reply;
 use crate::policy::{Action, Reason};
 use crate::screen::Decision;
 
@@ -33,7 +32,7 @@ impl RecordedDecision {
     /// Keeps what is shown of a decision.
     pub fn of(decision: &Decision<'_>) -> Self {
         let verdict = decision.verdict;
-        let hit = verdict.hit.and_then(|index| decision.hits.get(index));
+        let hit = verdict.hit_of(decision.hits);
         let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
         let reason = match decision.exemption {
             Some(exemption) => exemption.name(),
@@ -43,11 +42,10 @@ impl RecordedDecision {
             None => verdict.reason.name(),
         };
         let action = verdict.action.filter(|&action| action != Action::Log);
-        let unsoftened = verdict.unsoftened;
-        let unsoftened = unsoftened.filter(|&own| Some(own) != verdict.action);
+        let unsoftened = verdict.softened();
         Self {
             verdict: action.map_or("accept", Action::name).to_owned(),
-            reply: text_of(decision.reply),
+            reply: decision.reply.shown(),
             reason: reason.to_owned(),
             list: list.map(|list| list.name().to_owned()),
             identity: hit.map_or("", |hit| hit.identity.name()),
@@ -59,14 +57,5 @@ impl RecordedDecision {
     /// Returns whether this only defers a recipient, which needs a transaction of its own.
     pub(super) fn is_deferred(&self) -> bool {
         self.reason == Reason::MixedRecipients.name() && self.list.is_none()
-    }
-}
-
-pub(super) fn text_of(reply: &Reply) -> Option<String> {
-    match reply {
-        Reply::Text(text) => Some(text.to_string()),
-        Reply::Reject => Some("550 5.7.1 Command rejected".to_owned()),
-        Reply::Tempfail => Some("451 4.7.1 Service unavailable - try again later".to_owned()),
-        Reply::Continue | Reply::Accept | Reply::Discard | Reply::Later => None,
     }
 }

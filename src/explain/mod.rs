@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use decision::RecordedDecision;
-use decision::text_of;
 pub use explanation::{Explanation, Lookup, Named, Recipient};
 pub use message::{EachMessage, Field, Headers, each_message};
 use recorder::Recorder;
@@ -228,7 +227,7 @@ impl Explainer {
                 } else {
                     "accept".to_owned()
                 },
-                reply: text_of(&reply),
+                reply: reply.shown(),
                 exempt,
                 deferred: made.is_deferred(),
             });

@@ -120,14 +120,14 @@ pub fn shown_time(seconds: i64) -> Option<String> {
 
 /// Returns the end of a sentence that says what was done.
 fn deed(action: &str) -> &'static str {
-    match action.parse() {
-        Ok(Action::Reject) => "was refused for good (5xx)",
-        Ok(Action::Tempfail) => "was refused for now (4xx); the client may try again",
-        Ok(Action::Quarantine) => "was accepted and held",
-        Ok(Action::Discard) => "was accepted and deleted",
-        Ok(Action::Tag) => "was delivered with a header X-Sender-Blocklist",
-        Ok(Action::Log) => "was delivered; the hit was only logged",
-        Err(()) => "was accepted",
+    match Action::from_name(action) {
+        Some(Action::Reject) => "was refused for good (5xx)",
+        Some(Action::Tempfail) => "was refused for now (4xx); the client may try again",
+        Some(Action::Quarantine) => "was accepted and held",
+        Some(Action::Discard) => "was accepted and deleted",
+        Some(Action::Tag) => "was delivered with a header X-Sender-Blocklist",
+        Some(Action::Log) => "was delivered; the hit was only logged",
+        None => "was accepted",
     }
 }
 

@@ -69,7 +69,7 @@ impl Decision {
 impl Serialize for Decision {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for &field in Field::ALL {
+        for field in Field::ALL {
             match field {
                 // Those about one line of several, and one that is a truth value there.
                 Field::Messages | Field::Recipient | Field::Proved | Field::Us => {}

@@ -400,9 +400,9 @@ fn is_undecided(decision: &Decision) -> bool {
 
 /// Returns whether the recipient does not get the mail, or not now.
 fn is_refusal(action: &str) -> bool {
-    match action.parse() {
-        Ok(Action::Reject | Action::Tempfail | Action::Quarantine | Action::Discard) => true,
-        Ok(Action::Tag | Action::Log) | Err(()) => false,
+    match Action::from_name(action) {
+        Some(Action::Reject | Action::Tempfail | Action::Quarantine | Action::Discard) => true,
+        Some(Action::Tag | Action::Log) | None => false,
     }
 }
 

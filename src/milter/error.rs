@@ -67,9 +67,3 @@ impl ProtocolError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsendable(pub(super) String);
-
-impl From<&str> for Unsendable {
-    fn from(why: &str) -> Self {
-        Self(why.to_owned())
-    }
-}

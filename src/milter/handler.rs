@@ -5,8 +5,7 @@ use std::task::{Context, Poll};
 
 use super::command::Client;
 use super::edit::Edit;
-use super::macros::Macros;
-use super::negotiate::Wanted;
+use super::macros::{MacroLists, Macros};
 #[cfg(doc)]
 use super::packet::HEADER_BYTES_MAX;
 use super::reply::Reply;
@@ -30,10 +29,10 @@ use super::reply::Reply;
 /// [`end_of_message`]: Handler::end_of_message
 /// [`poll_later`]: Handler::poll_later
 pub trait Handler {
-    /// Returns what this handler needs to see and may want to change. Called once, when the mail
-    /// server starts the negotiation.
-    fn wanted(&self) -> Wanted {
-        Wanted::default()
+    /// Returns the macros to request. The handler sees no others. A server that is too old for
+    /// requests sends those that it is configured to send.
+    fn macros(&self) -> MacroLists {
+        &[]
     }
 
     /// A client has connected to the mail server. [`Client::default()`] means that the previous

@@ -12,8 +12,8 @@
 use super::command::string;
 use super::protocol::{Command, MacroStage};
 
-/// The requested names by stage, without braces.
-pub(super) type Lists = &'static [(MacroStage, &'static [&'static str])];
+/// Macros to request, by stage, without braces.
+pub type MacroLists = &'static [(MacroStage, &'static [&'static str])];
 
 /// Most bytes of a macro packet that are read.
 pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
@@ -26,7 +26,7 @@ const KEPT_BYTES: usize = 256;
 /// The macros that are currently valid.
 #[derive(Debug, Default)]
 pub struct Macros {
-    lists: Lists,
+    lists: MacroLists,
     client: Values,
     message: Values,
     recipient: Values,
@@ -55,7 +55,7 @@ impl Macros {
     }
 
     /// From now on keeps only the values of these names.
-    pub(super) fn keep(&mut self, lists: Lists) {
+    pub(super) fn keep(&mut self, lists: MacroLists) {
         self.lists = lists;
     }
 
@@ -139,7 +139,7 @@ impl Macros {
 }
 
 /// Returns the requested name that equals `name`, if there is one.
-fn wanted(lists: Lists, name: &[u8]) -> Option<&'static str> {
+fn wanted(lists: MacroLists, name: &[u8]) -> Option<&'static str> {
     lists
         .iter()
         .flat_map(|(_, names)| names.iter().copied())
@@ -209,7 +209,7 @@ impl Values {
 mod tests {
     use super::*;
 
-    const LISTS: Lists = &[
+    const LISTS: MacroLists = &[
         (MacroStage::Connect, &["j"]),
         (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
         (MacroStage::Rcpt, &["i", "rcpt_addr"]),

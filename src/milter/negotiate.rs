@@ -5,30 +5,23 @@
 //! that, and then its default action applies to all mail. So the agreement is `wanted & offered`,
 //! computed once, and nothing else is used later.
 
-use super::macros::Lists;
+use super::macros::MacroLists;
 use super::protocol::{
-    Command, MacroStage, SMFI_PROT_VERSION, SMFI_PROT_VERSION_MIN, SMFI_V1_ACTS, SMFI_V1_PROT,
-    SMFIF_ADDHDRS, SMFIF_CHGHDRS, SMFIF_QUARANTINE, SMFIF_SETSYMLIST, SMFIP_NOBODY, SMFIP_NODATA,
-    SMFIP_NOHDRS, SMFIP_NOHELO, SMFIP_NOUNKNOWN, SMFIP_NR_CONN, SMFIP_NR_HDR, SMFIP_NR_MAIL,
-    SMFIP_SKIP,
+    Command, SMFI_PROT_VERSION, SMFI_PROT_VERSION_MIN, SMFI_V1_ACTS, SMFI_V1_PROT, SMFIF_ADDHDRS,
+    SMFIF_CHGHDRS, SMFIF_QUARANTINE, SMFIF_SETSYMLIST, SMFIP_NOBODY, SMFIP_NODATA, SMFIP_NOHELO,
+    SMFIP_NOUNKNOWN, SMFIP_NR_CONN, SMFIP_NR_HDR, SMFIP_NR_MAIL, SMFIP_SKIP,
 };
 
-/// What a handler needs. It always sees the client, MAIL, RCPT, the end of the headers and the end
-/// of the message.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
-    /// Whether it sees the headers.
-    pub headers: bool,
-    /// Whether it may add headers.
-    pub add_headers: bool,
-    /// Whether it may change and delete headers.
-    pub change_headers: bool,
-    /// Whether it may quarantine messages.
-    pub quarantine: bool,
-    /// The macros to request, by stage, without braces. The handler sees no others. A server that
-    /// is too old for requests sends those that it is configured to send.
-    pub macros: &'static [(MacroStage, &'static [&'static str])],
-}
+/// What a handler may do.
+const ACTIONS: u32 = SMFIF_ADDHDRS | SMFIF_CHGHDRS | SMFIF_QUARANTINE | SMFIF_SETSYMLIST;
+/// What a handler does not see, and what it sees without an answer.
+const STEPS: u32 = SMFIP_NOHELO
+    | SMFIP_NODATA
+    | SMFIP_NOBODY
+    | SMFIP_NOUNKNOWN
+    | SMFIP_NR_CONN
+    | SMFIP_NR_MAIL
+    | SMFIP_NR_HDR;
 
 /// The agreement of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,43 +34,22 @@ pub(super) struct Agreed {
 impl Agreed {
     /// Reads the server's offer and accepts the wanted part; `None` if the offer is too short or
     /// its version is not supported.
-    pub(super) fn on(offer: &[u8], wanted: &Wanted) -> Option<Self> {
-        let (
-            Self {
-                version,
-                actions,
-                steps,
-            },
-            _,
-        ) = Self::of_numbers(offer)?;
-        if version < SMFI_PROT_VERSION_MIN {
+    pub(super) fn on(offer: &[u8]) -> Option<Self> {
+        let (offered, _) = Self::of_numbers(offer)?;
+        if offered.version < SMFI_PROT_VERSION_MIN {
             return None;
         }
-        let offered_actions = if actions == 0 { SMFI_V1_ACTS } else { actions };
-        let offered_steps = if steps == 0 { SMFI_V1_PROT } else { steps };
-
-        let mut actions = 0;
-        for (on, flag) in [
-            (wanted.add_headers, SMFIF_ADDHDRS),
-            (wanted.change_headers, SMFIF_CHGHDRS),
-            (wanted.quarantine, SMFIF_QUARANTINE),
-            (!wanted.macros.is_empty(), SMFIF_SETSYMLIST),
-        ] {
-            actions |= if on { flag } else { 0 };
-        }
-        let mut steps = SMFIP_NOHELO | SMFIP_NODATA | SMFIP_NOBODY | SMFIP_NOUNKNOWN;
-        steps |= SMFIP_NR_CONN | SMFIP_NR_MAIL | SMFIP_NR_HDR;
-        if !wanted.headers {
-            steps |= SMFIP_NOHDRS;
-        }
+        let or = |number, default| if number == 0 { default } else { number };
+        let offered_steps = or(offered.steps, SMFI_V1_PROT);
         // A server that insists on sending the body can at least be stopped after the first chunk.
-        if offered_steps & SMFIP_NOBODY == 0 {
-            steps |= SMFIP_SKIP;
-        }
+        let skip = match offered_steps & SMFIP_NOBODY {
+            0 => SMFIP_SKIP,
+            _ => 0,
+        };
         Some(Self {
-            version: version.min(SMFI_PROT_VERSION),
-            actions: actions & offered_actions,
-            steps: steps & offered_steps,
+            version: offered.version.min(SMFI_PROT_VERSION),
+            actions: ACTIONS & or(offered.actions, SMFI_V1_ACTS),
+            steps: (STEPS | skip) & offered_steps,
         })
     }
 
@@ -135,7 +107,7 @@ impl Agreed {
     }
 
     /// Writes the payload of our answer: the three numbers, then the macro lists.
-    pub(super) fn write(self, macros: Lists, out: &mut Vec<u8>) {
+    pub(super) fn write(self, macros: MacroLists, out: &mut Vec<u8>) {
         out.extend(self.numbers());
         if !self.allows(SMFIF_SETSYMLIST) {
             return;
@@ -169,17 +141,12 @@ fn number(payload: &[u8]) -> Option<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::milter::MacroStage;
 
-    const WANTED: Wanted = Wanted {
-        headers: true,
-        add_headers: true,
-        change_headers: false,
-        quarantine: true,
-        macros: &[
-            (MacroStage::Mail, &["i", "auth_authen"]),
-            (MacroStage::EndOfMessage, &["i"]),
-        ],
-    };
+    const MACROS: MacroLists = &[
+        (MacroStage::Mail, &["i", "auth_authen"]),
+        (MacroStage::EndOfMessage, &["i"]),
+    ];
 
     fn offer(version: u32, actions: u32, steps: u32) -> Vec<u8> {
         [version, actions, steps]
@@ -192,20 +159,20 @@ mod tests {
     fn never_more_than_was_offered() {
         let cases = [
             // Current servers.
-            (6, 0x1ff, 0x001f_ffff, Some((6, 0x121, 0x5392))),
+            (6, 0x1ff, 0x001f_ffff, Some((6, 0x131, 0x5392))),
             // A newer server, older ones, and one of the first.
-            (7, 0x1ff, 0x001f_ffff, Some((6, 0x121, 0x5392))),
-            (4, 0x3f, 0x3ff, Some((4, 0x21, 0x0392))),
-            (3, 0x3f, 0x1ff, Some((3, 0x21, 0x0192))),
-            (2, 0x3f, 0x7f, Some((2, 0x21, 0x0012))),
+            (7, 0x1ff, 0x001f_ffff, Some((6, 0x131, 0x5392))),
+            (4, 0x3f, 0x3ff, Some((4, 0x31, 0x0392))),
+            (3, 0x3f, 0x1ff, Some((3, 0x31, 0x0192))),
+            (2, 0x3f, 0x7f, Some((2, 0x31, 0x0012))),
             (2, 0, 0, Some((2, 0x01, 0x0012))),
             // A server that cannot omit the body, but can skip its rest.
-            (6, 0x1ff, 0x0400, Some((6, 0x121, 0x0400))),
+            (6, 0x1ff, 0x0400, Some((6, 0x131, 0x0400))),
             (1, 0x1ff, 0x001f_ffff, None),
             (0, 0, 0, None),
         ];
         for (version, actions, steps, expected) in cases {
-            let agreed = Agreed::on(&offer(version, actions, steps), &WANTED);
+            let agreed = Agreed::on(&offer(version, actions, steps));
             let expected = expected.map(|(version, actions, steps)| Agreed {
                 version,
                 actions,
@@ -213,7 +180,7 @@ mod tests {
             });
             assert_eq!(agreed, expected, "{version} {actions:#x} {steps:#x}");
         }
-        assert_eq!(Agreed::on(b"\0\0\0\x06\0\0", &WANTED), None);
+        assert_eq!(Agreed::on(b"\0\0\0\x06\0\0"), None);
     }
 
     #[test]
@@ -224,7 +191,7 @@ mod tests {
             actions: 0x121,
             steps: 0x392,
         };
-        agreed.write(WANTED.macros, &mut out);
+        agreed.write(MACROS, &mut out);
         let lists = b"\0\0\0\x02i {auth_authen}\0\0\0\0\x05i\0";
         assert_eq!(out, [&offer(6, 0x121, 0x392)[..], lists].concat());
 
@@ -233,7 +200,7 @@ mod tests {
             actions: 0x21,
             ..agreed
         }
-        .write(WANTED.macros, &mut out);
+        .write(MACROS, &mut out);
         assert_eq!(out, offer(6, 0x21, 0x392));
     }
 }

@@ -138,7 +138,6 @@ pub(super) const SMFIF_SETSYMLIST: u32 = 0x100;
 // Steps that are omitted (NO), or that get no reply (NR), if both sides agree.
 pub(super) const SMFIP_NOHELO: u32 = 0x2;
 pub(super) const SMFIP_NOBODY: u32 = 0x10;
-pub(super) const SMFIP_NOHDRS: u32 = 0x20;
 pub(super) const SMFIP_NR_HDR: u32 = 0x80;
 pub(super) const SMFIP_NOUNKNOWN: u32 = 0x100;
 pub(super) const SMFIP_NODATA: u32 = 0x200;

@@ -23,7 +23,7 @@ use super::protocol::{
 pub const REPLY_LINES_MAX: usize = 32;
 /// Most bytes of a line, with its codes and with each `%` counted twice. RFC 5321 allows 512 with
 /// the line end; at RCPT Sendmail puts the address before the text.
-pub const REPLY_LINE_BYTES_MAX: usize = 500;
+const REPLY_LINE_BYTES_MAX: usize = 500;
 
 /// The answer to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,18 @@ impl Reply {
         match self {
             Self::Reject | Self::Tempfail | Self::Text(_) => true,
             Self::Continue | Self::Accept | Self::Discard | Self::Later => false,
+        }
+    }
+
+    /// Returns what the SMTP client gets of a refusal, or as long as the answer is not known; as Postfix writes it.
+    pub fn shown(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.to_string()),
+            Self::Reject => Some("550 5.7.1 Command rejected".to_owned()),
+            Self::Tempfail | Self::Later => {
+                Some("451 4.7.1 Service unavailable - try again later".to_owned())
+            }
+            Self::Continue | Self::Accept | Self::Discard => None,
         }
     }
 
@@ -88,7 +100,8 @@ impl ReplyText {
             let why = format!("reply code {code}: a refusal has a code from 400 to 599");
             return Err(Unsendable(why));
         }
-        if !enhanced.is_empty() && !is_enhanced(enhanced, class) {
+        let is_of_class = is_enhanced(enhanced) && enhanced.starts_with(&class.to_string());
+        if !enhanced.is_empty() && !is_of_class {
             return Err(Unsendable(format!(
                 "enhanced code {enhanced:?} does not go with {code}: it must look like {class}.7.1"
             )));
@@ -163,19 +176,16 @@ impl fmt::Debug for ReplyText {
     }
 }
 
-/// Returns whether this is `class.subject.detail`, with up to three digits each for the last two
+/// Returns whether this is an enhanced code, `class.subject.detail`: a digit, and up to three digits for each of the last two
 /// (RFC 3463 section 2).
-fn is_enhanced(text: &str, class: u16) -> bool {
+pub fn is_enhanced(text: &str) -> bool {
     let mut parts = text.split('.');
-    let number = |part: Option<&str>| {
-        part.is_some_and(|part| {
-            (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    let mut has_number = |most: usize| {
+        parts.next().is_some_and(|part| {
+            (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
         })
     };
-    parts.next() == Some(&class.to_string())
-        && number(parts.next())
-        && number(parts.next())
-        && parts.next().is_none()
+    has_number(1) && has_number(3) && has_number(3) && parts.next().is_none()
 }
 
 #[cfg(test)]
@@ -211,12 +221,7 @@ mod tests {
             (550, "5.7.1000", &["x"], "does not go"),
             (550, "5.7.1", &[], "not 0"),
             (550, "5.7.1", &many, "not 33"),
-            (
-                550,
-                "5.7.1",
-                &["a", " "],
-                "line 2 of the reply has no words",
-            ),
+            (550, "5.7.1", &["a", " "], "line 2 of the reply has no"),
             (550, "5.7.1", &["a\r\nb"], "line 1 of the reply has '\\r'"),
             (550, "5.7.1", &["a", "b\0"], "line 2 of the reply has '\\0'"),
             (550, "5.7.1", &["sch\u{f6}n"], "'\u{f6}': only printable"),

@@ -38,7 +38,6 @@ pub struct Session<H> {
     state: State<H>,
     /// What the handler has not seen yet of the history.
     replay: Option<Replay>,
-    unread: Vec<u8>,
 }
 
 /// A part of a history.
@@ -59,7 +58,6 @@ impl<H: Handler> Session<H> {
             packets: Packets::default(),
             state: State::new(handler),
             replay: None,
-            unread: Vec::new(),
         }
     }
 
@@ -71,20 +69,20 @@ impl<H: Handler> Session<H> {
         }
         self.packets.renew();
         self.state.renew();
-        self.unread = Vec::new();
         true
     }
 
     /// Continues a connection that another session has served until now, from its
-    /// [`history`](Self::history); `None` if the history is invalid.
+    /// [`history`](Self::history); `None` if the history is invalid. Also returns the input that was not
+    /// yet processed, which comes before any other.
     ///
     /// The handler gets all of it again. Its answers are dropped if the mail server already has
     /// them. If it now refuses what was accepted then, the rest of the message gets a temporary
     /// failure. If the headers had ended, it decides again.
-    pub fn resume(handler: H, history: &[u8]) -> Option<Self> {
-        let mut session = Self::new(handler);
+    pub fn resume(handler: H, history: &[u8]) -> Option<(Self, Vec<u8>)> {
+        let (mut session, mut unread) = (Self::new(handler), Vec::new());
         if history.is_empty() {
-            return Some(session);
+            return Some((session, unread));
         }
         let rest = session.state.resume(history)?;
         let (packets, rest) = split_at(rest, Command::Negotiate);
@@ -93,20 +91,15 @@ impl<H: Handler> Session<H> {
             ..Replay::default()
         };
         if !rest.is_empty() {
-            let [0, 0, 0, 6, _, a, b, c, d, is_lost, unread @ ..] = rest else {
+            let [0, 0, 0, 6, _, a, b, c, d, is_lost, input @ ..] = rest else {
                 return None;
             };
             replay.skip = u32::from_be_bytes([*a, *b, *c, *d]);
             replay.is_lost = *is_lost != 0;
-            session.unread = unread.to_vec();
+            unread = input.to_vec();
         }
         session.replay = Some(replay);
-        session.replay_history().then_some(session)
-    }
-
-    /// Returns the input of a history that was not yet processed. It comes before any other.
-    pub fn take_unread(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.unread)
+        session.replay_history().then_some((session, unread))
     }
 
     /// Gives the handler the rest of the history, until it needs time for an answer; `false` if the

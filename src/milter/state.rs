@@ -26,7 +26,7 @@ use super::error::{ProtocolError, Unsendable};
 use super::handler::Handler;
 use super::history::History;
 use super::macros::{MACRO_BYTES_MAX, Macros};
-use super::negotiate::{Agreed, Wanted};
+use super::negotiate::Agreed;
 use super::packet::{HEADER_BYTES_MAX, Packet, write_packet};
 use super::protocol::{Command, SMFIR_SKIP};
 use super::reply::Reply;
@@ -82,7 +82,6 @@ impl Phase {
 #[derive(Debug)]
 pub(super) struct State<H> {
     handler: H,
-    wanted: Wanted,
     agreed: Agreed,
     phase: Phase,
     macros: Macros,
@@ -97,7 +96,6 @@ impl<H: Handler> State<H> {
     pub(super) fn new(handler: H) -> Self {
         Self {
             handler,
-            wanted: Wanted::default(),
             agreed: Agreed::default(),
             phase: Phase::Opening,
             macros: Macros::default(),
@@ -122,9 +120,8 @@ impl<H: Handler> State<H> {
         if agreed == Agreed::default() {
             return Some(packets);
         }
-        self.wanted = self.handler.wanted();
         self.agreed = agreed;
-        self.macros.keep(self.wanted.macros);
+        self.macros.keep(self.handler.macros());
         self.phase = Phase::Between;
         self.replays = true;
         Some(packets)
@@ -164,9 +161,7 @@ impl<H: Handler> State<H> {
             Command::Connect => CONNECT_BYTES_MAX,
             Command::Mail | Command::Rcpt => ENVELOPE_BYTES_MAX,
             Command::Macro => MACRO_BYTES_MAX,
-            Command::Header if self.wanted.headers && self.phase.is_inside_headers() => {
-                HEADER_BYTES_MAX
-            }
+            Command::Header if self.phase.is_inside_headers() => HEADER_BYTES_MAX,
             Command::Header
             | Command::Abort
             | Command::Body
@@ -251,9 +246,8 @@ impl<H: Handler> State<H> {
         if self.is_negotiated() {
             return Err(ProtocolError::NegotiatedTwice);
         }
-        self.wanted = self.handler.wanted();
-        self.agreed = Agreed::on(offer, &self.wanted).ok_or(ProtocolError::Offer)?;
-        self.macros.keep(self.wanted.macros);
+        self.agreed = Agreed::on(offer).ok_or(ProtocolError::Offer)?;
+        self.macros.keep(self.handler.macros());
         self.phase = Phase::Between;
         tracing::debug!(
             version = self.agreed.version,
@@ -263,7 +257,7 @@ impl<H: Handler> State<H> {
         );
         let begin = out.len();
         write_packet(out, Command::Negotiate.code(), &[]);
-        self.agreed.write(self.wanted.macros, out);
+        self.agreed.write(self.handler.macros(), out);
         let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
         if let Some(prefix) = out.get_mut(begin..begin + 4) {
             prefix.copy_from_slice(&length.to_be_bytes());
@@ -328,7 +322,7 @@ impl<H: Handler> State<H> {
     }
 
     fn header(&mut self, payload: &[u8], headers_ended: bool) {
-        if self.wanted.headers && !headers_ended {
+        if !headers_ended {
             let (name, value) = header(payload);
             if self.handler.header(name, value) {
                 self.history.header(payload);
@@ -399,12 +393,12 @@ impl<H: Handler> State<H> {
         let reply = self.handler.end_of_message(&self.macros, &mut edits);
         if matches!(reply, Reply::Continue | Reply::Accept) {
             for edit in &edits {
-                let written = if self.agreed.allows(edit.action()) {
-                    edit.write(out)
-                } else {
-                    Err(Unsendable::from(
-                        "the mail server does not allow this change",
-                    ))
+                let written = match self.agreed.allows(edit.action()) {
+                    true => edit.write(out),
+                    false => {
+                        let why = "the mail server does not allow this change";
+                        Err(Unsendable(why.to_owned()))
+                    }
                 };
                 if let Err(error) = written {
                     tracing::warn!(?edit, %error, "a change to the message was skipped");

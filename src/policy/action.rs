@@ -2,7 +2,8 @@
 //! depends on its [`Effect`] only.
 
 use std::fmt;
-use std::str::FromStr;
+
+use crate::base::named::named;
 
 /// The effect of an action on the SMTP transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,27 +34,18 @@ pub enum Mark {
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $effect:expr, warning: $warning:expr;)*) => {
-        /// What happens to a message, weakest first. Of several hits the strongest decides.
-        ///
-        /// An action that the sender's server notices is stronger than one that it does not notice,
-        /// so that no message is lost silently which another list would have refused.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Action {
-            $($(#[$doc])* $variant,)*
+        named! {
+            /// What happens to a message, weakest first. Of several hits the strongest decides.
+            ///
+            /// An action that the sender's server notices is stronger than one that it does not notice,
+            /// so that no message is lost silently which another list would have refused.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub enum Action {
+                $($(#[$doc])* $variant = $name,)*
+            }
         }
 
         impl Action {
-            /// All actions, weakest first, with their names in the configuration.
-            pub const NAMES: [(&'static str, Self); [$($name),*].len()] =
-                [$(($name, Self::$variant)),*];
-
-            /// Returns its name in the configuration, the log and JSON.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
             /// Returns its effect.
             pub const fn effect(self) -> Effect {
                 match self {
@@ -107,15 +99,6 @@ impl Action {
             Effect::Refuse { class, .. } => Some(class),
             Effect::Accept | Effect::Mark(_) | Effect::Drop => None,
         }
-    }
-}
-
-impl FromStr for Action {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        let mut rows = Self::NAMES.iter();
-        rows.find(|row| row.0 == name).map(|row| row.1).ok_or(())
     }
 }
 

@@ -12,7 +12,9 @@
 //! minutes without mail, and a new limit applies at once. Without a limit it counts nothing and
 //! takes no lock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use crate::base::lock::lock;
 
 const SLOT_S: u64 = 10;
 const SLOTS: usize = 30;
@@ -55,7 +57,7 @@ impl CircuitBreaker {
         if limit >= 1.0 {
             return None;
         }
-        let mut window = self.lock();
+        let mut window = lock(&self.window);
         let number = now_s / SLOT_S;
         let index = usize::try_from(number % SLOTS as u64).unwrap_or(0);
         let slot = &mut window.slots[index];
@@ -78,11 +80,7 @@ impl CircuitBreaker {
 
     /// Returns whether refusals become tags at `now_s`; never with a `limit` of 1.
     pub fn is_on(&self, now_s: u64, limit: f64) -> bool {
-        limit < 1.0 && self.lock().is_on(now_s, limit).0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Window> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        limit < 1.0 && lock(&self.window).is_on(now_s, limit).0
     }
 }
 

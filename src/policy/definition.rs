@@ -7,8 +7,7 @@ use super::exempt::Entries;
 use super::list::{List, Terms};
 use crate::address::{Canonical, Rules};
 use crate::base::named::named;
-use crate::filter::Filter;
-use crate::lookup::{self, Lookup};
+use crate::lookup::Lookup;
 use crate::sender::Identity;
 
 /// Most lists in a configuration, because a `u64` represents a set of lists.
@@ -57,59 +56,24 @@ impl Policy {
         Self::default()
     }
 
-    /// Adds a list.
-    ///
-    /// # Errors
-    /// Its keys were made with rules that this program does not have.
-    pub fn add_list(
-        &mut self,
-        terms: Arc<Terms>,
-        filter: Arc<Filter>,
-    ) -> Result<(), lookup::Error> {
-        let lookup = Lookup::new(filter)?;
-        let rules = self.number_of(lookup.rules());
-        self.push(List {
-            terms,
-            lookup: Some(lookup),
-            doubt: None,
-            rules,
-        });
-        Ok(())
-    }
-
-    /// Adds a list whose filter cannot be read, and the reason: every sender that it checks is
-    /// undecided.
-    pub fn add_unavailable(&mut self, terms: Arc<Terms>, doubt: Arc<str>) {
-        let rules = self.number_of(Entries::rules());
-        self.push(List {
-            terms,
-            lookup: None,
-            doubt: Some(doubt),
-            rules,
-        });
-    }
-
-    /// Makes every hit of the list undecided from now on.
-    pub fn doubt(&mut self, list: usize, why: Arc<str>) {
-        if let Some(list) = self.lists.get_mut(list) {
-            list.doubt = Some(why);
-        }
-    }
-
-    fn push(&mut self, list: List) {
+    /// Adds a list. Without a look-up, every sender that it checks is undecided; with a doubt, every hit, for this reason.
+    pub fn add(&mut self, terms: Arc<Terms>, lookup: Option<Lookup>, doubt: Option<Arc<str>>) {
         debug_assert!(
             self.lists.len() < LISTS_MAX,
             "the configuration has no more"
         );
-        self.lists.push(list);
-    }
-
-    fn number_of(&mut self, rules: Rules) -> usize {
+        let rules = lookup.as_ref().map_or_else(Entries::rules, Lookup::rules);
         let known = self.rules.iter().position(|&known| known == rules);
-        known.unwrap_or_else(|| {
+        let rules = known.unwrap_or_else(|| {
             self.rules.push(rules);
             self.rules.len() - 1
-        })
+        });
+        self.lists.push(List {
+            terms,
+            lookup,
+            doubt,
+            rules,
+        });
     }
 
     /// Returns whether any list checks the senders in this field.
@@ -133,6 +97,11 @@ impl Policy {
     /// Returns the lists, in the order of the configuration.
     pub fn lists(&self) -> &[List] {
         &self.lists
+    }
+
+    /// Returns the name of the list with this index; empty if there is none.
+    pub fn list_name(&self, index: usize) -> &str {
+        self.lists.get(index).map_or("", List::name)
     }
 
     /// Returns whether mail can be tagged: by the action of a list, or instead of a stronger one.

@@ -57,12 +57,6 @@ impl Default for Budget {
 pub struct Exhausted;
 
 impl Budget {
-    /// Allows any amount of work.
-    pub const UNLIMITED: Self = Self {
-        lookups: u32::MAX,
-        bytes: u32::MAX,
-    };
-
     /// Returns whether the work since `start` is enough for a turn.
     pub fn is_a_turn_from(&self, start: &Self) -> bool {
         start.lookups - self.lookups >= LOOKUPS_A_TURN || start.bytes - self.bytes >= BYTES_A_TURN

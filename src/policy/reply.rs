@@ -19,11 +19,11 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::milter::{REPLY_LINES_MAX, is_enhanced};
+
 /// Longest line of a filled-in reply, in bytes without the codes. RFC 5321 allows 512 with code,
 /// enhanced code and CRLF.
 const LINE_MAX_BYTES: usize = 480;
-/// Most lines of a reply; libmilter's limit.
-const LINES_MAX: usize = 32;
 /// RFC 5321 section 4.5.3.1.3: a path has at most 256 octets, including its brackets.
 const ADDRESS_MAX_BYTES: usize = 254;
 /// Names of lists and sources are cut here.
@@ -213,9 +213,9 @@ fn is_text(line: &str, (own, after): (u16, &str), code: u16, enhanced: Option<&s
 }
 
 fn check_lines(lines: &[Vec<Part>]) -> Result<(), TemplateError> {
-    if lines.len() > LINES_MAX {
+    if lines.len() > REPLY_LINES_MAX {
         let message = format!(
-            "has {} lines; mail servers take at most {LINES_MAX}",
+            "has {} lines; mail servers take at most {REPLY_LINES_MAX}",
             lines.len()
         );
         return refuse(0, message);
@@ -244,19 +244,9 @@ fn code_of(line: &str) -> Option<(u16, &str)> {
         .then(|| (code, text.trim_start_matches(' ')))
 }
 
-/// Reads the enhanced code at the start of a text: `d.d{1,3}.d{1,3}`, then a blank or the end.
+/// Reads the enhanced code at the start of a text, before a blank or the end.
 fn enhanced_of(text: &str) -> Option<&str> {
-    let word = text.split(' ').next()?;
-    let mut numbers = word.split('.');
-    let class = numbers.next()?;
-    let number =
-        |text: &str| (1..=3).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    let well = class.len() == 1
-        && number(class)
-        && numbers.next().is_some_and(number)
-        && numbers.next().is_some_and(number)
-        && numbers.next().is_none();
-    well.then_some(word)
+    text.split(' ').next().filter(|word| is_enhanced(word))
 }
 
 /// Splits one line of a template into its parts; `base` is its offset in the template.
@@ -465,7 +455,7 @@ mod tests {
         let percents = format!("550 5.7.1 {}", "%".repeat(LINE_MAX_BYTES / 2 + 1));
         assert!(Template::parse(&percents).is_err(), "each is sent twice");
         assert!(
-            Template::parse(&format!("550 a{}", "\nb".repeat(LINES_MAX)))
+            Template::parse(&format!("550 a{}", "\nb".repeat(REPLY_LINES_MAX)))
                 .unwrap_err()
                 .message
                 .contains("lines")

@@ -73,6 +73,21 @@ impl Verdict {
         unsoftened: None,
     };
 
+    /// Returns the deciding one of the hits.
+    pub fn hit_of<'h>(&self, hits: &'h [Hit]) -> Option<&'h Hit> {
+        hits.get(self.hit?)
+    }
+
+    /// Returns the name of the action; `accept` if there is none.
+    pub fn action_name(&self) -> &'static str {
+        self.action.map_or("accept", Action::name)
+    }
+
+    /// Returns the action of the list, if a milder one was taken.
+    pub fn softened(&self) -> Option<Action> {
+        self.unsoftened.filter(|&own| Some(own) != self.action)
+    }
+
     /// Returns the effect on the message.
     pub fn effect(&self) -> Effect {
         self.action.map_or(Effect::Accept, Action::effect)

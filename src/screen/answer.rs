@@ -17,7 +17,7 @@ impl<O: Observer> Screen<O> {
     /// Returns the answer for a refusing verdict.
     pub(super) fn refusal(&mut self, snapshot: &Snapshot, verdict: Verdict) -> Reply {
         self.ensure_case();
-        let hit = verdict.hit.and_then(|index| self.message.hits.get(index));
+        let hit = verdict.hit_of(&self.message.hits);
         let (Some(hit), false) = (hit, verdict.reason == Reason::Undecided) else {
             let text = ReplyText::new(451, "4.3.0", &[UNDECIDED_REPLY]);
             return text.map_or(Reply::Tempfail, Reply::Text);

@@ -10,11 +10,7 @@ pub(super) fn tag(snapshot: &Snapshot, hit: Option<&Hit>) -> String {
     let Some(hit) = hit.filter(|hit| !hit.is_undecided()) else {
         return "undecided".to_owned();
     };
-    let list = snapshot
-        .policy
-        .lists()
-        .get(hit.list)
-        .map_or("", |list| list.name());
+    let list = snapshot.policy.list_name(hit.list);
     let mut tag = format!("list={list}; identity={}; address=", hit.identity.name());
     plain(shown_address(hit), &mut tag);
     let source = source_of(snapshot, hit);

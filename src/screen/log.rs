@@ -11,7 +11,8 @@ use super::message::Message;
 use super::observer::Observer;
 use super::state::Screen;
 use crate::address::{escaped, shortened};
-use crate::policy::{Action, Evidence, Exemption, Verdict};
+use crate::policy::{Evidence, Hit, Verdict};
+use crate::sender::Identity;
 use crate::snapshot::{Counters, Snapshot};
 
 /// Most hits named in a line, besides the deciding one.
@@ -36,89 +37,54 @@ impl<O: Observer> Screen<O> {
         counts: bool,
     ) {
         let message = &self.message;
-        let hit = verdict.hit.and_then(|index| message.hits.get(index));
-        let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| shortened(bytes, SHOWN_BYTES));
-        let id = if message.queue_id.is_empty() {
-            b"NOQUEUE"
-        } else {
-            message.queue_id.as_slice()
-        };
-        let queue_id = display(Word(id));
-        let truncated = message.is_truncated().then_some(true);
-        let client = display(Word(self.origin.text.as_bytes()));
-        let action = display(verdict.action.map_or("accept", Action::name));
-        let reason = message
-            .exemption
-            .map_or_else(|| verdict.reason.name(), Exemption::name);
-        let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
-        let recipient = recipient.and_then(text);
+        let hit = verdict.hit_of(&message.hits);
+        let reason = message.reason(verdict);
         // After the first refused or deferred recipient of a message, further ones are details.
-        let is_detail = |before: u32| recipient.is_some() && before > 1;
-        let (is_detail, is_notable) = match hit {
-            Some(_) => (is_detail(message.refused), true),
+        let (before, is_notable) = match hit {
+            Some(_) => (message.refused, true),
             None => {
                 let is_notable = snapshot.config.log.accepted || verdict.action.is_some();
-                (is_detail(message.deferred), is_notable)
+                (message.deferred, is_notable)
             }
         };
+        let is_detail = recipient.is_some_and(|recipient| !recipient.is_empty()) && before > 1;
         if !is_detail && !is_notable {
             if counts {
                 self.live.counters.not_logged.increment(reason);
             }
             return;
         }
-        let reason = display(reason);
-        let messages = (!counts).then_some(0);
-        let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
-        let message_id = tells_id.then(|| shortened(&message.message_id, SHOWN_BYTES));
-        let (identity, address) = match hit {
-            Some(hit) => (Some(hit.identity), text(&hit.address)),
-            None => {
-                // The sender of a message that was accepted without look-ups.
-                let workspace = message.exemption.and(message.workspace.as_ref());
-                let sender = workspace.and_then(|workspace| workspace.senders.get(0));
-                let address = sender.and_then(|sender| text(sender.address));
-                (sender.map(|sender| sender.identity), address)
-            }
+        let sender = sender_of(message, hit);
+        let list = |hit: &Hit| display(snapshot.policy.list_name(hit.list));
+        let source = hit.map(|hit| source_of(snapshot, hit));
+        let (id, message_id) = match &*message.queue_id {
+            b"" => (&b"NOQUEUE"[..], &*message.message_id),
+            id => (id, &b""[..]),
         };
-        let list = hit.map(|hit| {
-            let list = snapshot.policy.lists().get(hit.list);
-            display(list.map_or("", |list| list.name()))
-        });
-        let source = hit
-            .map(|hit| source_of(snapshot, hit))
-            .filter(|source| !source.is_empty());
-        let failure = hit.and_then(|hit| match &hit.evidence {
-            Evidence::Undecided(failure) => Some(failure.as_str()),
-            Evidence::Proved { .. } | Evidence::Unproved => None,
-        });
-        let softened = verdict
-            .unsoftened
-            .filter(|&own| hit.is_some() && Some(own) != verdict.action);
-        let proved = hit.filter(|hit| matches!(hit.evidence, Evidence::Unproved));
-        let whitelist = hit.and_then(|hit| hit.cleared.as_deref().and_then(text));
-        let also = hit.and_then(|_| also(snapshot, message, verdict.hit));
+        let is_unproved = |hit: &&Hit| hit.evidence == Evidence::Unproved;
+        let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
         macro_rules! line {
             ($level:ident) => {
                 $level!(
-                    { Field::Messages.name() } = messages,
-                    { Field::QueueId.name() } = queue_id,
-                    { Field::Client.name() } = client,
-                    { Field::MessageId.name() } = message_id,
-                    { Field::Recipient.name() } = recipient,
-                    { Field::Identity.name() } = identity.map(|identity| display(identity.name())),
-                    { Field::Address.name() } = address,
+                    { Field::Messages.name() } = (!counts).then_some(0),
+                    { Field::QueueId.name() } = display(Word(id)),
+                    { Field::Client.name() } = display(Word(self.origin.text.as_bytes())),
+                    { Field::MessageId.name() } = text(message_id),
+                    { Field::Recipient.name() } = recipient.and_then(text),
+                    { Field::Identity.name() } =
+                        sender.map(|(identity, _)| display(identity.name())),
+                    { Field::Address.name() } = sender.and_then(|(_, address)| text(address)),
                     { Field::Entry.name() } = hit.and_then(|hit| text(&hit.entry)),
-                    { Field::List.name() } = list,
-                    { Field::Source.name() } = source,
-                    { Field::Action.name() } = action,
-                    { Field::Reason.name() } = reason,
-                    { Field::Unsoftened.name() } = softened.map(display),
-                    { Field::Proved.name() } = proved.map(|_| false),
-                    { Field::Failure.name() } = failure,
-                    { Field::Whitelist.name() } = whitelist,
-                    { Field::Also.name() } = also,
-                    { Field::Truncated.name() } = truncated,
+                    { Field::List.name() } = hit.map(list),
+                    { Field::Source.name() } = source.filter(|source| !source.is_empty()),
+                    { Field::Action.name() } = display(verdict.action_name()),
+                    { Field::Reason.name() } = display(reason),
+                    { Field::Unsoftened.name() } = hit.and(verdict.softened()).map(display),
+                    { Field::Proved.name() } = hit.filter(is_unproved).map(|_| false),
+                    { Field::Failure.name() } = hit.and_then(failure),
+                    { Field::Whitelist.name() } = hit.and_then(|hit| text(hit.cleared.as_ref()?)),
+                    { Field::Also.name() } = hit.and_then(|_| also(snapshot, message, verdict.hit)),
+                    { Field::Truncated.name() } = message.is_truncated().then_some(true),
                     { Field::Case.name() } = hit.map(|_| display(&message.case)),
                     { Field::Us.name() } = us,
                     "{DECISION}"
@@ -130,6 +96,29 @@ impl<O: Observer> Screen<O> {
         } else {
             line!(info);
         }
+    }
+}
+
+/// Returns a text of the message, shortened; `None` if it is empty.
+fn text(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| shortened(bytes, SHOWN_BYTES))
+}
+
+/// Returns the sender of a line: of the hit, or of a message that was accepted without look-ups.
+fn sender_of<'a>(message: &'a Message, hit: Option<&'a Hit>) -> Option<(Identity, &'a [u8])> {
+    if let Some(hit) = hit {
+        return Some((hit.identity, &hit.address));
+    }
+    message.exemption?;
+    let sender = message.workspace.as_ref()?.senders.get(0)?;
+    Some((sender.identity, sender.address))
+}
+
+/// Returns why it is unknown whether the sender is listed.
+fn failure(hit: &Hit) -> Option<&str> {
+    match &hit.evidence {
+        Evidence::Undecided(failure) => Some(failure),
+        Evidence::Proved { .. } | Evidence::Unproved => None,
     }
 }
 
@@ -174,11 +163,7 @@ fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Optio
             text.push_str(" ...");
             break;
         }
-        let list = snapshot
-            .policy
-            .lists()
-            .get(hit.list)
-            .map_or("", |list| list.name());
+        let list = snapshot.policy.list_name(hit.list);
         let comma = if number == 0 { "" } else { ", " };
         let state = if hit.cleared.is_some() {
             ALSO_WHITELISTED

@@ -40,18 +40,10 @@ const READS_AT_ONCE: usize = 64;
 /// has more.
 const SENDERS_FOR_THE_LOG: u32 = 16;
 
-/// Whether all requested senders are looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looked {
-    /// Yes, as far as necessary.
-    Done,
-    /// No; [`Screen::poll_look_up`] continues.
-    Later,
-}
-
 impl<O: Observer> Screen<O> {
-    /// Looks up the senders up to and including this part.
-    pub(super) fn look_up(&mut self, snapshot: &Snapshot, last: Part) -> Looked {
+    /// Looks up the senders up to and including this part, as far as necessary. If that takes time,
+    /// [`Screen::poll_look_up`] continues.
+    pub(super) fn look_up(&mut self, snapshot: &Snapshot, last: Part) -> Poll<()> {
         let begun = self.message.progress.budget;
         let at_once = self.shows_all();
         let mut noted = Vec::new();
@@ -76,11 +68,11 @@ impl<O: Observer> Screen<O> {
             self.note_if_final(snapshot, hits, last);
             if turn_is_over {
                 self.message.progress.waits_for = Some(WaitsFor::Turn { taken: false });
-                return Looked::Later;
+                return Poll::Pending;
             }
         }
         let (Some((cursor, budget, hits)), Some(reader)) = (suspended, &self.reader) else {
-            return Looked::Done;
+            return Poll::Ready(());
         };
         self.message.hits.truncate(hits);
         let progress = &mut self.message.progress;
@@ -95,10 +87,10 @@ impl<O: Observer> Screen<O> {
         let can_wait = budget.is_a_turn_from(&Budget::default());
         let pending = Pending::submit(noted, can_wait, &**reader);
         progress.waits_for = Some(WaitsFor::Reads(pending));
-        Looked::Later
+        Poll::Pending
     }
 
-    /// Continues after [`Looked::Later`]; ready when the senders up to this part are looked up.
+    /// Continues to look up; ready when the senders up to this part are looked up.
     pub(super) fn poll_look_up(
         &mut self,
         cx: &mut Context<'_>,
@@ -127,7 +119,7 @@ impl<O: Observer> Screen<O> {
                     }
                 }
             }
-            if self.look_up(snapshot, last) == Looked::Done {
+            if self.look_up(snapshot, last).is_ready() {
                 return Poll::Ready(());
             }
         }
@@ -173,8 +165,7 @@ impl<O: Observer> Screen<O> {
                     Outcome::FalsePositive => counts.list.false_positives.increment(),
                     Outcome::Failed(failure) => {
                         counts.list.failures.increment();
-                        let name = policy.lists().get(*list).map_or("", |list| list.name());
-                        live.tell_failure(name, &failure.to_string());
+                        live.tell_failure(policy.list_name(*list), &failure.to_string());
                     }
                     Outcome::Unread
                     | Outcome::Miss
@@ -223,7 +214,6 @@ impl<O: Observer> Screen<O> {
 
 /// Logs each look-up and its outcome, at level debug.
 fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
-    let list_of = |list: &usize| policy.lists().get(*list).map_or("", |list| list.name());
     let (list, entry, outcome) = match seen {
         Seen::NoAddress => ("", &b""[..], "not an address"),
         Seen::Cleared(entry) => ("", *entry, "cleared by the whitelist"),
@@ -243,7 +233,7 @@ fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &See
                 Outcome::Unread => "to be read",
                 Outcome::Failed(_) => "not known: cannot be read",
             };
-            (list_of(list), *entry, outcome)
+            (policy.list_name(*list), *entry, outcome)
         }
     };
     debug!(

@@ -10,7 +10,7 @@ use super::trial::Trial;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
-use crate::policy::{Exemption, Hit, ListSets};
+use crate::policy::{Exemption, Hit, ListSets, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 
@@ -116,6 +116,12 @@ pub(super) enum Decided {
 const HITS_KEPT: usize = 16;
 
 impl Message {
+    /// Returns the name of the reason for a verdict on it.
+    pub(super) fn reason(&self, verdict: Verdict) -> &'static str {
+        let exemption = self.exemption.map(Exemption::name);
+        exemption.unwrap_or_else(|| verdict.reason.name())
+    }
+
     /// Returns whether the message has senders that were not looked up.
     pub(super) fn is_truncated(&self) -> bool {
         self.has_more_senders() || self.progress.unfinished || self.is_incomplete

@@ -41,7 +41,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::address::behind_route;
 use crate::base::clock::today;
-use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
+use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
 use crate::policy::{
     Action, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,
 };
@@ -52,7 +52,6 @@ pub use field::{DECISION, Field};
 use hit_text::tag;
 pub(crate) use log::ALSO_UNDECIDED;
 pub use log::log_accepted;
-use look_up::Looked;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
@@ -215,7 +214,7 @@ impl<O: Observer> Screen<O> {
                         }),
                 );
         }
-        let hit = verdict.hit.and_then(|index| message.hits.get(index));
+        let hit = verdict.hit_of(&message.hits);
         let tag = || tag(snapshot, hit);
         match verdict.effect() {
             Effect::Mark(Mark::Header) => message.edits.push(Edit::AddHeader {
@@ -256,22 +255,16 @@ fn has_logged_in(macros: &Macros) -> bool {
 }
 
 impl<O: Observer> Handler for Screen<O> {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            headers: true,
-            add_headers: true,
-            change_headers: true,
-            quarantine: true,
-            macros: &[
-                (MacroStage::Connect, &["v"]),
-                (MacroStage::Helo, &[]),
-                (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
-                (MacroStage::Rcpt, &["i", "rcpt_addr"]),
-                (MacroStage::Data, &["i"]),
-                (MacroStage::EndOfHeaders, &["i"]),
-                (MacroStage::EndOfMessage, &["i"]),
-            ],
-        }
+    fn macros(&self) -> MacroLists {
+        &[
+            (MacroStage::Connect, &["v"]),
+            (MacroStage::Helo, &[]),
+            (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
+            (MacroStage::Rcpt, &["i", "rcpt_addr"]),
+            (MacroStage::Data, &["i"]),
+            (MacroStage::EndOfHeaders, &["i"]),
+            (MacroStage::EndOfMessage, &["i"]),
+        ]
     }
 
     fn connect(&mut self, client: &Client<'_>, macros: &Macros) {
@@ -329,8 +322,8 @@ impl<O: Observer> Handler for Screen<O> {
             false => snapshot.policy.lists_for(recipient, scratch),
         };
         match self.look_up(&snapshot, Part::Envelope) {
-            Looked::Done => self.decide_recipient(&snapshot, argument, lists),
-            Looked::Later => {
+            Poll::Ready(()) => self.decide_recipient(&snapshot, argument, lists),
+            Poll::Pending => {
                 let what = Decided::Recipient {
                     argument: argument.into(),
                     lists,
@@ -419,8 +412,8 @@ impl<O: Observer> Handler for Screen<O> {
             return self.exempt(&snapshot);
         }
         match self.look_up(&snapshot, Part::Others) {
-            Looked::Done => self.decide_message(&snapshot),
-            Looked::Later => {
+            Poll::Ready(()) => self.decide_message(&snapshot),
+            Poll::Pending => {
                 let what = Decided::Message;
                 self.message.step = Some(Step { snapshot, what });
                 Reply::Later

@@ -2,10 +2,11 @@
 
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::base::lock::lock;
 use crate::config::READ_PATIENCE;
 use crate::filter::Answer;
 use crate::lookup::{Error, Read};
@@ -52,7 +53,7 @@ impl Batch {
             if self.is_abandoned() {
                 return;
             }
-            self.state().answers.push(answer);
+            lock(&self.state).answers.push(answer);
         }
     }
 
@@ -72,10 +73,6 @@ impl Batch {
     pub fn can_wait(&self) -> bool {
         self.can_wait
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Ends a batch, even if a read panics.
@@ -83,7 +80,7 @@ struct Over<'a>(&'a Batch);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = lock(&self.0.state);
         state.is_over = true;
         if let Some(waker) = state.waker.take() {
             waker.wake();
@@ -107,7 +104,7 @@ impl Pending {
                 ..Batch::default()
             });
             if !reader.submit(&batch) {
-                batch.state().is_over = true;
+                lock(&batch.state).is_over = true;
             }
             Self(batch)
         };
@@ -116,7 +113,7 @@ impl Pending {
 
     /// Ready when the reads are done.
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.0.state();
+        let mut state = lock(&self.0.state);
         if state.is_over {
             return Poll::Ready(());
         }
@@ -126,7 +123,7 @@ impl Pending {
 
     /// Adds the answers; those that are missing are late.
     pub(super) fn take(self, answers: &mut Answers) {
-        let done = take(&mut self.0.state().answers).into_iter();
+        let done = take(&mut lock(&self.0.state).answers).into_iter();
         let late = std::iter::repeat_with(|| Err(Error::NotInTime));
         answers.extend(self.0.reads.iter().cloned().zip(done.chain(late)));
     }
@@ -135,7 +132,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         // A reader that is about to finish does not hang.
-        if !self.0.state().is_over {
+        if !lock(&self.0.state).is_over {
             self.0.abandoned.store(true, Relaxed);
         }
     }

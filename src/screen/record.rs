@@ -9,7 +9,7 @@ use super::state::Screen;
 use crate::address::shortened;
 use crate::base::clock::now_s;
 use crate::milter::Reply;
-use crate::policy::{Action, Change, Exemption, Reason, Verdict};
+use crate::policy::{Change, Reason, Verdict};
 use crate::snapshot::{Decision, Snapshot, Who};
 
 /// Most bytes shown of what a sender chooses.
@@ -25,7 +25,7 @@ impl<O: Observer> Screen<O> {
             None => counters.reasons.increment(verdict.reason),
         }
         counters.durations.observe(self.message.spent);
-        let decided = verdict.hit.and_then(|index| self.message.hits.get(index));
+        let decided = verdict.hit_of(&self.message.hits);
         if let Some(counts) = decided.and_then(|hit| snapshot.counts.get(hit.list)) {
             counts.list.verdicts.increment(verdict.action);
         }
@@ -50,16 +50,12 @@ impl<O: Observer> Screen<O> {
     /// Remembers a decision other than plain acceptance.
     fn remember(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
-        let hit = (verdict.hit.and_then(|index| message.hits.get(index)))
-            .or_else(|| message.hits.first());
+        let hit = verdict.hit_of(&message.hits);
+        let hit = hit.or_else(|| message.hits.first());
         if hit.is_none() && verdict.action.is_none() {
             return;
         }
-        let list = hit.and_then(|hit| snapshot.policy.lists().get(hit.list));
         let text = |bytes: &[u8]| shortened(bytes, SHOWN_BYTES);
-        let reason = message
-            .exemption
-            .map_or_else(|| verdict.reason.name(), Exemption::name);
         let who = || Who {
             sender: hit.map_or_else(String::new, |hit| text(shown_address(hit))),
             entry: hit.map_or_else(String::new, |hit| text(&hit.entry)),
@@ -72,9 +68,11 @@ impl<O: Observer> Screen<O> {
             number: 0,
             time_s: now_s(),
             case: message.case.clone(),
-            action: verdict.action.map_or("accept", Action::name).to_owned(),
-            reason: reason.to_owned(),
-            list: list.map_or("", |list| list.name()).to_owned(),
+            action: verdict.action_name().to_owned(),
+            reason: message.reason(verdict).to_owned(),
+            list: hit
+                .map_or("", |hit| snapshot.policy.list_name(hit.list))
+                .to_owned(),
             source: hit.map_or("", |hit| source_of(snapshot, hit)).to_owned(),
             identity: hit.map_or("", |hit| hit.identity.name()).to_owned(),
             who: snapshot.config.status.show_addresses.then(who),

@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use super::filters::{Choice, Circumstances, Filters};
 use super::whitelists::{self, Waiting, Whitelist};
-use super::{Error, FileProblem, Snapshot, last_good};
+use super::{Error, FileProblem, Snapshot, copies};
 use crate::base::access;
 use crate::base::file_state::FileStates;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::{BuildReport, Spec};
+use crate::lookup::Lookup;
 use crate::policy::{Action, Policy};
 
 const LAST_CONFIG: &str = "the last good configuration is in use";
@@ -31,7 +32,7 @@ impl Start {
     /// still names, or the default.
     pub fn read(path: &Path) -> Self {
         let (config, fault) = Config::load_what_is_good(path);
-        let last_good = last_good::config(&config, path);
+        let last_good = copies::usable_config(&config, path);
         Self {
             path: path.to_owned(),
             config,
@@ -251,29 +252,23 @@ impl Files {
             in_effect: &round.old.map_or_else(Vec::new, |old| old.files().collect()),
             is_start: round.is_start,
         };
-        for (index, list) in config.enabled_lists().enumerate() {
+        for list in config.enabled_lists() {
             let (state, _) = self.states.look(&list.filter, round.now);
             let (choice, fault) = self.filters.choose(list, state, &circumstances);
-            let reason = fault.as_ref().map(|fault| fault.error.to_string().into());
-            let terms = Arc::clone(&list.terms);
-            match choice.filter() {
-                Some(filter) => {
-                    // The address rules of a chosen filter are known.
-                    let _ = policy.add_list(terms, Arc::clone(filter));
-                }
-                None => policy.add_unavailable(terms, reason.clone().unwrap_or_default()),
-            }
-            if let (Some(Error::MustMiss { .. }), Some(reason), false) = (
-                fault.as_ref().map(|fault| &fault.error),
-                reason,
-                choice.is_good,
-            ) {
-                policy.doubt(index, reason);
-            }
-            self.states
-                .look(&BuildReport::path(&list.filter), round.now);
-            let problem = BuildProblem::of(list, choice.filter().map(|filter| filter.spec()));
+            let report = BuildReport::path(&list.filter);
+            self.states.look(&report, round.now);
+            let filter = choice.filter();
+            let problem = BuildProblem::of(list, filter.map(|filter| filter.spec()));
             builds.extend(problem.map(|problem| problem.text));
+            // The address rules of a chosen filter are known.
+            let lookup = filter.and_then(|filter| Lookup::new(Arc::clone(filter)).ok());
+            let is_doubted = |fault: &&FileProblem| {
+                let must_miss = matches!(fault.error, Error::MustMiss { .. });
+                lookup.is_none() || must_miss && !choice.is_good
+            };
+            let doubt = fault.as_ref().filter(is_doubted);
+            let doubt = doubt.map(|fault| fault.error.to_string().into());
+            policy.add(Arc::clone(&list.terms), lookup, doubt);
             filters.push(choice);
             faults.extend(fault);
         }
@@ -354,7 +349,7 @@ impl Snapshot {
         let mut policy = Policy::new();
         for settings in &config.lists {
             let reason = "the configuration is faulty".into();
-            policy.add_unavailable(settings.terms.clone(), reason);
+            policy.add(settings.terms.clone(), None, Some(reason));
         }
         configure(&mut policy, &config);
         Self {

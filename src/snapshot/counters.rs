@@ -5,9 +5,10 @@
 //! a list that is removed and comes back continues with its old values.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::decisions::Decisions;
+use crate::base::lock::lock;
 use crate::metrics::{Counter, Each, Histogram};
 use crate::policy::{Action, Evidence, Exemption, Hit, Policy, Reason};
 use crate::sender::Identity;
@@ -42,7 +43,7 @@ pub struct Counters {
     /// The last decisions.
     pub decisions: Decisions,
     /// By name; used when a snapshot is made, never for a message.
-    lists: Mutex<BTreeMap<String, Arc<Known>>>,
+    lists: Mutex<BTreeMap<String, Known>>,
 }
 
 /// Counts of a list.
@@ -67,7 +68,7 @@ pub struct ListCounters {
 #[derive(Debug)]
 struct Known {
     list: Arc<ListCounters>,
-    sources: Mutex<BTreeMap<String, Arc<Counter>>>,
+    sources: BTreeMap<String, Arc<Counter>>,
 }
 
 /// The counters of a list as one snapshot uses them.
@@ -112,7 +113,7 @@ impl Default for Known {
         };
         Self {
             list: Arc::new(list),
-            sources: Mutex::default(),
+            sources: BTreeMap::new(),
         }
     }
 }
@@ -126,10 +127,10 @@ fn verdicts() -> Each<Option<Action>> {
 impl Counters {
     /// The counters for the lists of a policy, in their order.
     pub(super) fn of(&self, policy: &Policy) -> Vec<ListCounts> {
-        let mut known = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.lists);
         let lists = policy.lists().iter().map(|list| {
             let known = known.entry(list.name().to_owned()).or_default();
-            let mut counters = known.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            let counters = &mut known.sources;
             let mut counter = |name: &str| {
                 let is_one_too_many = counters.len() >= SOURCES_MAX && !counters.contains_key(name);
                 let name = if is_one_too_many { OTHER_SOURCES } else { name };

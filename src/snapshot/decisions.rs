@@ -3,10 +3,11 @@
 //! They are in memory, the newest first; the status page keeps them over a restart. Addresses are kept only while `[status] show_addresses` allows it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::lock::lock;
 use crate::policy::Reason;
 
 /// Decisions that are remembered.
@@ -88,13 +89,9 @@ impl Remembered {
 }
 
 impl Decisions {
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Remembers a decision in place of the oldest.
     pub fn remember(&self, mut decision: Decision) {
-        let mut remembered = self.remembered();
+        let mut remembered = lock(&self.0);
         if !decision.list.is_empty() {
             remembered.count(&decision);
         }
@@ -108,24 +105,24 @@ impl Decisions {
     /// accepted in spite of it, and `trial LIST, SOURCE` for those of a list in dry run. The source is left out
     /// if it has the name of the list.
     pub fn hits(&self) -> BTreeMap<String, u64> {
-        self.remembered().hits.clone()
+        lock(&self.0).hits.clone()
     }
 
     /// The decisions that `is_wanted`, the newest first.
     pub fn select(&self, is_wanted: impl Fn(&Decision) -> bool) -> Vec<Arc<Decision>> {
-        let last = &self.remembered().last;
+        let last = &lock(&self.0).last;
         last.iter().filter(|one| is_wanted(one)).cloned().collect()
     }
 
     /// The number of the last decision; 0 if there is none.
     pub fn last(&self) -> u64 {
-        let last = &self.remembered().last;
+        let last = &lock(&self.0).last;
         last.front().map_or(0, |last| last.number)
     }
 
     /// Forgets whose mail was decided.
     pub fn forget_who(&self) {
-        for decision in &mut self.remembered().last {
+        for decision in &mut lock(&self.0).last {
             if decision.who.is_some() {
                 Arc::make_mut(decision).who = None;
             }
@@ -134,7 +131,7 @@ impl Decisions {
 
     /// Adds the decisions of an earlier run, the newest first. Those since the start stay newer.
     pub fn restore(&self, saved: Vec<Arc<Decision>>) {
-        let last = &mut self.remembered().last;
+        let last = &mut lock(&self.0).last;
         let number = saved.first().map_or(0, |one| one.number);
         for decision in last.iter_mut() {
             Arc::make_mut(decision).number += number;

@@ -1,22 +1,25 @@
 //! Whether lists are out of date (`max_age`, `max_unchanged`).
 
+use serde::{Deserialize, Serialize};
+
 use super::Snapshot;
 use crate::base::clock::minute;
 use crate::config::age_text;
 
 /// The age of a list, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
     /// Since the filter was built.
     pub age_s: u64,
-    /// Since it was first built with these entries, as far as this process knows.
+    /// Since it was first built with its current entries, as far as this process knows.
     pub unchanged_s: u64,
-    /// More than `max_age`.
-    pub is_too_old: bool,
-    /// More than `max_unchanged`.
-    pub is_unchanged_too_long: bool,
+    /// Whether its age is more than `max_age`.
+    pub too_old: bool,
+    /// Whether its entries have been the same for longer than `max_unchanged`.
+    pub unchanged_too_long: bool,
     /// The limit of that.
-    pub max_unchanged_s: Option<u64>,
+    #[serde(skip)]
+    max_unchanged_s: Option<u64>,
 }
 
 impl Snapshot {
@@ -31,8 +34,8 @@ impl Snapshot {
             Some(Freshness {
                 age_s,
                 unchanged_s,
-                is_too_old: settings.max_age_s.is_some_and(|max| age_s > max),
-                is_unchanged_too_long: limit_s.is_some_and(|max| unchanged_s > max),
+                too_old: settings.max_age_s.is_some_and(|max| age_s > max),
+                unchanged_too_long: limit_s.is_some_and(|max| unchanged_s > max),
                 max_unchanged_s: limit_s,
             })
         })
@@ -46,13 +49,13 @@ impl Snapshot {
             let fresh = freshness?;
             let limit = |max: Option<u64>| max.map_or(String::new(), age_text);
             // The text does not change with the time, so that it is logged once.
-            if fresh.is_too_old {
+            if fresh.too_old {
                 Some(format!(
                     "list {name}: too old: built {}, max_age is {}; is it still downloaded and compiled? (systemctl list-timers 'blocklist-*')",
                     minute(now_s.saturating_sub(fresh.age_s)),
                     limit(settings.max_age_s)
                 ))
-            } else if fresh.is_unchanged_too_long {
+            } else if fresh.unchanged_too_long {
                 Some(format!(
                     "list {name}: the same entries since {}, max_unchanged is {}; is its feed still updated?",
                     minute(now_s.saturating_sub(fresh.unchanged_s)),

@@ -126,31 +126,13 @@ mod tests {
         let running = facts(1, 5, NOW - 3600, 10);
         for (what, seed, generation, built, older) in [
             ("the next one", 1, 6, NOW, false),
-            (
-                "the next one, by a clock that went back",
-                1,
-                6,
-                NOW - 7200,
-                false,
-            ),
+            ("the next one, clock went back", 1, 6, NOW - 7200, false),
             ("the one before", 1, 4, NOW - 7200, true),
-            (
-                "the one before, built in the same second",
-                1,
-                4,
-                NOW - 3600,
-                true,
-            ),
+            ("before, in the same second", 1, 4, NOW - 3600, true),
             ("begun anew with the same seed", 1, 1, NOW, false),
             ("begun anew", 2, 1, NOW, false),
             ("of a life before", 2, 9, NOW - 7200, true),
-            (
-                "begun anew, by a clock ahead of ours",
-                2,
-                1,
-                NOW + 7200,
-                false,
-            ),
+            ("begun anew, clock ahead", 2, 1, NOW + 7200, false),
         ] {
             let found = facts(seed, generation, built, 10);
             assert_eq!(is_older(&found, &running, NOW), older, "{what}");

@@ -5,12 +5,13 @@
 //! open. At most [`OLD_MAX`] old snapshots are kept for messages in progress. Gigabytes of memory are freed by the
 //! thread that replaces the snapshot, never by a thread that serves mail.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Snapshot;
+use crate::base::lock::lock;
 
 /// How many old snapshots are kept for the messages that began with them.
-const OLD_MAX: usize = 1;
+pub(super) const OLD_MAX: usize = 1;
 
 /// The snapshot in effect and the old ones that are still in use.
 #[derive(Debug)]
@@ -31,34 +32,22 @@ impl InEffect {
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Snapshots> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.lock().current)
+        Arc::clone(&lock(&self.0).current)
     }
 
     pub(super) fn replace(&self, snapshot: Arc<Snapshot>) {
-        let mut all = self.lock();
+        let mut all = lock(&self.0);
         let before = std::mem::replace(&mut all.current, snapshot);
         all.old.push(before);
         drop(all);
-        self.free_unused();
+        self.free(OLD_MAX);
     }
 
-    /// Frees the old snapshots that are no longer used, and those that are too many; `false` while there are others.
-    pub(super) fn free_unused(&self) -> bool {
-        self.free_beyond(OLD_MAX)
-    }
-
-    /// Frees all old snapshots; `false` while a step in progress uses one.
-    pub(super) fn free_all(&self) -> bool {
-        self.free_beyond(0)
-    }
-
-    fn free_beyond(&self, most: usize) -> bool {
-        let mut all = self.lock();
+    /// Frees the old snapshots that are no longer used, and those beyond the newest `most` that no step in progress uses;
+    /// `false` while there are others.
+    pub(super) fn free(&self, most: usize) -> bool {
+        let mut all = lock(&self.0);
         let old = std::mem::take(&mut all.old);
         let too_many = old.len().saturating_sub(most);
         let mut unused = Vec::new();

@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
 use super::assemble::{Assembled, Files, Start};
 use super::copies::Copies;
-use super::in_effect::InEffect;
+use super::in_effect::{InEffect, OLD_MAX};
 use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
 use super::{Counters, Problem, Snapshot};
 use crate::base::clock::now_s;
+use crate::base::lock::lock;
 use crate::base::memory;
 use crate::base::numbers::counted;
 use crate::config::Config;
@@ -270,7 +271,7 @@ impl Live {
         /// Longer than any step of a message.
         const PATIENCE: Duration = Duration::from_secs(10);
         let began = Instant::now();
-        while !self.in_effect.free_all() {
+        while !self.in_effect.free(0) {
             if began.elapsed() > PATIENCE {
                 return false;
             }
@@ -285,7 +286,7 @@ impl Live {
     /// Do not call it in an async task, as for [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
         self.read_unread(now);
-        let freed = self.in_effect.free_unused();
+        let freed = self.in_effect.free(OLD_MAX);
         let waits = !lock(&self.reloading).waiting.is_empty();
         let snapshot = self.snapshot();
         if self.load_lacking_pages(&snapshot) {
@@ -399,10 +400,6 @@ fn report_changes(new: &Snapshot, old: Option<&Snapshot>) {
     for warning in new.warnings(None).iter().filter(|one| !known.contains(one)) {
         warn!("{warning}");
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

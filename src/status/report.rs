@@ -18,7 +18,7 @@ use crate::daemon::Cut;
 use crate::metrics::Buckets;
 use crate::policy::{Exemption, Reason};
 use crate::sender::Identity;
-use crate::snapshot::{Decision, Health, ListCounts, Problem, Snapshot};
+use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Snapshot};
 
 /// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -125,14 +125,9 @@ pub struct Filter {
     pub generation: u64,
     /// When it was built, in seconds since 1970.
     pub built_s: u64,
-    /// Seconds since it was built.
-    pub age_s: u64,
-    /// Seconds since it was first built with its current entries, as far as the daemon knows.
-    pub unchanged_s: u64,
-    /// Whether it is older than `max_age`.
-    pub too_old: bool,
-    /// Whether its entries have been the same for longer than `max_unchanged`.
-    pub unchanged_too_long: bool,
+    /// Its age.
+    #[serde(flatten)]
+    pub fresh: Freshness,
     /// Whether it is older than the file, because that is damaged, missing or refused.
     #[serde(default)]
     pub last_good_copy: bool,
@@ -309,10 +304,7 @@ fn lists(
                 entries: filter.entries(),
                 generation: filter.spec().generation,
                 built_s: filter.spec().built,
-                age_s: fresh.age_s,
-                unchanged_s: fresh.unchanged_s,
-                too_old: fresh.is_too_old,
-                unchanged_too_long: fresh.is_unchanged_too_long,
+                fresh,
                 last_good_copy: snapshot.has_older_filter(list.name()),
             }),
             messages: counts(&counters.verdicts, verdict_name),

@@ -1,11 +1,12 @@
 //! The sources of a report, and the history for it.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::counts::verdict_name;
 use super::history::History;
 use crate::base::clock::now_s;
+use crate::base::lock::lock;
 use crate::daemon::Traffic;
 use crate::metrics::Counter;
 use crate::snapshot::Live;
@@ -54,7 +55,7 @@ impl Status {
         let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
         let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));
         let hits = lists.chain(counters.decisions.hits()).collect();
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = lock(&self.history);
         history.sample(now_s(), &verdicts.collect(), &hits);
         history
     }

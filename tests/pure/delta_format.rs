@@ -160,7 +160,10 @@ fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<
         let class = match touch {
             Some((_, 0)) => continue,
             Some((_, number)) => changed[*number as usize - 1],
-            None => pairs.iter().find_map(becomes).unwrap_or_else(|| class_of(old)),
+            None => pairs
+                .iter()
+                .find_map(becomes)
+                .unwrap_or_else(|| class_of(old)),
         };
         made.push(record(old.key, class));
     }

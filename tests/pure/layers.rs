@@ -7,9 +7,10 @@ use std::fs;
 use crate::support::root;
 
 /// Crates, and the only places that may name them.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("tokio", &["daemon/"]),
     ("hyper", &["daemon/http.rs"]),
+    ("httparse", &["door/rspamd.rs"]),
     ("landlock", &["daemon/confine.rs"]),
     ("libc", &["daemon/calls.rs"]),
     ("seccompiler", &["daemon/calls.rs"]),

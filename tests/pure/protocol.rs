@@ -4,7 +4,6 @@
 //! `== title`:
 //!
 //! ```text
-//! wants headers add-headers change-headers quarantine    what the handler needs
 //! answer rcpt "<b@c.test>" reject        the handler's answer to this recipient
 //! answer headers text 550 5.7.1 "no"     ... at the end of the headers
 //! answer message accept                  ... at the end of the message
@@ -29,8 +28,8 @@ use std::fs;
 use std::task::{Context, Poll, Waker};
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, MacroStage, Macros, ProtocolError, Reply, ReplyText, Session, Status,
-    Wanted,
+    Client, Edit, Handler, MacroLists, MacroStage, Macros, ProtocolError, Reply, ReplyText,
+    Session, Status,
 };
 use proptest::prelude::*;
 
@@ -40,7 +39,6 @@ use crate::support::wire::packet as framed;
 /// Answers as configured, and records the calls.
 #[derive(Clone, Debug, Default)]
 struct Scripted {
-    wanted: Wanted,
     rcpt: HashMap<Vec<u8>, Reply>,
     headers: Option<Reply>,
     message: Option<Reply>,
@@ -79,8 +77,8 @@ impl Scripted {
 }
 
 impl Handler for Scripted {
-    fn wanted(&self) -> Wanted {
-        self.wanted
+    fn macros(&self) -> MacroLists {
+        MACROS
     }
 
     fn connect(&mut self, client: &Client<'_>, macros: &Macros) {
@@ -264,7 +262,7 @@ fn added(name: &str, value: &[u8]) -> Edit {
     }
 }
 
-const MACROS: &[(MacroStage, &[&str])] = &[
+const MACROS: MacroLists = &[
     (MacroStage::Mail, &["i", "auth_authen"]),
     (MacroStage::Rcpt, &["i"]),
 ];
@@ -278,7 +276,6 @@ fn connections(text: &str) -> Vec<Connection> {
         if let Some(title) = line.strip_prefix("== ") {
             let mut connection = Connection::default();
             title.clone_into(&mut connection.title);
-            connection.handler.wanted.macros = MACROS;
             connections.push(connection);
             continue;
         }
@@ -286,19 +283,7 @@ fn connections(text: &str) -> Vec<Connection> {
         let words = words(line);
         let rest = &words[1..];
         let handler = &mut connection.handler;
-        let wanted = &mut handler.wanted;
         match words[0].as_str() {
-            "wants" => {
-                for word in rest {
-                    match word.as_str() {
-                        "headers" => wanted.headers = true,
-                        "add-headers" => wanted.add_headers = true,
-                        "change-headers" => wanted.change_headers = true,
-                        "quarantine" => wanted.quarantine = true,
-                        other => panic!("line {number}: unknown want {other:?}"),
-                    }
-                }
-            }
             "answer" => match rest[0].as_str() {
                 "rcpt" => drop(handler.rcpt.insert(unquoted(&rest[1]), reply(&rest[2..]))),
                 "headers" => handler.headers = Some(reply(&rest[1..])),
@@ -430,19 +415,6 @@ fn agreed(handler: Scripted) -> Session<Scripted> {
     session
 }
 
-/// Returns a handler that wants headers or not, and the macros.
-fn wanting(headers: bool) -> Scripted {
-    let macros = MACROS;
-    Scripted {
-        wanted: Wanted {
-            headers,
-            macros,
-            ..Wanted::default()
-        },
-        ..Scripted::default()
-    }
-}
-
 /// Returns a handler that answers one recipient, perhaps late.
 fn refusing(recipient: &[u8], reply: Reply, late: u32) -> Scripted {
     Scripted {
@@ -485,7 +457,7 @@ fn a_session_handed_on_waits_for_what_was_answered_before() {
         late: 2,
         ..Scripted::default()
     };
-    let mut session = Session::resume(late, &history).expect("its own history");
+    let (mut session, _) = Session::resume(late, &history).expect("its own history");
     assert!(session.is_waiting());
     assert_eq!(session.history(&[]), history, "even before it has heard it");
     let sent = answer_waited_for(&mut session, &framed(b'L', b"From\0a@b.test\0"));
@@ -502,7 +474,7 @@ fn a_session_handed_on_waits_for_what_was_answered_before() {
 /// After a handover at each packet, a session still knows client, sender, recipients and macros.
 #[test]
 fn a_session_handed_on_knows_its_macros() {
-    let mut handler = wanting(false);
+    let mut handler = Scripted::default();
     handler.rcpt.insert(b"<no@b.test>".to_vec(), Reply::Reject);
     let commands: [(u8, &[u8]); 12] = [
         (b'C', b"mail.test\x004\x04\xd2192.0.2.1\0"),
@@ -523,7 +495,7 @@ fn a_session_handed_on_knows_its_macros() {
     for (n, (letter, payload)) in commands.into_iter().enumerate() {
         assert_eq!(feed(&mut session, &framed(letter, payload)).1, None);
         let history = session.history(&[]);
-        session = Session::resume(handler.clone(), &history).expect("its own history");
+        (session, _) = Session::resume(handler.clone(), &history).expect("its own history");
         let told: &[&str] = match n {
             8 => &[
                 "mail <a@b.test> auth_authen=me",
@@ -556,8 +528,9 @@ fn the_form_of_a_history_stays() {
     let client = b"\0\0\0\x04Ch\x004\0\0\0\x08DMi\0ABC\0";
     let message = b"\0\0\0\x05M<a>\0\0\0\0\x05R<b>\0";
     let first = [&agreed[..], &client[..], message].concat();
-    let handler = wanting(true);
-    let mut session = Session::resume(handler.clone(), &first).expect("the first version's");
+    let handler = Scripted::default();
+    let resumed = Session::resume(handler.clone(), &first);
+    let (mut session, _) = resumed.expect("the first version's");
     let calls = ["connect h", "mail <a> i=ABC", "rcpt <b> i=ABC"];
     assert_eq!(session.handler().calls, calls);
     assert_eq!(session.history(&[]), first);
@@ -571,8 +544,8 @@ fn the_form_of_a_history_stays() {
     ];
     let unread = b"\0\0\0\x05R<c>\0\0\0\0\x05R<";
     assert_eq!(session.history(unread), late.concat());
-    let mut session = Session::resume(handler, &late.concat()).expect("its own");
-    assert_eq!(session.take_unread(), unread);
+    let (session, found) = Session::resume(handler, &late.concat()).expect("its own");
+    assert_eq!(found, unread);
     assert_eq!(session.handler().calls[3..], ["header f: v"]);
 }
 
@@ -592,7 +565,7 @@ fn a_recipient_refused_after_a_handover_puts_the_message_off() {
         let history = session.history(&[]);
         for late in [0, 1] {
             let changed = refusing(b"<c@b.test>", reply.clone(), late);
-            let mut session = Session::resume(changed, &history).expect("its history");
+            let (mut session, _) = Session::resume(changed, &history).expect("its history");
             for packet in [framed(b'R', b"<d@b.test>\0"), framed(b'N', b"")] {
                 let (sent, end) = feed(&mut session, &packet);
                 assert_eq!((sent.last(), end), (Some(&answer), None));
@@ -600,7 +573,7 @@ fn a_recipient_refused_after_a_handover_puts_the_message_off() {
             // For a third process, with the old list, the message has parts that nobody has seen.
             let third = |session: &Session<Scripted>| {
                 let third = Session::resume(Scripted::default(), &session.history(&[]));
-                third.expect("its history").handler().calls.clone()
+                third.expect("its history").0.handler().calls.clone()
             };
             assert_eq!(third(&session).last().unwrap(), "incomplete");
             feed(&mut session, &framed(b'A', b""));
@@ -644,15 +617,8 @@ fn answer() -> impl Strategy<Value = Option<Reply>> {
 }
 
 fn handler() -> impl Strategy<Value = Scripted> {
-    let drawn = (any::<[bool; 4]>(), answer(), answer(), answer());
-    drawn.prop_map(|(wants, rcpt, headers, message)| Scripted {
-        wanted: Wanted {
-            headers: wants[0],
-            add_headers: wants[1],
-            change_headers: wants[2],
-            quarantine: wants[3],
-            macros: MACROS,
-        },
+    let drawn = (answer(), answer(), answer());
+    drawn.prop_map(|(rcpt, headers, message)| Scripted {
         rcpt: rcpt
             .into_iter()
             .map(|reply| (b"<a@b.test>".to_vec(), reply))
@@ -822,8 +788,9 @@ proptest! {
                 break;
             };
             unread.drain(..progress.taken);
-            moves = Session::resume(fresh.clone(), &moves.history(&unread)).expect("its own history");
-            let input = moves.take_unread();
+            let resumed = Session::resume(fresh.clone(), &moves.history(&unread));
+            let input;
+            (moves, input) = resumed.expect("its own history");
             prop_assert!(input.ends_with(&unread));
             let mut out = Vec::new();
             sent.extend(answer_waited_for(&mut moves, &input));

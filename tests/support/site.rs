@@ -18,8 +18,8 @@ use super::exim::policy_of;
 use super::mta::line_with;
 use super::rig::{OK, letter, verdict};
 use super::{
-    Said, Scratch, free_port, id, is_root, milter, port_listens, run, show_on_failure, socket_listens,
-    until,
+    Said, Scratch, free_port, id, is_root, milter, port_listens, run, show_on_failure,
+    socket_listens, until,
 };
 
 /// The configuration of a list `spam`.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
-use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
+use blocklist_milter::milter::{Edit, Handler, Macros, Reply};
 
 use crate::support::wire::{OFFER, Wire, packet};
 
@@ -31,12 +31,6 @@ type Gate = Mutex<Option<(Sender<()>, Receiver<()>)>>;
 const LONG: usize = 5000;
 
 impl Handler for Fragile {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            headers: true,
-            ..Wanted::default()
-        }
-    }
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
         let fault = argument.starts_with(b"<fault@d.test>");
         assert!(!fault, "a fault, for the test");

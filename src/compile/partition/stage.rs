@@ -35,7 +35,7 @@ use super::arena::{Arena, Chunk};
 use super::sort;
 use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
-use crate::base::parallel::held;
+use crate::base::lock::lock;
 use crate::compile::error::Error;
 
 /// Number of spilled bytes written with one call.
@@ -130,7 +130,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
     /// Takes a chunk that is full or has no memory, and gives an empty one.
     pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
-        let mut pool = held(&self.pool);
+        let mut pool = lock(&self.pool);
         let empty = pool.free.pop();
         let empty = empty.or_else(|| pool.fresh.next().map(Chunk::new));
         *chunk = empty.expect("a chunk for each stage of each worker, beside those held");
@@ -142,7 +142,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
         if chunk.len() == 0 {
             return Ok(());
         }
-        let mut pool = held(&self.pool);
+        let mut pool = lock(&self.pool);
         pool.stages[stage].chunks.push(chunk);
         pool.chunks += 1;
         if pool.chunks < pool.max_chunks {
@@ -279,7 +279,7 @@ impl<I: StagedKey> Sealed<'_, I> {
         bytes: &mut Vec<u8>,
     ) -> Result<(), Error> {
         keys.clear();
-        let stage = held(&self.stages[stage]);
+        let stage = lock(&self.stages[stage]);
         for run in &stage.runs {
             bytes.resize(run.length_bytes, 0);
             self.spill.read_at(bytes, run.offset_bytes)?;
@@ -303,7 +303,7 @@ impl<I: StagedKey> Sealed<'_, I> {
             keys = rest;
             here
         };
-        let mut stage = held(&self.stages[stage]);
+        let mut stage = lock(&self.stages[stage]);
         for run in &mut stage.runs {
             let here = take(run.length_bytes);
             run.length_bytes = here.len() * I::BYTES;
@@ -327,7 +327,7 @@ impl<I: StagedKey> Sealed<'_, I> {
     /// Returns the size of the largest stage in bytes.
     pub(crate) fn largest_bytes(&self) -> u64 {
         let sizes = self.stages.iter().map(|stage| {
-            let stage = held(stage);
+            let stage = lock(stage);
             let spilled: usize = stage.runs.iter().map(|run| run.length_bytes).sum();
             (stage.bytes_in_memory() + spilled) as u64
         });

@@ -16,7 +16,7 @@ use super::digest::{Digest, Digested};
 use super::file_name::PACKED;
 use super::input::Input;
 use super::open::open;
-use crate::base::parallel::held;
+use crate::base::lock::lock;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::Source;
@@ -182,7 +182,7 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// When an input cannot be opened or read, and on an interrupt.
     pub(crate) fn next(&self, buffer: &mut [u8]) -> Result<Option<Work>, Error> {
-        let mut state = held(&self.state);
+        let mut state = lock(&self.state);
         loop {
             self.progress.go_on()?;
             if let Some(current) = &mut state.current {
@@ -241,18 +241,18 @@ impl<'a> Feed<'a> {
 
     /// Notes that the last line of an input has no line end.
     pub(crate) fn ends_within_line(&self, input: u32) {
-        held(&self.state).ends_within_line(input);
+        lock(&self.state).ends_within_line(input);
     }
 
     /// Returns no further work of an input, because it is refused.
     pub(crate) fn leave(&self, input: u32) {
-        let mut state = held(&self.state);
+        let mut state = lock(&self.state);
         state.current.take_if(|current| current.input == input);
     }
 
     /// Returns no further work from now on.
     pub(crate) fn end(&self) {
-        let mut state = held(&self.state);
+        let mut state = lock(&self.state);
         state.current = None;
         state.next_input = u32::MAX;
     }

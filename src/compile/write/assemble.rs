@@ -13,7 +13,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::gathered::Gathered;
 use super::sorted::Sorted;
-use crate::base::parallel::{held, on_threads};
+use crate::base::lock::lock;
+use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::{Filling, first_key};
@@ -100,7 +101,7 @@ impl<S: Sorted> Shared<S> {
             progress.go_on()?;
             records.clear();
             let numbers = {
-                let mut taking = held(&self.taking);
+                let mut taking = lock(&self.taking);
                 let first = taking.next_page;
                 let end = first.saturating_add(PAGES_AT_ONCE).min(pages_of_file);
                 if first >= end {
@@ -124,7 +125,7 @@ impl<S: Sorted> Shared<S> {
             let waits = |appending: &mut Appending| {
                 appending.next_page != numbers.start && !appending.failed
             };
-            let waited = self.turn.wait_while(held(&self.appending), waits);
+            let waited = self.turn.wait_while(lock(&self.appending), waits);
             let mut appending = waited.unwrap_or_else(PoisonError::into_inner);
             if appending.failed {
                 return Ok(());
@@ -148,8 +149,8 @@ struct EndOthers<'a, S> {
 impl<S> Drop for EndOthers<'_, S> {
     fn drop(&mut self) {
         if self.armed {
-            held(&self.shared.appending).failed = true;
-            held(&self.shared.taking).next_page = u64::MAX;
+            lock(&self.shared.appending).failed = true;
+            lock(&self.shared.taking).next_page = u64::MAX;
             self.shared.turn.notify_all();
         }
     }
