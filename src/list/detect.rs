@@ -5,16 +5,10 @@
 //! give way to one that rejects none. If the others read it equally, the first in the registry
 //! counts; if not, the list is refused. The name of the file means nothing.
 
-use super::format::Format;
-use super::formats::out::Out;
-use super::formats::plain::split_comment;
-use super::formats::read_lines;
-use super::registry::{FORMATS, Registered, marked};
-use super::row::Row;
-use super::row::entry::looks_like_entry;
-use super::row::refusal::Refusal;
-use super::text::lines::{BOM, lines};
-use super::text::words::{Nesting, is_one_of};
+use super::formats::{Out, read_lines, split_comment};
+use super::registry::{FORMATS, Format, Registered, marked};
+use super::row::{Refusal, Row, looks_like_entry};
+use super::text::{BOM, Nesting, is_one_of, lines};
 
 /// The format of a list, and the mark that decided it; no mark for a plain list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

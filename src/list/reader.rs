@@ -2,15 +2,13 @@
 
 use std::io::{self, Read};
 
-use super::format::{Format, Splits};
-use super::formats::out::Out;
-use super::formats::{LineFormat, continued, read_lines};
+use super::formats::{LineFormat, Out, continued, read_lines};
 use super::mapping::Reading;
-use super::row::reject_reason::RejectReason;
-use super::row::{RawEntry, Row};
+use super::registry::{Format, Splits};
+use super::row::{RawEntry, RejectReason, Row};
 use super::table::csv::{self, Csv};
 use super::table::json::{Document, JsonLines};
-use super::text::lines::MAX_LINE;
+use super::text::MAX_LINE;
 
 /// Reads a list in pieces of any size, and passes on its rows.
 #[derive(Debug)]

@@ -15,14 +15,9 @@
 //! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail: the rule set
 //! `LookUpDomain` tries each parent domain), so it gives two entries.
 
-use super::continued::Logical;
-use super::hosts::is_nowhere;
-use super::out::Out;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Skip, pattern};
-use crate::list::text::words::{Words, is_one_of};
+use super::{Logical, Out, is_nowhere};
+use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry, pattern};
+use crate::list::text::{Words, is_one_of};
 
 /// The program that reads the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,9 @@
 //! Tables in which a line that begins with white space continues the line before: access(5),
 //! Exim's `lsearch`. Blank lines and comments may come between.
 
-use super::LineFormat;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::lines::MAX_LINE;
+use super::{LineFormat, Out};
+use crate::list::row::{RejectReason, Skip, looks_like_entry};
+use crate::list::text::MAX_LINE;
 
 /// Reads a line with those that continue it.
 pub(crate) trait Logical: std::fmt::Debug + Send {

@@ -6,12 +6,9 @@
 //! this one. Elsewhere a lookup returns the data, and `friend@good.example: accept` lists nobody. A
 //! file with such lines whose format nobody has said is refused. A `!` before a key is an exception.
 
-use super::continued::Logical;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Nesting;
+use super::{Logical, Out};
+use crate::list::row::{RejectReason, Skip, looks_like_entry};
+use crate::list::text::Nesting;
 use crate::rfc5322::closing_quote;
 
 /// Reads such a file.

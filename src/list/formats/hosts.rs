@@ -7,10 +7,9 @@
 use std::iter;
 use std::net::IpAddr;
 
-use super::out::Out;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::{Words, blank_words, is_one_of};
+use super::Out;
+use crate::list::row::{RejectReason, looks_like_entry};
+use crate::list::text::{Words, blank_words, is_one_of};
 
 /// Names that hosts files give to the machine itself.
 const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-allrouters ip6-localhost ip6-localnet ip6-loopback \

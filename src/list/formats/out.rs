@@ -1,9 +1,6 @@
 //! Where the formats put what they find on a line.
 
-use crate::list::row::entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Row, Skip};
+use crate::list::row::{RawEntry, Refusal, RejectReason, Row, Skip, entry};
 
 /// The rows of one line on their way to the reader's caller.
 pub(crate) struct Out<'s> {

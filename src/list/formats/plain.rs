@@ -17,14 +17,11 @@
 //! The format `addresses` has several entries a line, between commas and semicolons. In a whitelist,
 //! `OK` may follow an entry.
 
-use super::LineFormat;
-use super::out::Out;
+use super::{LineFormat, Out};
 use crate::base::day::Day;
-use crate::list::row::entry::{self, looks_like_entry};
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Skip};
-use crate::list::text::words::{Pieces, blank_words};
+use crate::list::row::entry::{self};
+use crate::list::row::{RawEntry, Refusal, RejectReason, Skip, looks_like_entry};
+use crate::list::text::{Pieces, blank_words};
 use crate::rfc5322::closing_quote;
 
 /// How plain lists differ.

@@ -14,13 +14,9 @@
 //! somewhere else (a walled garden, an address) changes an answer and refuses nothing.
 //! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
 
-use super::LineFormat;
-use super::include::includes;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::{blank_words, is_one_of};
+use super::{LineFormat, Out, includes};
+use crate::list::row::{Refusal, RejectReason, Skip};
+use crate::list::text::{blank_words, is_one_of};
 
 /// The state between lines.
 #[derive(Debug, Default)]

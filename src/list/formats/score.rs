@@ -13,12 +13,9 @@
 //! rspamd gives a leading dot no meaning of its own. It is read as in other formats: as the
 //! subdomains only.
 
-use super::out::Out;
-use super::plain::before_comment;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Words;
+use super::{Out, before_comment};
+use crate::list::row::{RejectReason, Skip, looks_like_entry};
+use crate::list::text::Words;
 
 /// Reads a line of a map of rspamd.
 pub(crate) fn rspamd(line: &[u8], out: &mut Out<'_>) {

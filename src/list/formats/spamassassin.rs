@@ -4,16 +4,9 @@
 //! `*.bad.example` are its subdomains. Another glob cannot be looked up. `unblocklist_from` cancels
 //! a listing before it, as all options `welcomelist_*` and `whitelist_*` allow a sender.
 
-use super::LineFormat;
-use super::held::Held;
-use super::include::includes;
-use super::out::Out;
-use super::plain::before_comment;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Words;
+use super::{Held, LineFormat, Out, before_comment, includes};
+use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry};
+use crate::list::text::Words;
 
 /// The state between lines: what was listed, and may still be cancelled.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! What the owner of a list declares about one file, from options and `list.toml`.
 
-use crate::list::format::Format;
+use crate::list::registry::Format;
 use crate::list::table::dates::DateFormat;
 use crate::list::table::text::Text;
 

@@ -20,7 +20,7 @@ use super::declared::{Declared, Values};
 use crate::base::settings::{
     Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
-use crate::list::format::Format;
+use crate::list::registry::Format;
 use crate::list::table::text::Text;
 
 /// The name of the file.
@@ -316,8 +316,7 @@ fn fits(name: &str, glob: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::build::Expires;
-    use super::super::max_rejects::MaxRejects;
+    use super::super::build::{Expires, MaxRejects};
     use super::*;
 
     fn parse(text: &str) -> Result<ListToml, String> {

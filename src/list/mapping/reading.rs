@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::list::format::{Format, Splits};
 use crate::list::formats::{Keys, Usual};
+use crate::list::registry::{Format, Splits};
 use crate::list::table::Table;
 use crate::list::table::csv::Csv;
 use crate::list::table::json::JsonLines;

@@ -15,8 +15,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::pattern;
-use super::reject_reason::RejectReason;
+use super::{RejectReason, pattern};
 use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a

@@ -1,7 +1,7 @@
 //! Why nothing of a list is read.
 
+use crate::list::text::MAX_LINE;
 use crate::list::text::json::MAX_DOCUMENT_BYTES;
-use crate::list::text::lines::MAX_LINE;
 
 /// Why a whole list is not read: a part of it may mean something else than it seems.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

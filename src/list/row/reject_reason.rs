@@ -1,6 +1,6 @@
 //! Why a text cannot be taken as an entry.
 
-use crate::list::text::lines::MAX_LINE;
+use crate::list::text::MAX_LINE;
 
 /// Why a text cannot be taken as an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]

@@ -6,14 +6,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::rows::{Columns, Source, Table, list, report};
-use crate::list::formats::Keys;
-use crate::list::formats::out::Out;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Row, Skip};
+use super::{Columns, Source, Table, list, report};
+use crate::list::formats::{Keys, Out};
+use crate::list::row::{Refusal, RejectReason, Row, Skip};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
-use crate::list::text::lines::{BOM, MAX_LINE, newlines};
+use crate::list::text::{BOM, MAX_LINE, newlines};
 
 /// Reads a table with separators.
 #[derive(Debug)]

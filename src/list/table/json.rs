@@ -7,16 +7,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::path::{Paths, Step};
-use super::rows::{Source, Table, list, report};
 use super::rules::{NotListed, RowDates, Rules, Value as RowValue};
 use super::text::Text;
-use crate::list::formats::out::Out;
-use crate::list::formats::{Keys, LineFormat};
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Row, Skip};
+use super::{Source, Table, list, report};
+use crate::list::formats::{Keys, LineFormat, Out};
+use crate::list::row::{Refusal, RejectReason, Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
-use crate::list::text::lines::newlines;
+use crate::list::text::newlines;
 
 /// Reads a document.
 #[derive(Debug, Default)]
