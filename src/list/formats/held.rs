@@ -22,7 +22,7 @@ impl Held {
     /// Adds a rule.
     pub(crate) fn add(&mut self, rule: &[u8], out: &mut Out<'_>) {
         if self.has_room(rule, out) {
-            self.rules.push((out.line(), rule.into()));
+            self.rules.push((out.line, rule.into()));
         }
     }
 

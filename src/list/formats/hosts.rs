@@ -73,25 +73,14 @@ fn is_of_machine<'w>(
 
 /// Returns whether an IP address leads nowhere; `None` if the text is no IP address.
 pub(crate) fn is_nowhere(text: &[u8]) -> Option<bool> {
-    match text {
-        b"0.0.0.0" | b"127.0.0.1" | b"::" | b"::1" => return Some(true),
-        // Some lists shorten `0.0.0.0` to this.
-        b"0" => return Some(true),
-        _ => {}
-    }
-    if !text
-        .first()
-        .is_some_and(|b| b.is_ascii_hexdigit() || *b == b':')
-    {
-        return None;
+    // Some lists shorten `0.0.0.0` to this.
+    if text == b"0" {
+        return Some(true);
     }
     // `fe80::1%lo0`: the zone is not part of the address.
     let text = text.split(|&b| b == b'%').next()?;
     let address: IpAddr = std::str::from_utf8(text).ok()?.parse().ok()?;
-    Some(match address {
-        IpAddr::V4(v4) => v4.is_unspecified() || v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_unspecified() || v6.is_loopback(),
-    })
+    Some(address.is_unspecified() || address.is_loopback())
 }
 
 /// Returns whether a line has the mark of a hosts file: a name after an address.

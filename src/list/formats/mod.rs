@@ -18,7 +18,11 @@ pub(crate) mod spamassassin;
 
 use std::fmt;
 
-use out::Out;
+pub(crate) use held::Held;
+pub(crate) use hosts::is_nowhere;
+pub(crate) use include::includes;
+pub(crate) use out::Out;
+pub(crate) use plain::{before_comment, split_comment};
 
 use super::row::{RejectReason, Row};
 use super::text::{BOM, MAX_LINE, lines};

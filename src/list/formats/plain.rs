@@ -38,25 +38,11 @@ pub(crate) enum Kind {
 /// Reads a plain list.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// Whether somebody has said that the list is plain.
-    is_explicit: bool,
+    pub(crate) is_explicit: bool,
     /// Returns the name of the format whose mark a line has.
-    foreign: fn(&[u8]) -> Option<&'static str>,
-}
-
-impl Plain {
-    pub(crate) fn new(
-        kind: Kind,
-        is_explicit: bool,
-        foreign: fn(&[u8]) -> Option<&'static str>,
-    ) -> Self {
-        Self {
-            kind,
-            is_explicit,
-            foreign,
-        }
-    }
+    pub(crate) foreign: fn(&[u8]) -> Option<&'static str>,
 }
 
 impl LineFormat for Plain {
@@ -64,18 +50,19 @@ impl LineFormat for Plain {
         let line = line.trim_ascii();
         let (text, comment) = split_comment(line, self.kind == Kind::Addresses);
         if text.is_empty() {
-            return out.skip(if line.is_empty() {
-                Skip::Blank
-            } else {
-                Skip::Comment
-            });
+            return out.nothing();
         }
         let expires = match comment.map_or(Ok(None), end) {
             Ok(expires) => expires,
             Err(reason) => return out.reject(reason, line),
         };
+        let raw = RawEntry {
+            text,
+            added: None,
+            expires,
+        };
         if self.kind == Kind::Addresses {
-            return self.several(text, expires, out);
+            return self.several(raw, out);
         }
         let text = match text {
             [entry @ .., b',' | b';'] => entry.trim_ascii_end(),
@@ -85,50 +72,35 @@ impl LineFormat for Plain {
             Kind::Whitelist => without_ok(text),
             _ => text,
         };
-        match entry::read(text) {
-            Ok(text) => out.checked(RawEntry {
-                text: &text,
-                added: None,
-                expires,
-            }),
-            Err(reason) => self.other(text, reason, out),
+        if let Err(reason) = out.list(RawEntry { text, ..raw }) {
+            self.other(text, reason, out);
         }
     }
 }
 
 impl Plain {
     /// Reads the entries of a line between commas and semicolons.
-    fn several(&self, text: &[u8], expires: Option<Day>, out: &mut Out<'_>) {
+    fn several(&self, raw: RawEntry<'_>, out: &mut Out<'_>) {
         let mut found = false;
-        for piece in Pieces(text) {
-            found |= looks_like_entry(piece);
-            let raw = RawEntry {
-                text: piece,
-                added: None,
-                expires,
-            };
-            match entry::read(piece) {
-                Ok(text) => out.checked(RawEntry { text: &text, ..raw }),
-                Err(reason) if found => out.reject(reason, piece),
-                Err(reason) => return self.other(text, reason, out),
+        for text in Pieces(raw.text) {
+            found |= looks_like_entry(text);
+            match out.list(RawEntry { text, ..raw }) {
+                Ok(()) => {}
+                Err(reason) if found => out.reject(reason, text),
+                Err(reason) => return self.other(raw.text, reason, out),
             }
         }
-        if !found && Pieces(text).next().is_none() {
+        if !found && Pieces(raw.text).next().is_none() {
             // Only separators.
-            out.reject(RejectReason::NotAnEntry, text);
+            out.reject(RejectReason::NotAnEntry, raw.text);
         }
     }
 
     /// Reads a line that is not an entry.
     #[cold]
     fn other(&self, text: &[u8], reason: RejectReason, out: &mut Out<'_>) {
-        if matches!(
-            reason,
-            RejectReason::Hash(_)
-                | RejectReason::CutOff
-                | RejectReason::IpAddress
-                | RejectReason::Url
-        ) {
+        use RejectReason::{CutOff, Hash, IpAddress, Url};
+        if matches!(reason, Hash(_) | CutOff | IpAddress | Url) {
             return out.reject(reason, text);
         }
         let (refusal, reason) = if is_signed(text) {

@@ -96,14 +96,8 @@ fn labels(name: &[u8], may_be_subtree: bool) -> Result<(), RejectReason> {
     if name.ends_with(b".") {
         return Err(RejectReason::CutOff);
     }
-    let mut before = b'.';
-    for &byte in name {
-        if byte == b'+' || byte == b'.' && before == b'.' {
-            return Err(RejectReason::NotADomain);
-        }
-        before = byte;
-    }
-    match name.is_empty() {
+    let has_empty = name.split(|&b| b == b'.').any(<[u8]>::is_empty);
+    match has_empty || name.contains(&b'+') {
         true => Err(RejectReason::NotADomain),
         false => Ok(()),
     }

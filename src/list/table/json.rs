@@ -4,6 +4,7 @@
 //! is judged by its values, and then its entries are listed.
 
 use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 
 use super::path::{Paths, Step};
@@ -47,7 +48,7 @@ impl Document {
         if !last {
             return;
         }
-        let text = std::mem::take(&mut self.text);
+        let text = mem::take(&mut self.text);
         let done = match (self.is_too_long, check(&text)) {
             (true, _) => Err((Refusal::DocumentTooLong, 1)),
             (false, Err((Fault::Syntax, line))) => Err((Refusal::NotJson, line)),
@@ -88,15 +89,14 @@ impl LineFormat for JsonLines {
         if check(line).is_err() {
             return out.reject(RejectReason::NotJson, line);
         }
-        let number = out.line();
-        if let Err((refusal, _)) = Walk::read(&self.table, line, number, out.sink()) {
+        if let Err((refusal, _)) = Walk::read(&self.table, line, out.line, &mut *out.sink) {
             out.refuse(refusal);
             self.is_refused = true;
         }
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {
-        if matches!(check(out.text()), Err((Fault::BrokenOff, _))) {
+        if matches!(check(out.text), Err((Fault::BrokenOff, _))) {
             out.refuse(Refusal::BrokenOff);
         }
     }
@@ -115,22 +115,19 @@ impl Keys for JsonLines {
         if paths.entries.len().max(paths.values.len()) > MAX_USUAL {
             return b"";
         }
-        let mut is_single = true;
         let is_flat = (line.is_ascii() || str::from_utf8(line).is_ok())
             && flat(line, |key, value| {
-                let mut found = |is_key: bool, place: &mut &'l [u8]| {
-                    is_single &= !is_key || std::mem::replace(place, value).is_empty();
-                };
-                for (path, place) in paths.entries.iter().zip(&mut entries) {
-                    found(
-                        matches!(&path[..], [Step::Key(name)] if name.is(key)),
-                        place,
-                    );
-                }
-                for (path, place) in paths.values.iter().zip(&mut values) {
-                    found(matches!(&path[..], [name] if name.is(key)), place);
-                }
-                is_single
+                // A key that is there twice is left to the reader.
+                let is_first = |place: &mut &'l [u8]| mem::replace(place, value).is_empty();
+                let mut entries = paths.entries.iter().zip(&mut entries);
+                let mut values = paths.values.iter().zip(&mut values);
+                entries.all(|(path, place)| match &path[..] {
+                    [Step::Key(name)] if name.is(key) => is_first(place),
+                    _ => true,
+                }) && values.all(|(path, place)| match &path[..] {
+                    [name] if name.is(key) => is_first(place),
+                    _ => true,
+                })
             });
         // What stands in a string, which has no escapes, or else the word.
         let plain = |text: &'l [u8]| match text {
@@ -345,7 +342,7 @@ impl<'w, 't> Walk<'w, 't> {
                     continue;
                 };
                 if name.is(&key) {
-                    if std::mem::replace(seen, true) {
+                    if mem::replace(seen, true) {
                         self.place(value);
                         return Err(doubled(&key));
                     }
@@ -437,7 +434,7 @@ fn member<'t>(object: &'t [u8], key: &Text) -> Result<&'t [u8], Refusal> {
     if let Value::Members(members) = Value::of(object) {
         for (name, value) in members {
             let name = unescaped(name.unwrap_or_default());
-            if key.is(&name) && !std::mem::replace(&mut found, value).is_empty() {
+            if key.is(&name) && !mem::replace(&mut found, value).is_empty() {
                 return Err(doubled(&name));
             }
         }

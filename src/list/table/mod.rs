@@ -70,11 +70,6 @@ impl Default for Source {
 /// them is none, all are rejected: the cell may say something else.
 #[inline]
 pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
-    let raw = RawEntry {
-        text: cell,
-        added: dates.added,
-        expires: dates.expires,
-    };
     // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
     let open = memchr::memchr2(b'<', b'@', cell).unwrap_or(cell.len());
     let one = match cell.split_at(open) {
@@ -83,25 +78,24 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
         }
         _ => cell,
     };
-    let reason = match entry::read(one) {
-        Ok(text) => return out.checked(RawEntry { text: &text, ..raw }),
-        Err(reason) => reason,
+    let raw = RawEntry {
+        text: one,
+        added: dates.added,
+        expires: dates.expires,
     };
-    let has_several = cell
-        .iter()
-        .any(|b| matches!(b, b',' | b';' | b'\n' | b'\r'));
-    if !has_several || Pieces(cell).next().is_none() {
+    let Err(reason) = out.list(raw) else { return };
+    let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\n' | b'\r');
+    if !cell.iter().any(is_separator) || Pieces(cell).next().is_none() {
         return out.reject(reason, cell);
     }
-    let mut entries = Vec::new();
     for piece in Pieces(cell) {
-        match entry::read(piece) {
-            Ok(text) => entries.push(text),
-            Err(reason) => return out.reject(reason, piece),
+        if let Err(reason) = entry::read(piece) {
+            return out.reject(reason, piece);
         }
     }
-    for text in &entries {
-        out.checked(RawEntry { text, ..raw });
+    for text in Pieces(cell) {
+        // It was just read.
+        let _ = out.list(RawEntry { text, ..raw });
     }
 }
 

@@ -15,13 +15,16 @@ impl Text {
     #[inline]
     pub(crate) fn is(&self, cell: &[u8]) -> bool {
         let value = self.0.as_bytes();
-        // Letter by letter only if it is not written as the value is kept, in lower case.
-        let is_same = |(cell, value): (&u8, &u8)| cell.to_ascii_lowercase() == *value;
-        if cell == value || cell.len() == value.len() && cell.iter().zip(value).all(is_same) {
+        let is_graphic = |end: Option<&u8>| end.is_none_or(u8::is_ascii_graphic);
+        let first = cell.first().map(u8::to_ascii_lowercase);
+        // A sign of ASCII at its start is what it is compared by.
+        if first.as_ref() != value.first() && first.is_some() && is_graphic(cell.first()) {
+            return false;
+        }
+        if cell.len() == value.len() && cell.eq_ignore_ascii_case(value) {
             return true;
         }
         // Only white space at its ends or letters beyond ASCII can still make it equal.
-        let is_graphic = |end: Option<&u8>| end.is_none_or(u8::is_ascii_graphic);
         if is_graphic(cell.first()) && is_graphic(cell.last()) && cell.is_ascii() {
             return false;
         }

@@ -9,4 +9,4 @@ pub(crate) mod packed;
 pub(crate) mod words;
 
 pub(crate) use lines::{BOM, MAX_LINE, lines, newlines};
-pub(crate) use words::{Nesting, Pieces, Words, blank_words, is_one_of};
+pub(crate) use words::{Nesting, Pieces, Words, begins_with_one_of, blank_words, is_one_of};

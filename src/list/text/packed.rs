@@ -70,18 +70,15 @@ pub(super) fn is_packed(head: &[u8]) -> bool {
 /// # Errors
 /// An error of reading the first bytes, and an archive that is not supported.
 pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let mut head = Vec::new();
-    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    let head = first_bytes(&mut input, HEAD_BYTES)?;
     if let Some((_, what)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {
         let message = format!("{what} is not read; unpack it first");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
     let packed = Packed::of(&head);
-    let bytes = Arc::new(AtomicU64::new(0));
-    let whole = Cursor::new(head).chain(Metered {
-        input,
-        bytes: Arc::clone(&bytes),
-    });
+    let input = Metered::new(input);
+    let bytes = Arc::clone(&input.bytes);
+    let whole = Cursor::new(head).chain(input);
     Ok(match packed {
         Packed::Not => Box::new(whole),
         Packed::Gzip => Unpacked::boxed(MultiGzDecoder::new(whole), "gzip", bytes),
@@ -94,10 +91,24 @@ pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<
     })
 }
 
+/// Reads the first `most` bytes, or all if there are fewer.
+pub(super) fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    input.take(most).read_to_end(&mut head)?;
+    Ok(head)
+}
+
 /// Counts the bytes that are read.
-struct Metered<R> {
+pub(super) struct Metered<R> {
     input: R,
-    bytes: Arc<AtomicU64>,
+    pub(super) bytes: Arc<AtomicU64>,
+}
+
+impl<R> Metered<R> {
+    pub(super) fn new(input: R) -> Self {
+        let bytes = Arc::default();
+        Self { input, bytes }
+    }
 }
 
 impl<R: Read> Read for Metered<R> {
