@@ -4,7 +4,6 @@
 //! real address is a host of somebody's network. A name is the machine's own at 127.0.1.1, as Debian
 //! writes it, and at a loopback address if its short form follows.
 
-use std::iter;
 use std::net::IpAddr;
 
 use super::Out;
@@ -18,31 +17,24 @@ const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-all
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     // A `#` anywhere begins a comment.
-    let text = line
-        .get(..memchr::memchr(b'#', line).unwrap_or(line.len()))
-        .unwrap_or(line);
+    let text = line.split(|&b| b == b'#').next().unwrap_or_default();
     let mut words = blank_words(text);
     let Some(address) = words.next() else {
         return out.nothing();
     };
     match is_nowhere(address) {
-        None => out.reject(RejectReason::NotOfFormat, text),
         Some(false) => out.other(b"a host with an address"),
-        Some(true) => match words.next() {
-            None => out.reject(RejectReason::NotOfFormat, text),
-            Some(first) if is_of_machine(address, first, words.clone()) => {
-                out.other(b"this machine");
-            }
-            Some(first) => {
-                for name in iter::once(first).chain(words) {
-                    if is_one_of(name, OWN_NAMES) {
-                        out.other(b"this machine");
-                    } else {
-                        out.domain(name);
-                    }
+        Some(true) if is_of_machine(address, words.clone()) => out.other(b"this machine"),
+        Some(true) if words.clone().next().is_some() => {
+            for name in words {
+                if is_one_of(name, OWN_NAMES) {
+                    out.other(b"this machine");
+                } else {
+                    out.domain(name);
                 }
             }
-        },
+        }
+        _ => out.reject(RejectReason::NotOfFormat, text),
     }
 }
 
@@ -58,11 +50,10 @@ pub(crate) fn usual(line: &[u8]) -> &[u8] {
 }
 
 /// Returns whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
-fn is_of_machine<'w>(
-    address: &[u8],
-    full: &[u8],
-    mut names: impl Iterator<Item = &'w [u8]>,
-) -> bool {
+fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) -> bool {
+    let Some(full) = names.next() else {
+        return false;
+    };
     if address == b"127.0.1.1" {
         return true;
     }

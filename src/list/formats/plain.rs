@@ -151,21 +151,15 @@ pub(crate) fn split_comment(line: &[u8], has_several: bool) -> (&[u8], Option<&[
 /// Returns the day on which a comment ends its entry: `expires 2026-12-24`, and then the end or a
 /// blank.
 fn end(comment: &[u8]) -> Result<Option<Day>, RejectReason> {
-    let comment = comment.trim_ascii_start();
-    let Some((b"expires", rest)) = comment.split_at_checked(7) else {
+    let mut words = blank_words(comment);
+    let (Some(b"expires"), Some(day)) = (words.next(), words.next()) else {
         return Ok(None);
     };
-    let day = rest.trim_ascii_start();
-    let (day, after) = day.split_at_checked(10).unwrap_or((day, b""));
     let is_written = |(at, b): (usize, &u8)| match at {
         4 | 7 => *b == b'-',
         _ => b.is_ascii_digit(),
     };
-    let is_day = rest.first().is_some_and(u8::is_ascii_whitespace)
-        && day.len() == 10
-        && day.iter().enumerate().all(is_written)
-        && after.first().is_none_or(u8::is_ascii_whitespace);
-    match is_day {
+    match day.len() == 10 && day.iter().enumerate().all(is_written) {
         true => Day::read_end(day).ok_or(RejectReason::Date),
         false => Ok(None),
     }

@@ -67,13 +67,21 @@ impl Document {
 pub(crate) struct JsonLines {
     table: Arc<Table>,
     is_refused: bool,
+    /// The keys of the entries of a row, and then those of its values, if a row has nothing inside.
+    keys: Option<Vec<Text>>,
 }
 
 impl JsonLines {
     pub(crate) fn new(table: Arc<Table>) -> Self {
+        let is_refused = false;
+        let keys = match &table.source {
+            Source::Paths(paths) if table.rules.has_rule => usual_keys(paths),
+            _ => None,
+        };
         Self {
             table,
-            is_refused: false,
+            is_refused,
+            keys,
         }
     }
 }
@@ -102,45 +110,46 @@ impl LineFormat for JsonLines {
     }
 }
 
-/// Most entries, and most values, of a line that is read without [`Walk`].
+/// Most keys of a line that is read without [`Walk`].
 const MAX_USUAL: usize = 8;
+
+fn usual_keys(paths: &Paths) -> Option<Vec<Text>> {
+    let entries = paths.entries.iter().map(|path| match &path[..] {
+        [Step::Key(key)] => Some(key.clone()),
+        _ => None,
+    });
+    let values = paths.values.iter().map(|path| match &path[..] {
+        [key] => Some(key.clone()),
+        _ => None,
+    });
+    let keys: Option<Vec<Text>> = entries.chain(values).collect();
+    keys.filter(|keys| keys.len() <= MAX_USUAL)
+}
 
 impl Keys for JsonLines {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
-        let (rules, paths) = match &self.table.source {
-            Source::Paths(paths) if self.table.rules.has_rule => (&self.table.rules, paths),
-            _ => return b"",
-        };
-        let (mut entries, mut values) = ([&b""[..]; MAX_USUAL], [&b""[..]; MAX_USUAL]);
-        if paths.entries.len().max(paths.values.len()) > MAX_USUAL {
+        let (Some(keys), Source::Paths(paths)) = (&self.keys, &self.table.source) else {
             return b"";
-        }
+        };
+        let mut found = [&b""[..]; MAX_USUAL];
         let is_flat = (line.is_ascii() || str::from_utf8(line).is_ok())
             && flat(line, |key, value| {
+                let mut places = keys.iter().zip(&mut found);
                 // A key that is there twice is left to the reader.
-                let is_first = |place: &mut &'l [u8]| mem::replace(place, value).is_empty();
-                let mut entries = paths.entries.iter().zip(&mut entries);
-                let mut values = paths.values.iter().zip(&mut values);
-                entries.all(|(path, place)| match &path[..] {
-                    [Step::Key(name)] if name.is(key) => is_first(place),
-                    _ => true,
-                }) && values.all(|(path, place)| match &path[..] {
-                    [name] if name.is(key) => is_first(place),
-                    _ => true,
-                })
+                places
+                    .all(|(wanted, place)| !wanted.is(key) || mem::replace(place, value).is_empty())
             });
         // What stands in a string, which has no escapes, or else the word.
         let plain = |text: &'l [u8]| match text {
             [b'"', inner @ .., b'"'] => inner,
             word => word,
         };
+        let (entries, values) = found.split_at(paths.entries.len());
         let value = |number: usize| {
             let text = values.get(number).copied();
             Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
         };
-        let is_short = paths.entries.iter().all(|path| path.len() == 1)
-            && paths.values.iter().all(|path| path.len() == 1);
-        if !is_flat || !is_short || !rules.count(value) {
+        if !is_flat || !self.table.rules.count(value) {
             return b"";
         }
         let mut filled = entries.iter().filter(|text| !text.is_empty());

@@ -83,7 +83,7 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
 /// When it cannot be read, or is compressed again.
 pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Send>> {
     let mut file = File::open(path)?;
-    let mut content: Box<dyn Read + Send> = match member.place {
+    let (content, crc): (Box<dyn Read + Send>, _) = match member.place {
         Place::Zip {
             start,
             packed_bytes,
@@ -92,26 +92,21 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
         } => {
             file.seek(SeekFrom::Start(start))?;
             let packed = file.take(packed_bytes);
-            let content: Box<dyn Read + Send> = if deflated {
-                Box::new(DeflateDecoder::new(packed))
-            } else {
-                Box::new(packed)
-            };
-            Box::new(Checked {
-                content: CrcReader::new(content),
-                left_bytes: member.size_bytes,
-                crc: Some(crc),
-            })
+            match deflated {
+                true => (Box::new(DeflateDecoder::new(packed)), Some(crc)),
+                false => (Box::new(packed), Some(crc)),
+            }
         }
         Place::Tar { start } => {
             let mut archive = unpacked(file)?;
             io::copy(&mut archive.by_ref().take(start), &mut io::sink())?;
-            Box::new(Checked {
-                content: CrcReader::new(archive),
-                left_bytes: member.size_bytes,
-                crc: None,
-            })
+            (archive, None)
         }
+    };
+    let mut content = Checked {
+        content: CrcReader::new(content),
+        left_bytes: member.size_bytes,
+        crc,
     };
     let head = first_bytes(&mut content, 8)?;
     if is_packed(&head) {
