@@ -5,16 +5,10 @@
 //! give way to one that rejects none. If the others read it equally, the first in the registry
 //! counts; if not, the list is refused. The name of the file means nothing.
 
-use super::format::Format;
-use super::formats::out::Out;
-use super::formats::plain::split_comment;
-use super::formats::read_lines;
-use super::registry::{FORMATS, Registered, marked};
-use super::row::Row;
-use super::row::entry::looks_like_entry;
-use super::row::refusal::Refusal;
-use super::text::lines::{BOM, lines};
-use super::text::words::{Nesting, is_one_of};
+use super::formats::{Out, read_lines, split_comment};
+use super::registry::{FORMATS, Format, Registered, marked};
+use super::row::{Refusal, Row, looks_like_entry};
+use super::text::{BOM, Nesting, begins_with_one_of, is_one_of, lines};
 
 /// The format of a list, and the mark that decided it; no mark for a plain list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +17,6 @@ pub struct Detected {
     pub format: Format,
     /// What decided it.
     pub mark: Option<&'static str>,
-}
-
-impl Detected {
-    fn by(format: Format, mark: &'static str) -> Self {
-        Self {
-            format,
-            mark: Some(mark),
-        }
-    }
 }
 
 /// Detects the format of a list that begins with `head`; `is_whole` tells whether that is all.
@@ -43,23 +28,24 @@ pub fn detect(head: &[u8], is_whole: bool) -> Result<Detected, Refusal> {
     if let Some((what, remedy)) = no_list(head) {
         return Err(Refusal::NotAList { what, remedy });
     }
-    if let Some(format) = json(head) {
-        return Ok(Detected::by(format, "JSON"));
-    }
     let whole = match memchr::memrchr(b'\n', head) {
         Some(newline) if !is_whole => head.get(..newline + 1).unwrap_or(head),
         _ => head,
     };
-    let candidates = candidates(whole);
-    match (candidates.as_slice(), separator(whole)) {
-        ([], None) => Ok(Detected {
-            format: Format::Plain,
-            mark: None,
-        }),
-        ([], Some(mark)) => Ok(Detected::by(Format::Csv, mark)),
-        ([first, ..], Some(_)) => Err(Refusal::Ambiguous(first.name, Format::Csv.name())),
-        ([first, ..], None) => one_of(first, &candidates, whole),
-    }
+    let (format, mark) = match json(head) {
+        Some(format) => (format, Some("JSON")),
+        None => match (separator(whole), candidates(whole).as_slice()) {
+            (Some(mark), []) => (Format::Csv, Some(mark)),
+            (Some(_), [first, ..]) => {
+                return Err(Refusal::Ambiguous(first.name(), Format::Csv.name()));
+            }
+            (None, candidates) => match one_of(candidates, whole)? {
+                Some(row) => (row.format, row.mark.map(|(shown, _)| shown)),
+                None => (Format::Plain, None),
+            },
+        },
+    };
+    Ok(Detected { format, mark })
 }
 
 /// Returns whether the beginning of a list, perhaps cut in a line, has nothing but comments, so that
@@ -79,53 +65,36 @@ fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Returns the formats whose marks are on some line.
 fn candidates(head: &[u8]) -> Vec<&'static Registered> {
-    let mut found = Vec::new();
     // A line of one word without signs has no mark.
-    let has_sign = |line: &&[u8]| {
-        !line
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"@.-_+".contains(b))
+    let is_word = |b: &u8| b.is_ascii_alphanumeric() || b"@.-_+".contains(b);
+    let lines = significant(head).filter(|line| !line.iter().all(is_word));
+    let lines: Vec<&[u8]> = lines.collect();
+    let is_marked = |row: &&Registered| {
+        let mark = row.mark.as_ref();
+        mark.is_some_and(|(_, is_on)| lines.iter().any(|line| is_on(line)))
     };
-    for line in significant(head).filter(has_sign) {
-        for row in FORMATS {
-            let has_mark = row.mark.is_some_and(|(_, is_on)| is_on(line));
-            // Other kinds of files have the lines of Exim, too.
-            if has_mark && row.format != Format::Exim && !found.contains(&row.format) {
-                found.push(row.format);
-            }
-        }
-    }
-    FORMATS
-        .iter()
-        .filter(|row| found.contains(&row.format))
-        .collect()
+    // Other kinds of files have the lines of Exim, too.
+    let others = FORMATS.iter().filter(|row| row.format != Format::Exim);
+    others.filter(is_marked).collect()
 }
 
-/// Returns the candidate that reads a list.
+/// Returns the candidate that reads a list; `None` if there are no candidates.
 fn one_of(
-    first: &'static Registered,
     candidates: &[&'static Registered],
     head: &[u8],
-) -> Result<Detected, Refusal> {
-    let mut chosen = first;
-    if candidates.len() > 1 {
-        let read = candidates.iter().map(|row| (*row, result(row, head)));
-        let read: Vec<_> = read.collect();
-        let is_clean = read.iter().any(|(_, (_, rejected))| *rejected == 0);
-        let mut left = read
-            .iter()
-            .filter(|(_, (_, rejected))| !is_clean || *rejected == 0);
-        if let Some((row, (entries, _))) = left.next() {
-            chosen = row;
-            if let Some((other, _)) = left.find(|(_, (others, _))| others != entries) {
-                return Err(Refusal::Ambiguous(row.name, other.name));
-            }
-        }
+) -> Result<Option<&'static Registered>, Refusal> {
+    let read = candidates.iter().map(|row| (*row, result(row, head)));
+    let mut read: Vec<_> = read.collect();
+    if read.iter().any(|(_, (_, rejected))| *rejected == 0) {
+        read.retain(|(_, (_, rejected))| *rejected == 0);
     }
-    Ok(Detected {
-        format: chosen.format,
-        mark: chosen.mark.map(|(shown, _)| shown),
-    })
+    let Some((chosen, (entries, _))) = read.first() else {
+        return Ok(None);
+    };
+    match read.iter().find(|(_, (others, _))| others != entries) {
+        Some((other, _)) => Err(Refusal::Ambiguous(chosen.name(), other.name())),
+        None => Ok(Some(chosen)),
+    }
 }
 
 /// Returns what a format lists, with the lines, and how many lines it rejects.
@@ -136,8 +105,7 @@ fn result(row: &Registered, head: &[u8]) -> (Vec<(u64, Vec<u8>)>, usize) {
         Row::Skipped { .. } => {}
         Row::Rejected { .. } | Row::Refused { .. } => rejected += 1,
     };
-    if let Some(format) = row.lines {
-        let mut format = format(true);
+    if let Some(mut format) = row.lines(true) {
         read_lines(format.as_mut(), head, true, &mut lines, &mut sink);
         format.finish(&mut Out::new(lines, b"", &mut sink));
     }
@@ -181,41 +149,34 @@ fn is_divided(line: &[u8]) -> bool {
 /// Returns the format of JSON, by its first characters.
 fn json(head: &[u8]) -> Option<Format> {
     let text = head.trim_ascii_start();
-    let after = text.get(1..).unwrap_or_default().trim_ascii_start();
-    match (text.first()?, after.first()) {
-        (b'{', Some(b'"' | b'}')) => {}
-        (b'[', Some(b'"' | b'{' | b'[' | b']')) if !after.starts_with(b"[[") => {
-            return Some(Format::Json);
-        }
+    let (first, rest) = text.split_first()?;
+    let after = rest.trim_ascii_start();
+    match (first, after) {
+        (b'[', [b'[', b'[', ..]) => None,
+        (b'[', [b'"' | b'{' | b'[' | b']', ..]) => Some(Format::Json),
         // `[1,"a@x"]`, but not the heading `[1]`.
-        (b'[', Some(b'0'..=b'9'))
-            if after
-                .trim_ascii_start()
-                .iter()
-                .find(|b| !b.is_ascii_digit())
-                == Some(&b',') =>
-        {
-            return Some(Format::Json);
+        (b'[', [b'0'..=b'9', ..]) => {
+            let end = after.iter().find(|b| !b.is_ascii_digit());
+            (end == Some(&b',')).then_some(Format::Json)
         }
-        _ => return None,
+        (b'{', [b'"' | b'}', ..]) => {
+            let mut lines = lines(text)
+                .map(<[u8]>::trim_ascii)
+                .filter(|line| !line.is_empty());
+            let is_object = lines.next().is_some_and(|line| line.ends_with(b"}"));
+            let is_next_one = lines.next().is_some_and(|line| line.starts_with(b"{"));
+            Some(match is_object && is_next_one {
+                true => Format::JsonLines,
+                false => Format::Json,
+            })
+        }
+        _ => None,
     }
-    let mut lines = lines(text)
-        .map(<[u8]>::trim_ascii)
-        .filter(|line| !line.is_empty());
-    let is_object = lines.next().is_some_and(|line| line.ends_with(b"}"));
-    let is_next_one = match lines.next() {
-        Some(line) => line.starts_with(b"{"),
-        None => false,
-    };
-    Some(match is_object && is_next_one {
-        true => Format::JsonLines,
-        false => Format::Json,
-    })
 }
 
 /// Returns what a text is that is not a list, and what to do.
 fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    if is_web_page(head) {
+    if begins_with_one_of(head.trim_ascii_start(), PAGES) {
         Some((
             "a web page or XML",
             "was the download refused? Convert XML to plain text or CSV",
@@ -224,19 +185,18 @@ fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
         Some(("a mail", "list its senders, one a line"))
     } else if is_diff(head) {
         Some(("the output of diff", "give the list itself"))
+    } else if is_of_mailscanner(head) {
+        Some((
+            "rules of MailScanner",
+            "list the senders whom they block, one a line",
+        ))
     } else {
         None
     }
 }
 
-fn is_web_page(head: &[u8]) -> bool {
-    let text = head.trim_ascii_start();
-    let mut starts = "<!doctype <html <head <body <?xml <!--".split(' ');
-    starts.any(|start| {
-        let begins = text.get(..start.len());
-        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(start.as_bytes()))
-    })
-}
+/// What web pages and XML begin with.
+const PAGES: &str = "<!doctype <html <head <body <?xml <!--";
 
 /// Names of headers that a mail has among its first lines.
 const HEADERS: &str = "ARC-Seal Authentication-Results Content-Type DKIM-Signature Date Delivered-To From \
@@ -266,4 +226,15 @@ fn is_diff(head: &[u8]) -> bool {
         let before = std::mem::replace(&mut before, line);
         line.starts_with(b"diff --git ") || line.starts_with(b"+++ ") && before.starts_with(b"--- ")
     })
+}
+
+/// Returns whether a text begins with a rule of MailScanner, which may allow or block: `From:
+/// *@bad.example yes`, `FromOrTo: default no`.
+fn is_of_mailscanner(head: &[u8]) -> bool {
+    let mut words = blank_words(significant(head).next().unwrap_or_default());
+    let is_direction = |word| is_one_of(word, "From: To: FromOrTo: FromAndTo:");
+    words.next().is_some_and(is_direction)
+        && words
+            .next_back()
+            .is_some_and(|word| is_one_of(word, "yes no"))
 }

@@ -16,7 +16,7 @@
 //! | `text/` | from a file to lines, words, cells and tokens |
 //! | `row/` | what a line gives: an entry, or the reason why not |
 //! | `formats/` | the formats that are read line by line |
-//! | `format`, `registry` | one row for each format: its names, its mark, its reader |
+//! | `registry` | one row for each format: its names, its mark, its reader |
 //! | `detect` | which format a list has |
 //! | `table/` | how CSV and JSON are read |
 //! | `mapping/` | what the owner of a list declares, above all about tables |
@@ -26,7 +26,6 @@
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
 
 mod detect;
-mod format;
 mod formats;
 mod mapping;
 mod reader;
@@ -36,7 +35,6 @@ mod table;
 mod text;
 
 pub use detect::{Detected, detect, says_nothing};
-pub use format::{Format, Splits};
 pub(crate) use formats::Usual;
 pub(crate) use formats::plain::written;
 pub use mapping::{
@@ -44,11 +42,9 @@ pub use mapping::{
     Separator, Why, reading,
 };
 pub use reader::{Reader, cut};
-pub use registry::UnknownFormat;
+pub use registry::{Format, Splits, UnknownFormat};
 pub(crate) use row::entry::read as read_entry;
-pub use row::refusal::Refusal;
-pub use row::reject_reason::RejectReason;
-pub use row::{RawEntry, Row, Skip};
+pub use row::{RawEntry, Refusal, RejectReason, Row, Skip};
 pub use table::Table;
 pub use table::dates::DateFormat;
 pub(crate) use table::dates::Dates;

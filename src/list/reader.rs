@@ -2,15 +2,13 @@
 
 use std::io::{self, Read};
 
-use super::format::{Format, Splits};
-use super::formats::out::Out;
-use super::formats::{LineFormat, continued, read_lines};
+use super::formats::{LineFormat, Out, continued, read_lines};
 use super::mapping::Reading;
-use super::row::reject_reason::RejectReason;
-use super::row::{RawEntry, Row};
+use super::registry::{Format, Splits};
+use super::row::{RawEntry, RejectReason, Row};
 use super::table::csv::{self, Csv};
 use super::table::json::{Document, JsonLines};
-use super::text::lines::MAX_LINE;
+use super::text::MAX_LINE;
 
 /// Reads a list in pieces of any size, and passes on its rows.
 #[derive(Debug)]
@@ -48,8 +46,9 @@ impl Reader {
 
     fn of(reading: &Reading, at_start: bool) -> Self {
         let table = || reading.table.clone().unwrap_or_default();
-        let parser = match (reading.format.registered().lines, reading.format) {
-            (Some(lines), _) => Parser::Lines(lines(reading.why.is_explicit())),
+        let lines = (reading.format.registered()).lines(reading.why.is_explicit());
+        let parser = match (lines, reading.format) {
+            (Some(lines), _) => Parser::Lines(lines),
             (None, Format::Json) => Parser::Json(Document::new(table())),
             (None, Format::JsonLines) => Parser::Lines(Box::new(JsonLines::new(table()))),
             (None, _) => Parser::Csv(Box::new(Csv::new(table(), at_start))),
@@ -86,13 +85,8 @@ impl Reader {
                 below.clear();
                 below.push(b'.');
                 below.extend_from_slice(domain);
-                sink(
-                    line,
-                    Row::Entry(RawEntry {
-                        text: &below,
-                        ..*raw
-                    }),
-                );
+                let text = &below;
+                sink(line, Row::Entry(RawEntry { text, ..*raw }));
             }
             sink(line, row);
         })
@@ -156,35 +150,24 @@ impl Reader {
     where
         F: FnMut(u64, Row<'_>),
     {
-        let mut buffer = vec![0; 4 * MAX_LINE];
-        let mut filled = 0;
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         loop {
-            let free = buffer.get_mut(filled..).unwrap_or_default();
-            let (count, failed) = match input.read(free) {
-                Ok(count) => (count, None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => (0, Some(error)),
-            };
-            filled += count;
-            if count > 0 && filled < buffer.len() {
-                // Fills the buffer first: input that comes byte by byte is not parsed
-                // again with each byte.
-                continue;
-            }
-            let block = buffer.get(..filled).unwrap_or_default();
-            let at_end = count == 0 && failed.is_none();
-            let done = self.read(block, at_end, sink);
-            if let Some(error) = failed {
-                return Err(error);
-            }
+            let free = BUFFER_BYTES - buffer.len();
+            // Until the buffer is full: input that comes byte by byte is not parsed again with each.
+            let count = (&mut input).take(free as u64).read_to_end(&mut buffer);
+            let at_end = count.as_ref().is_ok_and(|count| *count < free);
+            let done = self.read(&buffer, at_end, sink);
+            count?;
             if at_end {
                 return Ok(());
             }
-            buffer.copy_within(done..filled, 0);
-            filled -= done;
+            buffer.drain(..done);
         }
     }
 }
+
+/// Number of bytes of a list that [`Reader::read_all`] reads at once.
+const BUFFER_BYTES: usize = 4 * MAX_LINE;
 
 /// Returns the domain of an entry that is nothing but a domain.
 fn domain_of(entry: &[u8]) -> Option<&[u8]> {

@@ -15,14 +15,9 @@
 //! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail: the rule set
 //! `LookUpDomain` tries each parent domain), so it gives two entries.
 
-use super::continued::Logical;
-use super::hosts::is_nowhere;
-use super::out::Out;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Skip, pattern};
-use crate::list::text::words::{Words, is_one_of};
+use super::{Out, is_nowhere};
+use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry, pattern};
+use crate::list::text::{Words, begins_with_one_of, is_one_of};
 
 /// The program that reads the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +37,9 @@ enum Action {
     Other,
 }
 
-impl Logical for Program {
-    fn logical(&self, text: &[u8], out: &mut Out<'_>) {
+impl Program {
+    /// Reads a line with its continuations.
+    pub(crate) fn read(self, text: &[u8], out: &mut Out<'_>) {
         // `if` and `endif` of pcre_table(5) make keys depend on others.
         let mut words = Words(text);
         let key = words.next().unwrap_or_default();
@@ -58,7 +54,7 @@ impl Logical for Program {
             },
         };
         let action = words.next();
-        if *self == Self::Removals {
+        if self == Self::Removals {
             return list(key, out);
         }
         let Some(action) = action else {
@@ -75,31 +71,20 @@ impl Logical for Program {
             Action::Other => out.other(action),
         }
     }
-}
 
-impl Program {
     /// Returns what the first word of an action does.
     fn action(self, word: &[u8]) -> Action {
-        if let [class @ b'4'..=b'5', a, b] = word
-            && a.is_ascii_digit()
-            && b.is_ascii_digit()
-        {
-            return match class {
-                b'5' => Action::Refuse,
-                _ => Action::Other,
-            };
-        }
-        if is_one_of(word, "REJECT DISCARD") {
-            return Action::Refuse;
-        }
+        let is = |words| is_one_of(word, words);
         match self {
+            _ if is_code(word, b'5') || is("REJECT DISCARD") => Action::Refuse,
+            _ if is_code(word, b'4') => Action::Other,
+            _ if is("OK") => Action::Allow,
             // A number without a meaning of its own (a time stamp) is OK.
-            Self::Postfix if word.iter().all(u8::is_ascii_digit) => Action::Allow,
-            Self::Postfix if is_one_of(word, "OK PERMIT") => Action::Allow,
-            Self::Sendmail if is_one_of(word, "OK RELAY") => Action::Allow,
-            Self::Sendmail if starts(word, b"DISCARD:") => Action::Refuse,
+            Self::Postfix if is("PERMIT") || word.iter().all(u8::is_ascii_digit) => Action::Allow,
+            Self::Sendmail if is("RELAY") => Action::Allow,
+            Self::Sendmail if begins_with_one_of(word, "DISCARD:") => Action::Refuse,
             // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`
-            Self::Sendmail if starts(word, b"ERROR:") => {
+            Self::Sendmail if begins_with_one_of(word, "ERROR:") => {
                 match word.iter().find(|b| b.is_ascii_digit()) {
                     Some(b'4') => Action::Other,
                     _ => Action::Refuse,
@@ -108,6 +93,11 @@ impl Program {
             _ => Action::Other,
         }
     }
+}
+
+/// Returns whether a word is a reply code of this class: `550`.
+fn is_code(word: &[u8], class: u8) -> bool {
+    matches!(word, [first, a, b] if *first == class && a.is_ascii_digit() && b.is_ascii_digit())
 }
 
 /// Returns the key of a usual line: one without a tag, and an action of both programs that refuses.
@@ -181,8 +171,7 @@ pub(crate) fn is_sendmail(line: &[u8]) -> bool {
     is_marked(line, |key, action| {
         let tag = tag_of(key).filter(|tag| tag.len() + 1 < key.len());
         tag.is_some_and(|tag| is_one_of(tag, TAGS))
-            || is_key(key)
-                && (action == b"RELAY" || starts(action, b"ERROR:") || starts(action, b"DISCARD:"))
+            || is_key(key) && (action == b"RELAY" || begins_with_one_of(action, "ERROR: DISCARD:"))
     })
 }
 
@@ -195,15 +184,9 @@ fn is_marked(line: &[u8], is_mark: impl Fn(&[u8], &[u8]) -> bool) -> bool {
 /// Returns whether a word is an action of both programs, as they are written in tables. `OK` in
 /// another letter case is a word.
 fn is_action_of_both(word: &[u8]) -> bool {
-    matches!(word, b"REJECT" | b"DISCARD" | b"OK")
-        || matches!(word, [b'4' | b'5', a, b] if a.is_ascii_digit() && b.is_ascii_digit())
+    matches!(word, b"REJECT" | b"DISCARD" | b"OK") || is_code(word, b'4') || is_code(word, b'5')
 }
 
 fn is_key(word: &[u8]) -> bool {
     looks_like_entry(word) || pattern::is_pattern(word)
-}
-
-fn starts(text: &[u8], prefix: &[u8]) -> bool {
-    text.get(..prefix.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }

@@ -10,14 +10,9 @@
 //!   ||good.example^$badfilter   or @@||good.example^
 //! ```
 
-use super::LineFormat;
-use super::held::Held;
-use super::include::includes;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::is_one_of;
+use super::{Held, LineFormat, Out, includes};
+use crate::list::row::{Refusal, RejectReason, Skip};
+use crate::list::text::is_one_of;
 
 /// Options with which a rule still lists its domain. `popup` and `third-party` narrow it to
 /// some requests of a browser, but not to some pages or clients.

@@ -1,39 +1,31 @@
 //! Tables in which a line that begins with white space continues the line before: access(5),
 //! Exim's `lsearch`. Blank lines and comments may come between.
 
-use super::LineFormat;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::lines::MAX_LINE;
-
-/// Reads a line with those that continue it.
-pub(crate) trait Logical: std::fmt::Debug + Send {
-    /// Reads a line with its continuations; their white space is one blank.
-    fn logical(&self, text: &[u8], out: &mut Out<'_>);
-}
+use super::{LineFormat, Out};
+use crate::list::row::{RejectReason, Skip, looks_like_entry};
+use crate::list::text::MAX_LINE;
 
 /// Collects the lines of such a table.
 #[derive(Debug)]
-pub(crate) struct Continued<L> {
-    table: L,
+pub(crate) struct Continued {
+    /// Reads a line with its continuations; their white space is one blank.
+    read: fn(&[u8], &mut Out<'_>),
     /// The line that the next one may continue.
     text: Vec<u8>,
     line: u64,
 }
 
-impl<L: Logical> Continued<L> {
-    pub(crate) fn new(table: L) -> Self {
+impl Continued {
+    pub(crate) fn new(read: fn(&[u8], &mut Out<'_>)) -> Self {
         Self {
-            table,
+            read,
             text: Vec::new(),
             line: 0,
         }
     }
 }
 
-impl<L: Logical> LineFormat for Continued<L> {
+impl LineFormat for Continued {
     fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
         let text = line.trim_ascii();
         if matches!(text, [] | [b'#', ..]) {
@@ -59,13 +51,12 @@ impl<L: Logical> LineFormat for Continued<L> {
         }
         self.finish(out);
         self.text.extend_from_slice(text);
-        self.line = out.line();
+        self.line = out.line;
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {
         if !self.text.is_empty() {
-            self.table
-                .logical(&self.text, &mut out.at(self.line, &self.text));
+            (self.read)(&self.text, &mut out.at(self.line, &self.text));
             self.text.clear();
         }
     }

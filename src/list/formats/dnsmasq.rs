@@ -4,13 +4,8 @@
 //! A domain with no address, a null address, or no server is blocked, with all its subdomains. A
 //! domain with a real address or a server of its own belongs to somebody's network.
 
-use super::hosts::is_nowhere;
-use super::include::includes;
-use super::out::Out;
-use super::plain::before_comment;
-use crate::list::row::Skip;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
+use super::{Out, before_comment, includes, is_nowhere};
+use crate::list::row::{Refusal, RejectReason, Skip};
 
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {

@@ -6,26 +6,17 @@
 //! this one. Elsewhere a lookup returns the data, and `friend@good.example: accept` lists nobody. A
 //! file with such lines whose format nobody has said is refused. A `!` before a key is an exception.
 
-use super::continued::Logical;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Nesting;
+use super::Out;
+use crate::list::row::{RejectReason, Skip, looks_like_entry};
+use crate::list::text::Nesting;
 use crate::rfc5322::closing_quote;
 
-/// Reads such a file.
-#[derive(Debug)]
-pub(crate) struct Exim;
-
-impl Logical for Exim {
-    fn logical(&self, text: &[u8], out: &mut Out<'_>) {
-        match text.first() {
-            Some(b'!') => return out.skip(Skip::Allow),
-            Some(b'^') => return out.reject(RejectReason::Pattern, text),
-            _ => {}
-        }
-        out.entry(quoted_key(text).unwrap_or_else(|| key_of(text)));
+/// Reads a line with its continuations.
+pub(crate) fn read(text: &[u8], out: &mut Out<'_>) {
+    match text.first() {
+        Some(b'!') => out.skip(Skip::Allow),
+        Some(b'^') => out.reject(RejectReason::Pattern, text),
+        _ => out.entry(quoted_key(text).unwrap_or_else(|| key_of(text))),
     }
 }
 

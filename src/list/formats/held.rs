@@ -2,16 +2,15 @@
 
 use std::collections::HashSet;
 
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::refusal::Refusal;
+use super::Out;
+use crate::list::row::{Refusal, Skip};
 
 /// Maximum number of bytes held: texts, and what cancels them.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Rules in their order.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Each with its line.
     rules: Vec<(u64, Box<[u8]>)>,
     /// In lower case.
@@ -21,21 +20,21 @@ pub(super) struct Held {
 
 impl Held {
     /// Adds a rule.
-    pub(super) fn add(&mut self, rule: &[u8], out: &mut Out<'_>) {
+    pub(crate) fn add(&mut self, rule: &[u8], out: &mut Out<'_>) {
         if self.has_room(rule, out) {
-            self.rules.push((out.line(), rule.into()));
+            self.rules.push((out.line, rule.into()));
         }
     }
 
     /// Cancels a rule, wherever it stands.
-    pub(super) fn cancel(&mut self, rule: &[u8], out: &mut Out<'_>) {
+    pub(crate) fn cancel(&mut self, rule: &[u8], out: &mut Out<'_>) {
         if self.has_room(rule, out) {
             self.cancelled.insert(rule.to_ascii_lowercase().into());
         }
     }
 
     /// Cancels a rule no longer.
-    pub(super) fn restore(&mut self, rule: &[u8]) {
+    pub(crate) fn restore(&mut self, rule: &[u8]) {
         if !self.cancelled.is_empty() {
             self.cancelled.remove(rule.to_ascii_lowercase().as_slice());
         }
@@ -53,7 +52,7 @@ impl Held {
     }
 
     /// Hands out each rule that has none of its `names` cancelled, at its line; skips the others.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &mut self,
         out: &mut Out<'_>,
         names: impl Fn(&[u8]) -> [&[u8]; 2],

@@ -4,13 +4,11 @@
 //! real address is a host of somebody's network. A name is the machine's own at 127.0.1.1, as Debian
 //! writes it, and at a loopback address if its short form follows.
 
-use std::iter;
 use std::net::IpAddr;
 
-use super::out::Out;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::{Words, blank_words, is_one_of};
+use super::Out;
+use crate::list::row::{RejectReason, looks_like_entry};
+use crate::list::text::{Words, blank_words, is_one_of};
 
 /// Names that hosts files give to the machine itself.
 const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-allrouters ip6-localhost ip6-localnet ip6-loopback \
@@ -19,31 +17,24 @@ const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-all
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     // A `#` anywhere begins a comment.
-    let text = line
-        .get(..memchr::memchr(b'#', line).unwrap_or(line.len()))
-        .unwrap_or(line);
+    let text = line.split(|&b| b == b'#').next().unwrap_or_default();
     let mut words = blank_words(text);
     let Some(address) = words.next() else {
         return out.nothing();
     };
     match is_nowhere(address) {
-        None => out.reject(RejectReason::NotOfFormat, text),
         Some(false) => out.other(b"a host with an address"),
-        Some(true) => match words.next() {
-            None => out.reject(RejectReason::NotOfFormat, text),
-            Some(first) if is_of_machine(address, first, words.clone()) => {
-                out.other(b"this machine");
-            }
-            Some(first) => {
-                for name in iter::once(first).chain(words) {
-                    if is_one_of(name, OWN_NAMES) {
-                        out.other(b"this machine");
-                    } else {
-                        out.domain(name);
-                    }
+        Some(true) if is_of_machine(address, words.clone()) => out.other(b"this machine"),
+        Some(true) if words.clone().next().is_some() => {
+            for name in words {
+                if is_one_of(name, OWN_NAMES) {
+                    out.other(b"this machine");
+                } else {
+                    out.domain(name);
                 }
             }
-        },
+        }
+        _ => out.reject(RejectReason::NotOfFormat, text),
     }
 }
 
@@ -59,11 +50,10 @@ pub(crate) fn usual(line: &[u8]) -> &[u8] {
 }
 
 /// Returns whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
-fn is_of_machine<'w>(
-    address: &[u8],
-    full: &[u8],
-    mut names: impl Iterator<Item = &'w [u8]>,
-) -> bool {
+fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) -> bool {
+    let Some(full) = names.next() else {
+        return false;
+    };
     if address == b"127.0.1.1" {
         return true;
     }
@@ -74,25 +64,14 @@ fn is_of_machine<'w>(
 
 /// Returns whether an IP address leads nowhere; `None` if the text is no IP address.
 pub(crate) fn is_nowhere(text: &[u8]) -> Option<bool> {
-    match text {
-        b"0.0.0.0" | b"127.0.0.1" | b"::" | b"::1" => return Some(true),
-        // Some lists shorten `0.0.0.0` to this.
-        b"0" => return Some(true),
-        _ => {}
-    }
-    if !text
-        .first()
-        .is_some_and(|b| b.is_ascii_hexdigit() || *b == b':')
-    {
-        return None;
+    // Some lists shorten `0.0.0.0` to this.
+    if text == b"0" {
+        return Some(true);
     }
     // `fe80::1%lo0`: the zone is not part of the address.
     let text = text.split(|&b| b == b'%').next()?;
     let address: IpAddr = std::str::from_utf8(text).ok()?.parse().ok()?;
-    Some(match address {
-        IpAddr::V4(v4) => v4.is_unspecified() || v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_unspecified() || v6.is_loopback(),
-    })
+    Some(address.is_unspecified() || address.is_loopback())
 }
 
 /// Returns whether a line has the mark of a hosts file: a name after an address.

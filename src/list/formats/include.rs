@@ -8,7 +8,7 @@
 //!   !#include more.txt          ad blockers
 //! ```
 
-use crate::list::text::words::is_one_of;
+use crate::list::text::is_one_of;
 
 /// The words that such lines begin with, in lower case. What follows a word must be the name of a
 /// file.

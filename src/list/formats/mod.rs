@@ -6,10 +6,10 @@ pub(crate) mod adblock;
 pub(crate) mod continued;
 pub(crate) mod dnsmasq;
 pub(crate) mod exim;
-pub(crate) mod held;
+mod held;
 pub(crate) mod hosts;
-pub(crate) mod include;
-pub(crate) mod out;
+mod include;
+mod out;
 pub(crate) mod plain;
 pub(crate) mod rbldnsd;
 pub(crate) mod rpz;
@@ -18,11 +18,14 @@ pub(crate) mod spamassassin;
 
 use std::fmt;
 
-use out::Out;
+pub(crate) use held::Held;
+pub(crate) use hosts::is_nowhere;
+pub(crate) use include::includes;
+pub(crate) use out::Out;
+pub(crate) use plain::{before_comment, split_comment};
 
-use crate::list::row::Row;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::lines::{BOM, MAX_LINE, lines};
+use super::row::{RejectReason, Row};
+use super::text::{BOM, MAX_LINE, lines};
 
 /// Reads the lines of one format.
 pub(crate) trait LineFormat: fmt::Debug + Send {

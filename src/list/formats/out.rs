@@ -1,37 +1,19 @@
 //! Where the formats put what they find on a line.
 
-use crate::list::row::entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Row, Skip};
+use crate::list::row::{RawEntry, Refusal, RejectReason, Row, Skip, entry};
 
 /// The rows of one line on their way to the reader's caller.
 pub(crate) struct Out<'s> {
-    line: u64,
-    /// The text that is shown for a skipped row.
-    text: &'s [u8],
-    sink: &'s mut dyn FnMut(u64, Row<'_>),
+    pub(crate) line: u64,
+    /// The text of the line, which is shown for a skipped row.
+    pub(crate) text: &'s [u8],
+    pub(crate) sink: &'s mut dyn FnMut(u64, Row<'_>),
 }
 
 impl<'s> Out<'s> {
     /// Takes the rows of line number `line`, which reads `text`.
     pub(crate) fn new(line: u64, text: &'s [u8], sink: &'s mut dyn FnMut(u64, Row<'_>)) -> Self {
         Self { line, text, sink }
-    }
-
-    /// Returns the number of the line.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// Returns the text of the line.
-    pub(crate) fn text(&self) -> &'s [u8] {
-        self.text
-    }
-
-    /// Returns where its rows go.
-    pub(crate) fn sink(&mut self) -> &mut dyn FnMut(u64, Row<'_>) {
-        self.sink
     }
 
     /// Takes the rows of another line.
@@ -76,16 +58,20 @@ impl<'s> Out<'s> {
         (self.sink)(self.line, Row::refused(refusal, self.text));
     }
 
-    /// Lists an entry that was checked.
-    pub(crate) fn checked(&mut self, raw: RawEntry<'_>) {
-        (self.sink)(self.line, Row::Entry(raw));
+    /// Lists an entry.
+    ///
+    /// # Errors
+    /// Why its text cannot be one. Nothing is reported then.
+    pub(crate) fn list(&mut self, raw: RawEntry<'_>) -> Result<(), RejectReason> {
+        let text = &entry::read(raw.text)?;
+        (self.sink)(self.line, Row::Entry(RawEntry { text, ..raw }));
+        Ok(())
     }
 
     /// Lists an entry without dates, unless its text cannot be one.
     pub(crate) fn entry(&mut self, text: &[u8]) {
-        match entry::read(text) {
-            Ok(text) => self.checked(RawEntry::new(&text)),
-            Err(reason) => self.reject(reason, text),
+        if let Err(reason) = self.list(RawEntry::new(text)) {
+            self.reject(reason, text);
         }
     }
 
@@ -93,31 +79,28 @@ impl<'s> Out<'s> {
     pub(crate) fn domain(&mut self, name: &[u8]) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
         let is_other = matches!(name, [b'@' | b'.' | b'/', ..]) || name.contains(&b'@');
-        let marked;
-        let read = match is_other || name.len() > MAX_NAME_BYTES {
+        let listed = match is_other || name.len() > MAX_NAME_BYTES {
             true => Err(RejectReason::NotADomain),
-            false => match entry::read(name) {
+            false => match self.list(RawEntry::new(name)) {
                 // A name of one label is a name here, not a word.
                 Err(RejectReason::NotAnEntry) if !name.contains(&b'.') => {
-                    marked = [b"@", name].concat();
-                    entry::read(&marked)
+                    self.list(RawEntry::new(&[b"@", name].concat()))
                 }
-                read => read,
+                listed => listed,
             },
         };
-        let is_one = read.is_ok();
-        match read {
-            Ok(text) => self.checked(RawEntry::new(&text)),
-            Err(reason) => self.reject(reason, name),
+        if let Err(reason) = listed {
+            self.reject(reason, name);
         }
-        is_one
+        listed.is_ok()
     }
 
     /// Lists a domain and its subdomains: two entries, or one rejection.
     pub(crate) fn tree(&mut self, name: &[u8]) {
         let name = name.strip_suffix(b".").unwrap_or(name);
         if self.domain(name) {
-            self.checked(RawEntry::new(&[b".", name].concat()));
+            let below = [b".", name].concat();
+            (self.sink)(self.line, Row::Entry(RawEntry::new(&below)));
         }
     }
 }

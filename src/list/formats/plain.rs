@@ -17,14 +17,11 @@
 //! The format `addresses` has several entries a line, between commas and semicolons. In a whitelist,
 //! `OK` may follow an entry.
 
-use super::LineFormat;
-use super::out::Out;
+use super::{LineFormat, Out};
 use crate::base::day::Day;
-use crate::list::row::entry::{self, looks_like_entry};
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{RawEntry, Skip};
-use crate::list::text::words::{Pieces, blank_words};
+use crate::list::row::entry::{self};
+use crate::list::row::{RawEntry, Refusal, RejectReason, Skip, looks_like_entry};
+use crate::list::text::{Pieces, blank_words};
 use crate::rfc5322::closing_quote;
 
 /// How plain lists differ.
@@ -41,25 +38,11 @@ pub(crate) enum Kind {
 /// Reads a plain list.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// Whether somebody has said that the list is plain.
-    is_explicit: bool,
+    pub(crate) is_explicit: bool,
     /// Returns the name of the format whose mark a line has.
-    foreign: fn(&[u8]) -> Option<&'static str>,
-}
-
-impl Plain {
-    pub(crate) fn new(
-        kind: Kind,
-        is_explicit: bool,
-        foreign: fn(&[u8]) -> Option<&'static str>,
-    ) -> Self {
-        Self {
-            kind,
-            is_explicit,
-            foreign,
-        }
-    }
+    pub(crate) foreign: fn(&[u8]) -> Option<&'static str>,
 }
 
 impl LineFormat for Plain {
@@ -67,18 +50,19 @@ impl LineFormat for Plain {
         let line = line.trim_ascii();
         let (text, comment) = split_comment(line, self.kind == Kind::Addresses);
         if text.is_empty() {
-            return out.skip(if line.is_empty() {
-                Skip::Blank
-            } else {
-                Skip::Comment
-            });
+            return out.nothing();
         }
         let expires = match comment.map_or(Ok(None), end) {
             Ok(expires) => expires,
             Err(reason) => return out.reject(reason, line),
         };
+        let raw = RawEntry {
+            text,
+            added: None,
+            expires,
+        };
         if self.kind == Kind::Addresses {
-            return self.several(text, expires, out);
+            return self.several(raw, out);
         }
         let text = match text {
             [entry @ .., b',' | b';'] => entry.trim_ascii_end(),
@@ -88,50 +72,35 @@ impl LineFormat for Plain {
             Kind::Whitelist => without_ok(text),
             _ => text,
         };
-        match entry::read(text) {
-            Ok(text) => out.checked(RawEntry {
-                text: &text,
-                added: None,
-                expires,
-            }),
-            Err(reason) => self.other(text, reason, out),
+        if let Err(reason) = out.list(RawEntry { text, ..raw }) {
+            self.other(text, reason, out);
         }
     }
 }
 
 impl Plain {
     /// Reads the entries of a line between commas and semicolons.
-    fn several(&self, text: &[u8], expires: Option<Day>, out: &mut Out<'_>) {
+    fn several(&self, raw: RawEntry<'_>, out: &mut Out<'_>) {
         let mut found = false;
-        for piece in Pieces(text) {
-            found |= looks_like_entry(piece);
-            let raw = RawEntry {
-                text: piece,
-                added: None,
-                expires,
-            };
-            match entry::read(piece) {
-                Ok(text) => out.checked(RawEntry { text: &text, ..raw }),
-                Err(reason) if found => out.reject(reason, piece),
-                Err(reason) => return self.other(text, reason, out),
+        for text in Pieces(raw.text) {
+            found |= looks_like_entry(text);
+            match out.list(RawEntry { text, ..raw }) {
+                Ok(()) => {}
+                Err(reason) if found => out.reject(reason, text),
+                Err(reason) => return self.other(raw.text, reason, out),
             }
         }
-        if !found && Pieces(text).next().is_none() {
+        if !found && Pieces(raw.text).next().is_none() {
             // Only separators.
-            out.reject(RejectReason::NotAnEntry, text);
+            out.reject(RejectReason::NotAnEntry, raw.text);
         }
     }
 
     /// Reads a line that is not an entry.
     #[cold]
     fn other(&self, text: &[u8], reason: RejectReason, out: &mut Out<'_>) {
-        if matches!(
-            reason,
-            RejectReason::Hash(_)
-                | RejectReason::CutOff
-                | RejectReason::IpAddress
-                | RejectReason::Url
-        ) {
+        use RejectReason::{CutOff, Hash, IpAddress, Url};
+        if matches!(reason, Hash(_) | CutOff | IpAddress | Url) {
             return out.reject(reason, text);
         }
         let (refusal, reason) = if is_signed(text) {
@@ -182,21 +151,15 @@ pub(crate) fn split_comment(line: &[u8], has_several: bool) -> (&[u8], Option<&[
 /// Returns the day on which a comment ends its entry: `expires 2026-12-24`, and then the end or a
 /// blank.
 fn end(comment: &[u8]) -> Result<Option<Day>, RejectReason> {
-    let comment = comment.trim_ascii_start();
-    let Some((b"expires", rest)) = comment.split_at_checked(7) else {
+    let mut words = blank_words(comment);
+    let (Some(b"expires"), Some(day)) = (words.next(), words.next()) else {
         return Ok(None);
     };
-    let day = rest.trim_ascii_start();
-    let (day, after) = day.split_at_checked(10).unwrap_or((day, b""));
     let is_written = |(at, b): (usize, &u8)| match at {
         4 | 7 => *b == b'-',
         _ => b.is_ascii_digit(),
     };
-    let is_day = rest.first().is_some_and(u8::is_ascii_whitespace)
-        && day.len() == 10
-        && day.iter().enumerate().all(is_written)
-        && after.first().is_none_or(u8::is_ascii_whitespace);
-    match is_day {
+    match day.len() == 10 && day.iter().enumerate().all(is_written) {
         true => Day::read_end(day).ok_or(RejectReason::Date),
         false => Ok(None),
     }

@@ -8,13 +8,9 @@
 //!   !good.example              an exception                     not listed
 //! ```
 
-use super::include::includes;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::blank_words;
+use super::{Out, includes};
+use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry};
+use crate::list::text::blank_words;
 
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {

@@ -14,13 +14,9 @@
 //! somewhere else (a walled garden, an address) changes an answer and refuses nothing.
 //! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
 
-use super::LineFormat;
-use super::include::includes;
-use super::out::Out;
-use crate::list::row::Skip;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::{blank_words, is_one_of};
+use super::{LineFormat, Out, includes};
+use crate::list::row::{Refusal, RejectReason, Skip};
+use crate::list::text::{blank_words, is_one_of};
 
 /// The state between lines.
 #[derive(Debug, Default)]
@@ -62,30 +58,10 @@ impl LineFormat for Rpz {
         if inside {
             return out.skip(Skip::Continuation);
         }
-        let mut words = blank_words(text);
         if text.first() == Some(&b'$') {
-            let first = words.next().unwrap_or_default();
-            if is(first, b"$ORIGIN") {
-                let name = words.next().unwrap_or_default();
-                let origin = self.absolute(name);
-                // An origin relative to the last one grows line by line.
-                if origin.len() > MAX_NAME_BYTES {
-                    return out.reject(RejectReason::NotADomain, name);
-                }
-                self.origin = origin;
-                // Until a SOA record says otherwise: a zone begins at its first origin.
-                if self.zone.is_empty() {
-                    self.zone.clone_from(&self.origin);
-                }
-            }
-            if includes(text) {
-                return out.refuse(Refusal::Include);
-            }
-            return match is(first, b"$GENERATE") {
-                true => out.reject(RejectReason::Generate, text),
-                false => out.other(first),
-            };
+            return self.directive(text, out);
         }
+        let mut words = blank_words(text);
         if !is_indented {
             let owner = words.next().unwrap_or_default();
             if record_type(text).is_none() {
@@ -116,17 +92,41 @@ impl LineFormat for Rpz {
 }
 
 impl Rpz {
+    /// Reads a line that begins with `$`.
+    fn directive(&mut self, text: &[u8], out: &mut Out<'_>) {
+        let mut words = blank_words(text);
+        let first = words.next().unwrap_or_default();
+        if is(first, b"$ORIGIN") {
+            let name = words.next().unwrap_or_default();
+            let origin = self.absolute(name);
+            // An origin relative to the last one grows line by line.
+            if origin.len() > MAX_NAME_BYTES {
+                return out.reject(RejectReason::NotADomain, name);
+            }
+            self.origin = origin;
+            // Until a SOA record says otherwise: a zone begins at its first origin.
+            if self.zone.is_empty() {
+                self.zone.clone_from(&self.origin);
+            }
+        }
+        if includes(text) {
+            out.refuse(Refusal::Include);
+        } else if is(first, b"$GENERATE") {
+            out.reject(RejectReason::Generate, text);
+        } else {
+            out.other(first);
+        }
+    }
+
     /// Returns a name of the file as `.name.`, as far as the origin is known.
     fn absolute(&self, name: &[u8]) -> Vec<u8> {
         let mut absolute = vec![b'.'];
         absolute.extend(name.to_ascii_lowercase());
         if !name.ends_with(b".") {
-            let origin: &[u8] = if self.origin.is_empty() {
-                b"."
-            } else {
-                &self.origin
-            };
-            absolute.extend_from_slice(origin);
+            absolute.extend_from_slice(match self.origin.as_slice() {
+                b"" => b".",
+                origin => origin,
+            });
         }
         absolute
     }
@@ -152,10 +152,7 @@ impl Rpz {
         };
         let name = name.strip_prefix(b".").unwrap_or(name);
         let label = name.rsplit(|&b| b == b'.').next().unwrap_or_default();
-        if matches!(
-            label,
-            b"rpz-ip" | b"rpz-client-ip" | b"rpz-nsip" | b"rpz-nsdname"
-        ) {
+        if is_one_of(label, "rpz-ip rpz-client-ip rpz-nsip rpz-nsdname") {
             out.skip(Skip::NotSender);
         } else {
             out.domain(name);
@@ -191,25 +188,19 @@ fn is(word: &[u8], name: &[u8]) -> bool {
 }
 
 /// Returns the number of parentheses open after a line; those in quotes do not count.
-fn depth_after(text: &[u8], depth: usize) -> usize {
+fn depth_after(text: &[u8], mut depth: usize) -> usize {
     let (mut quoted, mut escaped) = (false, false);
-    text.iter().fold(depth, |depth, byte| {
-        let is_escaped = std::mem::take(&mut escaped);
+    for byte in text {
         match byte {
-            _ if is_escaped => depth,
-            b'\\' => {
-                escaped = true;
-                depth
-            }
-            b'"' => {
-                quoted = !quoted;
-                depth
-            }
-            b'(' if !quoted => depth.saturating_add(1),
-            b')' if !quoted => depth.saturating_sub(1),
-            _ => depth,
+            _ if std::mem::take(&mut escaped) => {}
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b'(' if !quoted => depth += 1,
+            b')' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
         }
-    })
+    }
+    depth
 }
 
 /// Returns the text of a line before its comment.

@@ -13,12 +13,9 @@
 //! rspamd gives a leading dot no meaning of its own. It is read as in other formats: as the
 //! subdomains only.
 
-use super::out::Out;
-use super::plain::before_comment;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Words;
+use super::{Out, before_comment};
+use crate::list::row::{RejectReason, Skip, looks_like_entry};
+use crate::list::text::Words;
 
 /// Reads a line of a map of rspamd.
 pub(crate) fn rspamd(line: &[u8], out: &mut Out<'_>) {
@@ -48,29 +45,27 @@ fn key<'l>(line: &'l [u8], out: &mut Out<'_>) -> Option<&'l [u8]> {
         out.skip(Skip::Allow);
         return None;
     }
-    let value = words.next();
-    let score = match value {
-        None => 1.0,
-        Some(value) => {
-            let (symbol, score) = match value.iter().position(|&b| b == b':') {
-                Some(colon) => (value.get(..colon), value.get(colon + 1..)),
-                None if number(value).is_some() => (None, Some(value)),
-                None => (Some(value), Some(&b"1"[..])),
-            };
-            score
-                .and_then(number)
-                .filter(|_| symbol.is_none_or(is_symbol))
-                .unwrap_or(f64::NAN)
+    match words.next().map_or(Some(1.0), score_of) {
+        Some(score) if words.next().is_none() => {
+            let is_listed = score > 0.0;
+            if !is_listed {
+                out.skip(Skip::Allow);
+            }
+            is_listed.then_some(key)
         }
-    };
-    if score.is_nan() || words.next().is_some() {
-        out.reject(RejectReason::NotOfFormat, text);
-        None
-    } else if score > 0.0 {
-        Some(key)
-    } else {
-        out.skip(Skip::Allow);
-        None
+        _ => {
+            out.reject(RejectReason::NotOfFormat, text);
+            None
+        }
+    }
+}
+
+/// Returns the score of a value: `5.0`, `SYMBOL`, `SYMBOL:5.0`.
+fn score_of(value: &[u8]) -> Option<f64> {
+    let colon = memchr::memchr(b':', value).unwrap_or(value.len());
+    match value.split_at(colon) {
+        (symbol, [_, score @ ..]) => number(score).filter(|_| is_symbol(symbol)),
+        (symbol, []) => number(symbol).or_else(|| is_symbol(symbol).then_some(1.0)),
     }
 }
 
@@ -101,9 +96,7 @@ pub(crate) fn is_marked(line: &[u8]) -> bool {
 /// Returns whether a line has the mark of rspamd alone: an entry, and a symbol with a score.
 pub(crate) fn is_of_rspamd(line: &[u8]) -> bool {
     has_value(line, |value| {
-        let colon = memchr::memchr(b':', value).unwrap_or(value.len());
-        let (symbol, score) = value.split_at(colon);
-        is_symbol(symbol) && score.get(1..).and_then(number).is_some()
+        value.contains(&b':') && score_of(value).is_some()
     })
 }
 

@@ -4,16 +4,9 @@
 //! `*.bad.example` are its subdomains. Another glob cannot be looked up. `unblocklist_from` cancels
 //! a listing before it, as all options `welcomelist_*` and `whitelist_*` allow a sender.
 
-use super::LineFormat;
-use super::held::Held;
-use super::include::includes;
-use super::out::Out;
-use super::plain::before_comment;
-use crate::list::row::Skip;
-use crate::list::row::entry::looks_like_entry;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::text::words::Words;
+use super::{Held, LineFormat, Out, before_comment, includes};
+use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry};
+use crate::list::text::{Words, begins_with_one_of};
 
 /// The state between lines: what was listed, and may still be cancelled.
 #[derive(Debug, Default)]
@@ -51,29 +44,20 @@ impl LineFormat for SpamAssassin {
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {
-        self.held.finish(
-            out,
-            |glob| [glob, glob],
-            |glob, out| {
-                out.entry(glob);
-            },
-        );
+        self.held
+            .finish(out, |glob| [glob, glob], |glob, out| out.entry(glob));
     }
 }
 
 fn is_allowance(option: &[u8]) -> bool {
     let option = option.strip_prefix(b"def_").unwrap_or(option);
-    starts(option, "welcomelist_ whitelist_ unblocklist_ unblacklist_")
-}
-
-fn starts(option: &[u8], starts: &str) -> bool {
-    let mut starts = starts.split(' ');
-    starts.any(|start| option.starts_with(start.as_bytes()))
+    begins_with_one_of(option, "welcomelist_ whitelist_ unblocklist_ unblacklist_")
 }
 
 /// Returns whether a line has the mark of SpamAssassin: one of these options, and a value.
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     let mut words = Words(line);
     let option = words.next().unwrap_or_default().to_ascii_lowercase();
-    words.next().is_some() && (is_allowance(&option) || starts(&option, "blocklist_ blacklist_"))
+    let is_listing = begins_with_one_of(&option, "blocklist_ blacklist_");
+    words.next().is_some() && (is_listing || is_allowance(&option))
 }

@@ -16,11 +16,11 @@ use std::io;
 use std::path::Path;
 
 use super::build::{BuildSettings, FeedSettings};
-use super::declared::{Declared, Values};
+use super::declared::Declared;
 use crate::base::settings::{
     Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
-use crate::list::format::Format;
+use crate::list::registry::Format;
 use crate::list::table::text::Text;
 
 /// The name of the file.
@@ -203,29 +203,16 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
     section.check_filled("entry", "the column that names the sender");
     let format = section.optional("format", parsed::<Format>);
     let column = |name| section.optional(name, column_of);
-    let values = |name| -> Vec<Values> {
-        section.map(
-            name,
-            "a column and its values, such as { Action = [\"Block\"] }",
-            values,
-        )
-    };
+    const VALUES: &str = "a column and its values, such as { Action = [\"Block\"] }";
+    const NUMBER: &str = "a column and a number, such as { Score = 4 }";
     Declared {
         is_in_file: format.is_some(),
         format,
         separator: section.optional("separator", parsed),
         entry: section.items("entry", column_of),
-        when: distinct(section, "when", values("when")),
-        unless: distinct(section, "unless", values("unless")),
-        at_least: distinct(
-            section,
-            "at_least",
-            section.map(
-                "at_least",
-                "a column and a number, such as { Score = 4 }",
-                float,
-            ),
-        ),
+        when: columns(section, "when", VALUES, values),
+        unless: columns(section, "unless", VALUES, values),
+        at_least: columns(section, "at_least", NUMBER, float),
         rows: section.optional("rows", parsed),
         subdomains: section.optional("subdomains", boolean),
         expires_in: column("expires_in"),
@@ -235,12 +222,15 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
     }
 }
 
-/// Records columns that are named twice: headings are compared without case.
-fn distinct<T>(
+/// Reads what is said about columns. Records those that are named twice: headings are compared without
+/// case.
+fn columns<T>(
     section: &Section<'_, '_>,
     name: &'static str,
-    all: Vec<(String, T)>,
+    wanted: &str,
+    read: impl Fn(&Value<'_>) -> Result<T, Invalid>,
 ) -> Vec<(String, T)> {
+    let all = section.map(name, wanted, read);
     let mut rest = all.iter().map(|(column, _)| Text::new(column));
     while let Some(column) = rest.next() {
         if rest.clone().any(|other| other == column) {
@@ -316,8 +306,7 @@ fn fits(name: &str, glob: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::build::Expires;
-    use super::super::max_rejects::MaxRejects;
+    use super::super::build::{Expires, MaxRejects};
     use super::*;
 
     fn parse(text: &str) -> Result<ListToml, String> {
@@ -331,10 +320,12 @@ mod tests {
             r#"
             file = [
                 { match = "own*.txt", format = "plain" }, { match = "*.csv", rows = "all", entry = "email" },
+                { match = "*.tsv", when = { Action = "Reject" }, unless.Listed = false, subdomains = false },
                 { match = "partner.csv", ignore = true }, { match = "old*1.txt", ignore = true },
             ]
             [read]
             format = "csv"
+            subdomains = true
             entry = ["Sender", 3]
             when = { Action = ["Block", 5], Listed = true }
             at_least = { Score = 4, Weight = 0.5 }
@@ -356,13 +347,25 @@ mod tests {
         assert!(read.is_in_file && read.added_in.as_deref() == Some("2"));
         let own = list.declared(&["own-2.txt"]).unwrap();
         assert!(own.format == Some(Format::Plain) && !own.is_of_table());
+        assert_eq!(own.subdomains, Some(true));
         let table = list.declared(&["partner.csv"]).unwrap();
         assert!(table.rows.is_some() && table.when.is_empty() && table.never == ["Never expire"]);
+        let both = list.declared(&["a.tsv"]).unwrap();
+        let shown = format!("{:?} {:?} {:?}", both.when, both.unless, both.at_least);
+        assert_eq!(
+            shown,
+            r#"[("Action", ["Reject"])] [("Listed", ["false"])] [("Score", 4.0), ("Weight", 0.5)]"#
+        );
+        assert!(both.subdomains == Some(false) && both.is_in_file && both.entry.len() == 2);
         assert_eq!(list.declared(&["old1.txt"]), None);
         assert!(list.declared(&["old.txt"]).is_some());
         assert_eq!(list.build.expires, Some(Expires::After(30)));
         assert_eq!(list.build.allow, [".bid"]);
         assert_eq!(list.build.max_rejects, Some(MaxRejects::Lines(0)));
+        // Conditions and "all" exclude each other.
+        let all = "file = [{ match = \"x\", unless.Action = \"Allow\" }]\nread = { entry = 1, rows = \"all\" }";
+        let strict = parse(all).unwrap().declared(&["x"]).unwrap();
+        assert!(strict.rows.is_none() && strict.unless.len() == 1 && strict.entry == ["1"]);
         let text = "read.format = \"plain\"\nfeed.url = \"https://lists.example/x?y=1\"";
         let feed = parse(text).unwrap().feed.unwrap();
         assert_eq!((feed.max_bytes, feed.keep_days), (64 << 20, 0));

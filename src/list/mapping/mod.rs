@@ -12,14 +12,12 @@
 mod build;
 mod declared;
 mod list_toml;
-mod max_rejects;
 mod profiles;
 mod reading;
 mod resolve;
 
-pub use build::{BuildSettings, Expires, FeedSettings};
+pub use build::{BuildSettings, Expires, FeedSettings, MaxRejects};
 pub use declared::{Declared, Rows, Separator};
 pub use list_toml::{LIST_TOML, ListToml};
-pub use max_rejects::MaxRejects;
 pub use reading::{Reading, Why};
 pub use resolve::reading;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::list::format::{Format, Splits};
 use crate::list::formats::{Keys, Usual};
+use crate::list::registry::{Format, Splits};
 use crate::list::table::Table;
 use crate::list::table::csv::Csv;
 use crate::list::table::json::JsonLines;
@@ -52,17 +52,15 @@ impl Reading {
     /// Returns the usual lines of the list, or of a later part of it, if it has some.
     pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
         let has_mailboxes = self.format != Format::Hosts;
-        let (keys, is_access): (Box<dyn Keys>, _) =
-            match (self.format.registered().usual, &self.table) {
-                (Some(key), _) => (Box::new(key), has_mailboxes),
-                (None, Some(table)) if table.rules.has_dates() => return None,
-                (None, Some(table)) => match self.format {
-                    Format::Csv => (Box::new(Csv::new(Arc::clone(table), at_start)), false),
-                    Format::JsonLines => (Box::new(JsonLines::new(Arc::clone(table))), false),
-                    _ => return None,
-                },
-                (None, None) => return None,
-            };
+        let table = self.table.as_ref();
+        let (keys, is_access): (Box<dyn Keys>, _) = match (self.format, table) {
+            (_, Some(table)) if table.rules.has_dates() => return None,
+            (Format::Csv, Some(table)) => (Box::new(Csv::new(Arc::clone(table), at_start)), false),
+            (Format::JsonLines, Some(table)) => {
+                (Box::new(JsonLines::new(Arc::clone(table))), false)
+            }
+            (format, _) => (Box::new(format.registered().usual?), has_mailboxes),
+        };
         Some(Usual {
             keys,
             has_mailboxes,
@@ -73,7 +71,7 @@ impl Reading {
     /// Returns where a list can be cut.
     #[must_use]
     pub fn splits(&self) -> Splits {
-        self.format.registered().splits
+        self.format.registered().splits()
     }
 }
 

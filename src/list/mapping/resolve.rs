@@ -1,6 +1,7 @@
 //! From what is declared to how a file is read: finds the columns and paths of the declaration in
 //! the beginning of the file.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::declared::Declared;
@@ -8,9 +9,8 @@ use super::profiles;
 use super::reading::{Reading, Why};
 use crate::base::settings::nearest;
 use crate::list::detect::{Detected, detect};
-use crate::list::format::Format;
-use crate::list::row::entry;
-use crate::list::row::refusal::Refusal;
+use crate::list::registry::Format;
+use crate::list::row::{Refusal, entry};
 use crate::list::table::dates::Dates;
 use crate::list::table::path::{Paths, Step, steps};
 use crate::list::table::rules::{Condition, Rules};
@@ -123,17 +123,20 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     if !is_alone && (declared.entry.is_empty() || width > 1 && !declared.has_rule()) {
         return Err(undeclared());
     }
-    let has_heading = columns(declared).any(|column| !is_number(column));
+    let has_heading = Cell::new(false);
     let mut values = Vec::new();
-    let find = |column: &str| column_number(column, &headings);
+    let find = |column: &str| {
+        has_heading.set(has_heading.get() || !is_number(column));
+        column_number(column, &headings)
+    };
     let rules = rules(declared, &mut values, find)?;
     let entry: Result<Vec<usize>, Refusal> =
         declared.entry.iter().map(|column| find(column)).collect();
     let columns = Columns {
         separator,
-        has_heading,
         width,
         entry: if is_alone { vec![0] } else { entry? },
+        has_heading: has_heading.get(),
         values,
         is_undeclared: is_alone,
     };
@@ -168,31 +171,17 @@ fn first_record(head: &[u8], is_whole: bool) -> Result<Option<&[u8]>, Refusal> {
 /// Returns what divides the first record.
 fn separator(record: &[u8]) -> Result<u8, Refusal> {
     let mut is_quoted = false;
-    let mut found = None;
-    for &byte in record {
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b',' | b';' | b'\t' if !is_quoted => {
-                if found.is_some_and(|other| other != byte) {
-                    return Err(mapping(
-                        "the first line has several of comma, semicolon and tab: say which one divides the columns, with separator",
-                    ));
-                }
-                found = Some(byte);
-            }
-            _ => {}
-        }
+    let mut found = record.iter().filter(|&&byte| {
+        is_quoted ^= byte == b'"';
+        !is_quoted && matches!(byte, b',' | b';' | b'\t')
+    });
+    let first = *found.next().unwrap_or(&b',');
+    match found.all(|other| *other == first) {
+        true => Ok(first),
+        false => Err(mapping(
+            "the first line has several of comma, semicolon and tab: say which one divides the columns, with separator",
+        )),
     }
-    Ok(found.unwrap_or(b','))
-}
-
-/// Returns every column of a declaration.
-fn columns(declared: &Declared) -> impl Iterator<Item = &String> {
-    let values = declared.when.iter().chain(&declared.unless);
-    let numbers = declared.at_least.iter().map(|(column, _)| column);
-    let dates = declared.expires_in.iter().chain(&declared.added_in);
-    let named = values.map(|(column, _)| column).chain(numbers);
-    declared.entry.iter().chain(named).chain(dates)
 }
 
 fn is_number(column: &str) -> bool {

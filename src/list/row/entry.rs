@@ -15,8 +15,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::pattern;
-use super::reject_reason::RejectReason;
+use super::{RejectReason, pattern};
 use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
@@ -97,14 +96,8 @@ fn labels(name: &[u8], may_be_subtree: bool) -> Result<(), RejectReason> {
     if name.ends_with(b".") {
         return Err(RejectReason::CutOff);
     }
-    let mut before = b'.';
-    for &byte in name {
-        if byte == b'+' || byte == b'.' && before == b'.' {
-            return Err(RejectReason::NotADomain);
-        }
-        before = byte;
-    }
-    match name.is_empty() {
+    let has_empty = name.split(|&b| b == b'.').any(<[u8]>::is_empty);
+    match has_empty || name.contains(&b'+') {
         true => Err(RejectReason::NotADomain),
         false => Ok(()),
     }

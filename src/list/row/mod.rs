@@ -2,13 +2,14 @@
 
 pub(crate) mod entry;
 pub(crate) mod pattern;
-pub(crate) mod refusal;
-pub(crate) mod reject_reason;
+mod refusal;
+mod reject_reason;
 
 use std::fmt;
 
-use refusal::Refusal;
-use reject_reason::RejectReason;
+pub(crate) use entry::looks_like_entry;
+pub use refusal::Refusal;
+pub use reject_reason::RejectReason;
 
 use crate::base::day::Day;
 

@@ -6,14 +6,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::rows::{Columns, Source, Table, list, report};
-use crate::list::formats::Keys;
-use crate::list::formats::out::Out;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Row, Skip};
+use super::{Columns, Source, Table, list, report};
+use crate::list::formats::{Keys, Out};
+use crate::list::row::{Refusal, RejectReason, Row, Skip};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
-use crate::list::text::lines::{BOM, MAX_LINE, newlines};
+use crate::list::text::{BOM, MAX_LINE, newlines};
 
 /// Reads a table with separators.
 #[derive(Debug)]
@@ -97,33 +94,24 @@ impl Csv {
             out.skip(Skip::Blank);
             return Ok(());
         }
-        let is_first = std::mem::take(&mut self.at_start);
-        if is_first && columns.has_heading {
+        if std::mem::take(&mut self.at_start) && columns.has_heading {
             out.skip(Skip::Comment);
             return Ok(());
         }
-        if self.cells.find(text, columns.separator).is_err() {
+        let found = self.cells.find(text, columns.separator);
+        match found.map(|()| self.cells.count()) {
+            Ok(count) if count == columns.width => return self.row(columns, text, out),
+            Ok(count) if columns.is_undeclared => {
+                let what = format!("a table with {count} columns: say which column");
+                return Err(Refusal::Table(what.into()));
+            }
+            Ok(count) if has_no_end && count < columns.width => return Err(Refusal::BrokenOff),
+            Ok(_) => out.reject(RejectReason::Cells, text),
             // A quote that goes on in the next line may hide rows in it.
-            if text.contains(&b'\n') || has_no_end {
-                return Err(Refusal::Quote);
-            }
-            out.reject(RejectReason::Quote, text);
-            return Ok(());
+            Err(_) if text.contains(&b'\n') || has_no_end => return Err(Refusal::Quote),
+            Err(_) => out.reject(RejectReason::Quote, text),
         }
-        let count = self.cells.count();
-        if count != columns.width {
-            if columns.is_undeclared {
-                return Err(Refusal::Table(
-                    format!("a table with {count} columns: say which column").into(),
-                ));
-            }
-            if has_no_end && count < columns.width {
-                return Err(Refusal::BrokenOff);
-            }
-            out.reject(RejectReason::Cells, text);
-            return Ok(());
-        }
-        self.row(columns, text, out)
+        Ok(())
     }
 
     /// Returns a value of a row.
@@ -139,24 +127,16 @@ impl Csv {
         // Nothing but separators, as spreadsheets have them at the end.
         let is_blank = || (0..columns.width).all(|column| cell(column).is_empty());
         match self.table.rules.judge(value) {
+            _ if is_blank() => out.skip(Skip::Blank),
+            Err(why) => return report(why, text, out),
             Ok(dates) => {
-                let mut is_filled = false;
-                for cell in columns.entry.iter().map(|&column| cell(column)) {
-                    if !cell.is_empty() {
-                        is_filled = true;
-                        list(&cell, dates, out);
-                    }
+                let cells = columns.entry.iter().map(|&column| cell(column));
+                let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
+                if filled.peek().is_none() {
+                    out.reject(RejectReason::NoEntry, text);
                 }
-                if is_filled {
-                    return Ok(());
-                }
+                filled.for_each(|cell| list(&cell, dates, out));
             }
-            Err(why) if !is_blank() => return report(why, text, out),
-            Err(_) => {}
-        }
-        match is_blank() {
-            true => out.skip(Skip::Blank),
-            false => out.reject(RejectReason::NoEntry, text),
         }
         Ok(())
     }

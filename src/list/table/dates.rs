@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 
 use super::text::Text;
 use crate::base::day::{Day, iso};
-use crate::list::row::reject_reason::RejectReason;
+use crate::list::row::RejectReason;
 
 /// Directives of strftime(3), such as `%d.%m.%Y`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,19 +4,17 @@
 //! is judged by its values, and then its entries are listed.
 
 use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 
 use super::path::{Paths, Step};
-use super::rows::{Source, Table, list, report};
 use super::rules::{NotListed, RowDates, Rules, Value as RowValue};
 use super::text::Text;
-use crate::list::formats::out::Out;
-use crate::list::formats::{Keys, LineFormat};
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
-use crate::list::row::{Row, Skip};
+use super::{Source, Table, list, report};
+use crate::list::formats::{Keys, LineFormat, Out};
+use crate::list::row::{Refusal, RejectReason, Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
-use crate::list::text::lines::newlines;
+use crate::list::text::newlines;
 
 /// Reads a document.
 #[derive(Debug, Default)]
@@ -50,7 +48,7 @@ impl Document {
         if !last {
             return;
         }
-        let text = std::mem::take(&mut self.text);
+        let text = mem::take(&mut self.text);
         let done = match (self.is_too_long, check(&text)) {
             (true, _) => Err((Refusal::DocumentTooLong, 1)),
             (false, Err((Fault::Syntax, line))) => Err((Refusal::NotJson, line)),
@@ -69,13 +67,21 @@ impl Document {
 pub(crate) struct JsonLines {
     table: Arc<Table>,
     is_refused: bool,
+    /// The keys of the entries of a row, and then those of its values, if a row has nothing inside.
+    keys: Option<Vec<Text>>,
 }
 
 impl JsonLines {
     pub(crate) fn new(table: Arc<Table>) -> Self {
+        let is_refused = false;
+        let keys = match &table.source {
+            Source::Paths(paths) if table.rules.has_rule => usual_keys(paths),
+            _ => None,
+        };
         Self {
             table,
-            is_refused: false,
+            is_refused,
+            keys,
         }
     }
 }
@@ -91,62 +97,59 @@ impl LineFormat for JsonLines {
         if check(line).is_err() {
             return out.reject(RejectReason::NotJson, line);
         }
-        let number = out.line();
-        if let Err((refusal, _)) = Walk::read(&self.table, line, number, out.sink()) {
+        if let Err((refusal, _)) = Walk::read(&self.table, line, out.line, &mut *out.sink) {
             out.refuse(refusal);
             self.is_refused = true;
         }
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {
-        if matches!(check(out.text()), Err((Fault::BrokenOff, _))) {
+        if matches!(check(out.text), Err((Fault::BrokenOff, _))) {
             out.refuse(Refusal::BrokenOff);
         }
     }
 }
 
-/// Most entries, and most values, of a line that is read without [`Walk`].
+/// Most keys of a line that is read without [`Walk`].
 const MAX_USUAL: usize = 8;
+
+fn usual_keys(paths: &Paths) -> Option<Vec<Text>> {
+    let entries = paths.entries.iter().map(|path| match &path[..] {
+        [Step::Key(key)] => Some(key.clone()),
+        _ => None,
+    });
+    let values = paths.values.iter().map(|path| match &path[..] {
+        [key] => Some(key.clone()),
+        _ => None,
+    });
+    let keys: Option<Vec<Text>> = entries.chain(values).collect();
+    keys.filter(|keys| keys.len() <= MAX_USUAL)
+}
 
 impl Keys for JsonLines {
     fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
-        let (rules, paths) = match &self.table.source {
-            Source::Paths(paths) if self.table.rules.has_rule => (&self.table.rules, paths),
-            _ => return b"",
-        };
-        let (mut entries, mut values) = ([&b""[..]; MAX_USUAL], [&b""[..]; MAX_USUAL]);
-        if paths.entries.len().max(paths.values.len()) > MAX_USUAL {
+        let (Some(keys), Source::Paths(paths)) = (&self.keys, &self.table.source) else {
             return b"";
-        }
-        let mut is_single = true;
+        };
+        let mut found = [&b""[..]; MAX_USUAL];
         let is_flat = (line.is_ascii() || str::from_utf8(line).is_ok())
             && flat(line, |key, value| {
-                let mut found = |is_key: bool, place: &mut &'l [u8]| {
-                    is_single &= !is_key || std::mem::replace(place, value).is_empty();
-                };
-                for (path, place) in paths.entries.iter().zip(&mut entries) {
-                    found(
-                        matches!(&path[..], [Step::Key(name)] if name.is(key)),
-                        place,
-                    );
-                }
-                for (path, place) in paths.values.iter().zip(&mut values) {
-                    found(matches!(&path[..], [name] if name.is(key)), place);
-                }
-                is_single
+                let mut places = keys.iter().zip(&mut found);
+                // A key that is there twice is left to the reader.
+                places
+                    .all(|(wanted, place)| !wanted.is(key) || mem::replace(place, value).is_empty())
             });
         // What stands in a string, which has no escapes, or else the word.
         let plain = |text: &'l [u8]| match text {
             [b'"', inner @ .., b'"'] => inner,
             word => word,
         };
+        let (entries, values) = found.split_at(paths.entries.len());
         let value = |number: usize| {
             let text = values.get(number).copied();
             Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
         };
-        let is_short = paths.entries.iter().all(|path| path.len() == 1)
-            && paths.values.iter().all(|path| path.len() == 1);
-        if !is_flat || !is_short || !rules.count(value) {
+        if !is_flat || !self.table.rules.count(value) {
             return b"";
         }
         let mut filled = entries.iter().filter(|text| !text.is_empty());
@@ -348,7 +351,7 @@ impl<'w, 't> Walk<'w, 't> {
                     continue;
                 };
                 if name.is(&key) {
-                    if std::mem::replace(seen, true) {
+                    if mem::replace(seen, true) {
                         self.place(value);
                         return Err(doubled(&key));
                     }
@@ -440,7 +443,7 @@ fn member<'t>(object: &'t [u8], key: &Text) -> Result<&'t [u8], Refusal> {
     if let Value::Members(members) = Value::of(object) {
         for (name, value) in members {
             let name = unescaped(name.unwrap_or_default());
-            if key.is(&name) && !std::mem::replace(&mut found, value).is_empty() {
+            if key.is(&name) && !mem::replace(&mut found, value).is_empty() {
                 return Err(doubled(&name));
             }
         }

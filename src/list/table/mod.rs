@@ -5,16 +5,110 @@
 //! | `text`, `dates` | how values are compared, how dates are read |
 //! | `rules` | which rows count |
 //! | `path` | key paths of JSON |
-//! | `rows` | a [`Table`], and what a row of it lists |
 //! | `csv`, `json` | the readers |
 
 pub(crate) mod csv;
 pub(crate) mod dates;
 pub(crate) mod json;
 pub(crate) mod path;
-mod rows;
 pub(crate) mod rules;
 pub(crate) mod text;
 
-pub use rows::Table;
-pub(crate) use rows::{Columns, Source};
+use path::Paths;
+use rules::{NotListed, RowDates, Rules};
+
+use crate::list::formats::Out;
+use crate::list::row::{RawEntry, Refusal, entry};
+use crate::list::text::Pieces;
+
+/// How the rows of a table are read: what names the sender, and which rows count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub(crate) source: Source,
+    pub(crate) rules: Rules,
+}
+
+/// Where the cells of a row are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// In columns.
+    Columns(Columns),
+    /// At paths of JSON.
+    Paths(Paths),
+}
+
+/// The columns of a table with separators, counted from 0.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Columns {
+    pub(crate) separator: u8,
+    /// Whether the first record has the names of the columns.
+    pub(crate) has_heading: bool,
+    /// The number of cells of each record.
+    pub(crate) width: usize,
+    /// The columns that name the sender.
+    pub(crate) entry: Vec<usize>,
+    /// The column of each value of a row.
+    pub(crate) values: Vec<usize>,
+    /// Whether nobody declared the table: it has one column, and any other refuses the file.
+    pub(crate) is_undeclared: bool,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Columns(Columns {
+            separator: b',',
+            has_heading: false,
+            width: 1,
+            entry: vec![0],
+            values: Vec::new(),
+            is_undeclared: true,
+        })
+    }
+}
+
+/// Lists the entries of a cell: one, or several between commas, semicolons and line breaks. If one of
+/// them is none, all are rejected: the cell may say something else.
+#[inline]
+pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
+    // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
+    let open = memchr::memchr2(b'<', b'@', cell).unwrap_or(cell.len());
+    let one = match cell.split_at(open) {
+        (name, [b'<', address @ .., b'>']) if !name.iter().any(|b| b"()[]:;\\\"=".contains(b)) => {
+            address.trim_ascii()
+        }
+        _ => cell,
+    };
+    let raw = RawEntry {
+        text: one,
+        added: dates.added,
+        expires: dates.expires,
+    };
+    let Err(reason) = out.list(raw) else { return };
+    let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\n' | b'\r');
+    if !cell.iter().any(is_separator) || Pieces(cell).next().is_none() {
+        return out.reject(reason, cell);
+    }
+    for piece in Pieces(cell) {
+        if let Err(reason) = entry::read(piece) {
+            return out.reject(reason, piece);
+        }
+    }
+    for text in Pieces(cell) {
+        // It was just read.
+        let _ = out.list(RawEntry { text, ..raw });
+    }
+}
+
+/// Reports a row that lists nobody; `row` is its text.
+///
+/// # Errors
+/// Why the file is refused.
+#[cold]
+pub(crate) fn report(why: NotListed, row: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
+    match why {
+        NotListed::Unlisted(word) => out.unlisted(word.as_bytes()),
+        NotListed::Rejected(reason) => out.reject(reason, row),
+        NotListed::Refused(refusal) => return Err(refusal),
+    }
+    Ok(())
+}

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use super::dates::Dates;
 use super::text::{Text, decoded};
 use crate::base::day::Day;
-use crate::list::row::refusal::Refusal;
-use crate::list::row::reject_reason::RejectReason;
+use crate::list::row::{Refusal, RejectReason};
 
 /// What is said about one column.
 #[derive(Clone, Debug, Default, PartialEq)]

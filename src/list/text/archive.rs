@@ -9,11 +9,12 @@
 //! Only a regular file is read as an archive, since the directory of a ZIP archive is at its end,
 //! and each list is read from its position.
 
-use std::cell::Cell;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use flate2::CrcReader;
 use flate2::read::DeflateDecoder;
@@ -21,7 +22,7 @@ use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::input::text;
-use super::packed::{is_packed, refuse_bomb, unpacked};
+use super::packed::{Metered, first_bytes, is_packed, refuse_bomb, unpacked};
 
 /// Maximum number of files in an archive.
 pub const MAX_MEMBERS: usize = 1_000;
@@ -62,22 +63,18 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     if path.as_os_str() == "-" || !fs::metadata(path)?.is_file() {
         return Ok(None);
     }
-    let mut head = Vec::new();
-    File::open(path)?.take(4).read_to_end(&mut head)?;
+    let head = first_bytes(&mut File::open(path)?, 4)?;
     if matches!(head.as_slice(), b"PK\x03\x04" | b"PK\x05\x06") {
         return zip_members(File::open(path)?).map(Some);
     }
     let mut content = unpacked(File::open(path)?)?;
-    let mut head = Vec::new();
     // If this is not an archive, the reader of the list reports what is wrong with it.
-    let read = content
-        .by_ref()
-        .take(TAR_BLOCK_BYTES)
-        .read_to_end(&mut head);
-    if read.is_err() || head.get(257..262) != Some(b"ustar") {
-        return Ok(None);
+    match first_bytes(&mut content, TAR_BLOCK_BYTES) {
+        Ok(head) if head.get(257..262) == Some(b"ustar") => {
+            tar_members(Cursor::new(head).chain(content)).map(Some)
+        }
+        _ => Ok(None),
     }
-    tar_members(Cursor::new(head).chain(content)).map(Some)
 }
 
 /// Opens a list of an archive.
@@ -86,7 +83,7 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
 /// When it cannot be read, or is compressed again.
 pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Send>> {
     let mut file = File::open(path)?;
-    let mut content: Box<dyn Read + Send> = match member.place {
+    let (content, crc): (Box<dyn Read + Send>, _) = match member.place {
         Place::Zip {
             start,
             packed_bytes,
@@ -95,29 +92,23 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
         } => {
             file.seek(SeekFrom::Start(start))?;
             let packed = file.take(packed_bytes);
-            let content: Box<dyn Read + Send> = if deflated {
-                Box::new(DeflateDecoder::new(packed))
-            } else {
-                Box::new(packed)
-            };
-            Box::new(Checked {
-                content: CrcReader::new(content),
-                left_bytes: member.size_bytes,
-                crc: Some(crc),
-            })
+            match deflated {
+                true => (Box::new(DeflateDecoder::new(packed)), Some(crc)),
+                false => (Box::new(packed), Some(crc)),
+            }
         }
         Place::Tar { start } => {
             let mut archive = unpacked(file)?;
             io::copy(&mut archive.by_ref().take(start), &mut io::sink())?;
-            Box::new(Checked {
-                content: CrcReader::new(archive),
-                left_bytes: member.size_bytes,
-                crc: None,
-            })
+            (archive, None)
         }
     };
-    let mut head = Vec::new();
-    content.by_ref().take(8).read_to_end(&mut head)?;
+    let mut content = Checked {
+        content: CrcReader::new(content),
+        left_bytes: member.size_bytes,
+        crc,
+    };
+    let head = first_bytes(&mut content, 8)?;
     if is_packed(&head) {
         return Err(invalid(
             "is compressed again inside the archive; decompress it first",
@@ -199,27 +190,25 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
 
 fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
     let damaged = |error: io::Error| damaged("tar", &error);
-    let zeros = Cell::new(0);
-    let mut archive = tar::Archive::new(TrailingZeros {
-        input: content,
-        zeros: &zeros,
-    });
+    let input = Metered::new(content);
+    let read_bytes = Arc::clone(&input.bytes);
+    let mut archive = tar::Archive::new(input);
     let mut members = Vec::new();
-    let mut work_bytes = 0_u64;
+    let (mut work_bytes, mut blocks) = (0_u64, 0);
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
         let name = entry.path_bytes().into_owned();
         let kind = entry.header().entry_type();
+        let start = entry.raw_file_position();
+        let end = start.saturating_add(entry.size());
+        blocks = end.div_ceil(TAR_BLOCK_BYTES);
         if kind.is_dir() || kind.is_pax_global_extensions() {
             continue;
         }
         if !kind.is_file() && !kind.is_contiguous() {
             return Err(refused(&name, "is not a regular file"));
         }
-        let start = entry.raw_file_position();
-        work_bytes = work_bytes
-            .saturating_add(start)
-            .saturating_add(entry.size());
+        work_bytes = work_bytes.saturating_add(end);
         if members.len() == MAX_MEMBERS || work_bytes > MAX_TAR_BYTES {
             return Err(too_many());
         }
@@ -232,27 +221,10 @@ fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
         io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
     }
     // An archive that is cut off between two files only lacks the blocks of zeros at its end.
-    if zeros.get() < TAR_BLOCK_BYTES {
+    if read_bytes.load(Ordering::Relaxed) / TAR_BLOCK_BYTES <= blocks {
         return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(members)
-}
-
-/// Counts the zero bytes at the end of what was read.
-struct TrailingZeros<'a, R> {
-    input: R,
-    zeros: &'a Cell<u64>,
-}
-
-impl<R: Read> Read for TrailingZeros<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        let read = buffer.get(..count).unwrap_or_default();
-        let zeros = read.iter().rev().take_while(|&&byte| byte == 0).count();
-        let before = if zeros == count { self.zeros.get() } else { 0 };
-        self.zeros.set(before + zeros as u64);
-        Ok(count)
-    }
 }
 
 fn damaged(kind: &str, error: &dyn Display) -> io::Error {

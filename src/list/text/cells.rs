@@ -119,14 +119,12 @@ impl Cells {
         };
         let text = record.get(cell.start..cell.end).unwrap_or_default();
         if cell.has_quotes {
-            let mut single = Vec::with_capacity(text.len());
-            let mut parts = memchr::memmem::find_iter(text, b"\"\"");
-            let mut from = 0;
-            for at in &mut parts {
-                single.extend_from_slice(text.get(from..=at).unwrap_or_default());
-                from = at + 2;
-            }
-            single.extend_from_slice(text.get(from..).unwrap_or_default());
+            let mut single = text.to_vec();
+            let mut is_first = false;
+            single.retain(|&byte| {
+                is_first = byte == b'"' && !is_first;
+                byte != b'"' || is_first
+            });
             return Cow::Owned(single.trim_ascii().to_vec());
         }
         Cow::Borrowed(text.trim_ascii())

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use super::packed::{is_packed, unpacked};
+use super::packed::{first_bytes, is_packed, unpacked};
 
 /// Opens a list for reading; `-` is standard input.
 ///
@@ -90,13 +90,6 @@ const TEXT_HEAD_BYTES: u64 = 4 << 10;
 
 /// The largest text in UTF-16, which is kept in memory: a hundred times what Windows exports.
 const MAX_UTF16_BYTES: u64 = 256 << 20;
-
-/// Reads the first `most` bytes, or all if there are fewer.
-fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    input.take(most).read_to_end(&mut head)?;
-    Ok(head)
-}
 
 #[cfg(test)]
 mod tests {

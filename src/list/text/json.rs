@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::lines::{BOM, newlines};
+use super::{BOM, newlines};
 
 /// The largest document that is read: it is kept in memory. JSON lines have no limit.
 pub(crate) const MAX_DOCUMENT_BYTES: usize = 256 << 20;

@@ -1,10 +1,12 @@
-//! From a file to lines, words, cells and tokens: archives, compression, charsets.
+//! From a file to lines, words, cells and tokens: archives, compression.
 
 pub(crate) mod archive;
 pub(crate) mod cells;
-pub(crate) mod charset;
 pub(crate) mod input;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod packed;
 pub(crate) mod words;
+
+pub(crate) use lines::{BOM, MAX_LINE, lines, newlines};
+pub(crate) use words::{Nesting, Pieces, Words, begins_with_one_of, blank_words, is_one_of};

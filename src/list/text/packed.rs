@@ -36,68 +36,79 @@ const NOT_READ: &[(&[u8], &str)] = &[
     (b"PK\x05\x06", "a ZIP archive on standard input"),
 ];
 
-/// How an input is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packed {
-    Not,
-    Gzip,
-    Zstd,
-    Bzip2,
-    Xz,
-}
+/// Text, or bytes of which it is made.
+type Input = Box<dyn Read + Send>;
 
-impl Packed {
-    fn of(head: &[u8]) -> Self {
-        match head {
-            [0x1f, 0x8b, 8, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A skippable frame; parallel zstd compressors write one first.
-            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
-            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
-            _ => Self::Not,
+/// Returns how an input with these first bytes is compressed, and what unpacks it.
+fn packed(head: &[u8]) -> Option<(&'static str, fn(Input) -> Input)> {
+    Some(match head {
+        [0x1f, 0x8b, 8, ..] => ("gzip", |input| Box::new(MultiGzDecoder::new(input))),
+        // The latter is a skippable frame; parallel zstd compressors write one first.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => ("zstd", |input| {
+            Box::new(Zstd {
+                input,
+                decoder: FrameDecoder::new(),
+                in_frame: false,
+            })
+        }),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => {
+            ("bzip2", |input| Box::new(MultiBzDecoder::new(input)))
         }
-    }
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => ("xz", |input| {
+            Box::new(XzReader::new_mem_limit(input, true, MAX_XZ_MEMORY_KIB))
+        }),
+        _ => return None,
+    })
 }
 
 /// Returns whether these are the first bytes of compressed data or of an archive.
 pub(super) fn is_packed(head: &[u8]) -> bool {
-    Packed::of(head) != Packed::Not || NOT_READ.iter().any(|(start, _)| head.starts_with(start))
+    packed(head).is_some() || NOT_READ.iter().any(|(start, _)| head.starts_with(start))
 }
 
 /// Returns `input`, unpacked if its first bytes say that it is compressed.
 ///
 /// # Errors
 /// An error of reading the first bytes, and an archive that is not supported.
-pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let mut head = Vec::new();
-    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Input> {
+    let head = first_bytes(&mut input, HEAD_BYTES)?;
     if let Some((_, what)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {
         let message = format!("{what} is not read; unpack it first");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    let packed = Packed::of(&head);
-    let bytes = Arc::new(AtomicU64::new(0));
-    let whole = Cursor::new(head).chain(Metered {
-        input,
-        bytes: Arc::clone(&bytes),
-    });
+    let packed = packed(&head);
+    let input = Metered::new(input);
+    let bytes_in = Arc::clone(&input.bytes);
+    let whole = Box::new(Cursor::new(head).chain(input));
     Ok(match packed {
-        Packed::Not => Box::new(whole),
-        Packed::Gzip => Unpacked::boxed(MultiGzDecoder::new(whole), "gzip", bytes),
-        Packed::Zstd => Unpacked::boxed(Zstd::new(whole), "zstd", bytes),
-        Packed::Bzip2 => Unpacked::boxed(MultiBzDecoder::new(whole), "bzip2", bytes),
-        Packed::Xz => {
-            let decoder = XzReader::new_mem_limit(whole, true, MAX_XZ_MEMORY_KIB);
-            Unpacked::boxed(decoder, "xz", bytes)
-        }
+        None => whole,
+        Some((format, decoder)) => Box::new(Unpacked {
+            decoder: decoder(whole),
+            format,
+            bytes_in,
+            bytes_out: 0,
+        }),
     })
 }
 
+/// Reads the first `most` bytes, or all if there are fewer.
+pub(super) fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    input.take(most).read_to_end(&mut head)?;
+    Ok(head)
+}
+
 /// Counts the bytes that are read.
-struct Metered<R> {
+pub(super) struct Metered<R> {
     input: R,
-    bytes: Arc<AtomicU64>,
+    pub(super) bytes: Arc<AtomicU64>,
+}
+
+impl<R> Metered<R> {
+    pub(super) fn new(input: R) -> Self {
+        let bytes = Arc::default();
+        Self { input, bytes }
+    }
 }
 
 impl<R: Read> Read for Metered<R> {
@@ -109,25 +120,14 @@ impl<R: Read> Read for Metered<R> {
 }
 
 /// The output of a decoder; its errors are reworded to say what to do.
-struct Unpacked<R> {
-    decoder: R,
+struct Unpacked {
+    decoder: Input,
     format: &'static str,
     bytes_in: Arc<AtomicU64>,
     bytes_out: u64,
 }
 
-impl<R: Read + Send + 'static> Unpacked<R> {
-    fn boxed(decoder: R, format: &'static str, bytes_in: Arc<AtomicU64>) -> Box<dyn Read + Send> {
-        Box::new(Self {
-            decoder,
-            format,
-            bytes_in,
-            bytes_out: 0,
-        })
-    }
-}
-
-impl<R: Read> Read for Unpacked<R> {
+impl Read for Unpacked {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.decoder.read(buffer).map_err(|error| {
             let what = match error.kind() {
@@ -165,21 +165,13 @@ pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
 }
 
 /// Several zstd frames one after the other, read as one stream.
-struct Zstd<R> {
-    input: R,
+struct Zstd {
+    input: Input,
     decoder: FrameDecoder,
     in_frame: bool,
 }
 
-impl<R: Read> Zstd<R> {
-    fn new(input: R) -> Self {
-        Self {
-            input,
-            decoder: FrameDecoder::new(),
-            in_frame: false,
-        }
-    }
-
+impl Zstd {
     /// Goes to the next frame with data; returns false at the end of the input.
     fn next_frame(&mut self) -> io::Result<bool> {
         loop {
@@ -206,7 +198,7 @@ impl<R: Read> Zstd<R> {
     }
 }
 
-impl<R: Read> Read for Zstd<R> {
+impl Read for Zstd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);

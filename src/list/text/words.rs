@@ -73,6 +73,12 @@ pub(crate) fn is_one_of(word: &[u8], words: &str) -> bool {
     words.any(|known| known.eq_ignore_ascii_case(word))
 }
 
+/// Returns whether a text begins with one of several words, as [`is_one_of`] does.
+pub(crate) fn begins_with_one_of(text: &[u8], words: &str) -> bool {
+    let mut starts = words.split(' ').map(|word| (word, text.get(..word.len())));
+    starts.any(|(word, start)| start.is_some_and(|start| is_one_of(start, word)))
+}
+
 /// The pieces of a text between commas, semicolons and line breaks; those in quotes and brackets do
 /// not count.
 pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
