@@ -8,7 +8,7 @@
 use super::formats::{Out, read_lines, split_comment};
 use super::registry::{FORMATS, Format, Registered, marked};
 use super::row::{Refusal, Row, looks_like_entry};
-use super::text::{BOM, Nesting, begins_with_one_of, is_one_of, lines};
+use super::text::{BOM, Nesting, begins_with_one_of, blank_words, is_one_of, lines};
 
 /// The format of a list, and the mark that decided it; no mark for a plain list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,6 +83,9 @@ pub enum Splits {
     Never,
 }
 
+/// Whether a line has the mark of a format.
+type IsMarked = fn(&[u8]) -> bool;
+
 /// What is known about a format.
 pub(crate) struct Registered {
     pub(crate) format: Format,
@@ -91,7 +94,7 @@ pub(crate) struct Registered {
     by: By,
     /// What only the lines of this format have: for people, and whether a line has it, trimmed and not
     /// a comment.
-    pub(crate) mark: Option<(&'static str, fn(&[u8]) -> bool)>,
+    pub(crate) mark: Option<(&'static str, IsMarked)>,
     /// Its usual lines, if they can be read without a reader: returns their key. Access tables list
     /// mailboxes, too, and a domain with its subdomains.
     pub(crate) usual: Option<KeyOf>,
@@ -127,7 +130,7 @@ impl Registered {
         self
     }
 
-    const fn marked(mut self, shown: &'static str, is_on: fn(&[u8]) -> bool) -> Self {
+    const fn marked(mut self, shown: &'static str, is_on: IsMarked) -> Self {
         self.mark = Some((shown, is_on));
         self
     }
