@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::filters::{Choice, Circumstances, Filters};
 use super::whitelists::{self, Waiting, Whitelist};
-use super::{Error, FileProblem, Snapshot, copies};
+use super::{Error, FileProblem, Snapshot, last_good};
 use crate::base::access;
 use crate::base::file_state::FileStates;
 use crate::config::{self, Config, ListSettings, OnError};
@@ -32,7 +32,7 @@ impl Start {
     /// still names, or the default.
     pub fn read(path: &Path) -> Self {
         let (config, fault) = Config::load_what_is_good(path);
-        let last_good = copies::usable_config(&config, path);
+        let last_good = last_good::config(&config, path);
         Self {
             path: path.to_owned(),
             config,

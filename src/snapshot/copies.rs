@@ -35,12 +35,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{fstatvfs, ioctl_ficlone};
-use twox_hash::XxHash3_64;
 
 use super::Snapshot;
+use super::last_good::{MARK, copy_of};
 use crate::base::numbers::size;
 use crate::base::replacement::{self, Replacement};
-use crate::config::Config;
 use crate::filter::format::Header;
 use crate::filter::{self, Filter, Load};
 
@@ -48,11 +47,6 @@ use crate::filter::{self, Filter, Load};
 const LOOK_AGAIN: Duration = Duration::from_secs(86_400);
 /// After an error, how long to wait before the next attempt.
 const TRY_AGAIN: Duration = Duration::from_secs(3600);
-
-/// How long a copy may be used after its original was last seen in effect.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
-/// In the names of copies. Unfinished copies begin with a dot.
-const MARK: &str = ".last-good.";
 
 /// A copy that should exist.
 #[derive(Clone, Debug, PartialEq)]
@@ -311,38 +305,4 @@ fn copy_bytes(from: &File, to: &File, bytes: u64) -> io::Result<()> {
         at += piece.len() as u64;
     }
     Ok(())
-}
-
-/// The copy of the filter at this path, if it may be used.
-pub(super) fn usable_filter(config: &Config, filter: &Path) -> Option<PathBuf> {
-    usable_copy(config, filter, "blf")
-}
-
-/// The configuration that was last in effect with this path, if it may be used. `faulty` says where the copy is.
-pub(super) fn usable_config(faulty: &Config, config_path: &Path) -> Option<Config> {
-    Config::load(&usable_copy(faulty, config_path, "toml")?).ok()
-}
-
-fn usable_copy(config: &Config, original: &Path, ending: &str) -> Option<PathBuf> {
-    let copy = copy_of(&config.state, original, ending);
-    is_fresh(&copy).then_some(copy)
-}
-
-/// The path of the copy of a file.
-fn copy_of(state: &Path, original: &Path, ending: &str) -> PathBuf {
-    /// The stem is only for human readers; the number distinguishes the paths.
-    const STEM_MAX: usize = 64;
-    let stem = original.file_stem().unwrap_or_default().to_string_lossy();
-    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let stem: String = stem.chars().filter(is_plain).take(STEM_MAX).collect();
-    let number = XxHash3_64::oneshot(original.as_os_str().as_encoded_bytes());
-    state.join(format!("{stem}-{number:016x}{MARK}{ending}"))
-}
-
-/// Whether the original was in effect within [`KEPT`].
-fn is_fresh(copy: &Path) -> bool {
-    let modified = fs::metadata(copy).and_then(|meta| meta.modified());
-    // A time in the future counts as now: a clock was wrong.
-    let age = modified.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
-    age.is_ok_and(|age| age <= KEPT)
 }

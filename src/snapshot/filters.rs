@@ -15,9 +15,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::copies;
 use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
+use super::last_good;
 use crate::address::Canonical;
 use crate::base::access;
 use crate::base::clock::{minute, now_s};
@@ -232,7 +232,7 @@ impl Filters {
 
     /// The last good copy for a list, if there is one that can be vouched for.
     fn copy(&mut self, list: &ListSettings, now: &Circumstances<'_>) -> Option<Loaded> {
-        let at = copies::usable_filter(now.config, &list.filter)?;
+        let at = last_good::filter(now.config, &list.filter)?;
         let state = FileState::of(&at).ok();
         let file = self.open(list, &at, state, now).ok()?;
         vouch(list, &file, now.is_start).ok()?;

@@ -12,7 +12,7 @@
 //! | `assemble` | from the files to a snapshot: what takes effect, what waits, what stays |
 //! | `filters`, `whitelists` | the filter of each list; the entries of each whitelist |
 //! | `gate` | reasons not to use a valid filter in place of the one in effect |
-//! | `copies` | copies of what is in effect, for a start with a faulty file |
+//! | `copies`, `last_good` | making copies of what is in effect; using them at a start with a faulty file |
 //! | `in_effect` | which message uses which snapshot, and which thread frees it |
 //! | `counters` | counters since the start, by list and in total |
 //! | `problems`, `freshness` | current problems; lists that are out of date |
@@ -43,6 +43,7 @@ mod filters;
 mod freshness;
 mod gate;
 mod in_effect;
+mod last_good;
 mod live;
 mod problems;
 mod whitelists;
