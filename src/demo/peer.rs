@@ -28,12 +28,16 @@ const VERSION: u32 = 6;
 const ACTIONS: u32 = 0x1ff;
 const STEPS: u32 = 0x001f_ffff;
 
-/// Steps without an answer, if the milter asks for that.
+const NO_CONNECT: u32 = 0x1;
+const NO_MAIL: u32 = 0x4;
+const NO_RCPT: u32 = 0x8;
+const NO_HEADERS: u32 = 0x20;
+const NO_END_OF_HEADERS: u32 = 0x40;
 const QUIET_HEADERS: u32 = 0x80;
 const QUIET_CONNECT: u32 = 0x1000;
 const QUIET_MAIL: u32 = 0x4000;
-/// Steps that a milter may decline: HELO, body, DATA, unknown commands; and skipping the body.
-const DECLINED: u32 = 0x2 | 0x10 | 0x200 | 0x100 | 0x400;
+const QUIET_RCPT: u32 = 0x8000;
+const QUIET_END_OF_HEADERS: u32 = 0x4_0000;
 
 /// Longest packet that a milter may send; libmilter's limit.
 const PACKET_MAX_BYTES: usize = 1 << 16;
@@ -112,7 +116,7 @@ impl TestMail {
 /// The result for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The answer for each recipient.
+    /// The answer for each recipient for which an answer was requested.
     pub recipients: Vec<Answer>,
     /// The answer for the message; `None` if all recipients were refused.
     pub message: Option<Answer>,
@@ -182,9 +186,6 @@ impl Peer {
         if number(0)? > VERSION || actions & !ACTIONS != 0 || peer.steps & !STEPS != 0 {
             return broken("more than was offered");
         }
-        if peer.steps & !(DECLINED | QUIET_HEADERS | QUIET_CONNECT | QUIET_MAIL) != 0 {
-            return broken("it declines steps that it must see");
-        }
         Ok(peer)
     }
 
@@ -206,7 +207,7 @@ impl Peer {
         payload.push(family);
         payload.extend_from_slice(&port.to_be_bytes());
         payload.extend_from_slice(format!("{address}\0").as_bytes());
-        let answer = self.step(b'C', &[&payload], QUIET_CONNECT)?;
+        let answer = self.step(b'C', &[&payload], NO_CONNECT, QUIET_CONNECT)?;
         self.macros(b'H', &[]);
         Ok(answer)
     }
@@ -248,7 +249,7 @@ impl Peer {
     ) -> io::Result<Option<Answer>> {
         self.macros(b'M', &borrowed(&mail.macros));
         let argument = [mail.mail_from.as_slice(), b"\0SIZE=1000\0"];
-        let answer = self.step(b'M', &argument, QUIET_MAIL)?;
+        let answer = self.step(b'M', &argument, NO_MAIL, QUIET_MAIL)?;
         if answer != Answer::Continue {
             return Ok(Some(answer));
         }
@@ -260,8 +261,10 @@ impl Peer {
                 macros.push(("i", id));
             }
             self.macros(b'R', &macros);
-            let answer = self.step(b'R', &[recipient, b"\0"], 0)?;
-            outcome.recipients.push(answer.clone());
+            let answer = self.step(b'R', &[recipient, b"\0"], NO_RCPT, QUIET_RCPT)?;
+            if self.steps & NO_RCPT == 0 {
+                outcome.recipients.push(answer.clone());
+            }
             match answer {
                 Answer::Continue => accepted = true,
                 Answer::Accept | Answer::Discard => return Ok(Some(answer)),
@@ -273,15 +276,17 @@ impl Peer {
         }
         self.macros(b'T', &[("i", id)]);
         for (name, value) in &mail.headers {
-            self.macros(b'L', &[("i", id)]);
+            if self.steps & NO_HEADERS == 0 {
+                self.macros(b'L', &[("i", id)]);
+            }
             let header = [name.as_slice(), b"\0", value, b"\0"];
-            let answer = self.step(b'L', &header, QUIET_HEADERS)?;
+            let answer = self.step(b'L', &header, NO_HEADERS, QUIET_HEADERS)?;
             if answer != Answer::Continue {
                 return Ok(Some(answer));
             }
         }
         self.macros(b'N', &[("i", id)]);
-        let answer = self.step(b'N', &[], 0)?;
+        let answer = self.step(b'N', &[], NO_END_OF_HEADERS, QUIET_END_OF_HEADERS)?;
         if answer != Answer::Continue {
             return Ok(Some(answer));
         }
@@ -320,10 +325,12 @@ impl Peer {
         self.flush()
     }
 
-    /// Sends a command, and reads the answer, if it is not `quiet`.
-    fn step(&mut self, code: u8, parts: &[&[u8]], quiet: u32) -> io::Result<Answer> {
-        self.put(code, &parts.concat());
-        match self.steps & quiet {
+    /// Sends a command, unless the milter declines it, and reads the answer, if there is one.
+    fn step(&mut self, code: u8, parts: &[&[u8]], declined: u32, quiet: u32) -> io::Result<Answer> {
+        if self.steps & declined == 0 {
+            self.put(code, &parts.concat());
+        }
+        match self.steps & (declined | quiet) {
             0 => self.answer(),
             _ => Ok(Answer::Continue),
         }
