@@ -262,7 +262,8 @@ impl<S: Service> Connections<S> {
         }
     }
 
-    /// Has those that wait for an answer of their handler ask for it.
+    /// Has those that wait for an answer of their handler ask for it. Looks at all connections, but only while an answer is
+    /// late: about a hundredth of a processor with 10,000 of them.
     pub(super) fn wake_late(&mut self) {
         if !std::mem::take(&mut self.has_late) {
             return;

@@ -109,7 +109,7 @@ impl Listeners {
         }
         let doors: Vec<Door> = listeners.mail.iter().map(|open| open.door).collect();
         for Listen { door, at } in listen.iter().filter(|one| !doors.contains(&one.door)) {
-            let kept = stored.iter().position(|kept| leads_to(at, kept));
+            let kept = stored.iter().position(|kept| is_at(kept, at));
             let kept = kept.map(|index| stored.swap_remove(index));
             listeners.mail.push(Open::at(at, *door, kept)?);
         }
@@ -196,19 +196,17 @@ impl Listeners {
 }
 
 /// Whether a mail server that connects to this endpoint reaches this socket.
-fn leads_to(endpoint: &Endpoint, socket: &Listener) -> bool {
-    let Ok(bound) = socket.endpoint() else {
-        return false;
-    };
+fn is_at(socket: &Listener, endpoint: &Endpoint) -> bool {
     match endpoint {
         // If its file is gone, no client can connect to it.
         Endpoint::Unix(path) => {
-            bound == *endpoint
+            socket.endpoint().is_ok_and(|bound| bound == *endpoint)
                 && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
         }
+        // With the scope of an IPv6 address, which an endpoint does not have.
         Endpoint::Inet { host, port, v6 } => {
             let addresses = addresses(host, *port, *v6).unwrap_or_default();
-            addresses.into_iter().any(|address| bound == address.into())
+            (socket.address()).is_ok_and(|bound| addresses.contains(&bound))
         }
     }
 }

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! They are started in the reverse order, and stopped in this order: first no new connections are accepted, then the
-//! connections are handed over or end, then the other threads end.
+//! connections are handed over or end, then the readers, the pages and the log end.
 //!
 //! During a restart, no SMTP session should lose its filter, because Postfix and Sendmail never reconnect within a session.
 //! So new sessions wait in a socket that systemd holds, and those in progress are handed to the next process
@@ -347,7 +347,11 @@ fn serve_pages<S: Service>(
     let sockets: io::Result<_> = sockets.map(|open| open.listener.try_clone()).collect();
     let server = sockets.and_then(|sockets| http::Server::start(sockets, service));
     server
-        .inspect_err(|error| tracing::error!(%error, "no status pages"))
+        .inspect_err(|error| {
+            tracing::error!(%error, "no status pages");
+            // Nobody would answer there.
+            listeners.status.clear();
+        })
         .ok()
 }
 
@@ -405,12 +409,12 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         ..options.clone()
     };
     let mut daemon = Daemon::start_with(&options, service, &sender)?;
+    watchdog::start(daemon.heartbeats.clone(), daemon.workers.len()).map_err(Error::Start)?;
     if options.limit_calls
         && let Confined::Not(why) = calls::limit_calls()
     {
         tracing::warn!(why, "system calls are not limited");
     }
-    watchdog::start(daemon.heartbeats.clone(), daemon.workers.len()).map_err(Error::Start)?;
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
     }

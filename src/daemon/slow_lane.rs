@@ -64,7 +64,7 @@ impl<H> Home<H> {
     }
 }
 
-/// The way into one of the threads, which ends when this is dropped.
+/// The way into one of the threads, which ends when the last worker has dropped it.
 pub(super) struct SlowLane<H> {
     visits: Sender<Visit<H>>,
     /// Shows that the thread makes progress.

@@ -1,17 +1,17 @@
 //! Sockets that never block: those that listen, and those that are connected.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixListener;
 
 use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, accept_with, getsockname,
-    listen, recv, send,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, accept_with, getsockname, listen, recv, send,
 };
 
 use crate::endpoint::Endpoint;
@@ -60,17 +60,22 @@ impl Listener {
         Ok(Self { socket, is_tcp })
     }
 
-    /// Its address. A unix socket without a file has its name after an `@`, as systemd and ss(8) write it.
+    /// The address of a TCP socket.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        Ok(getsockname(&self.socket)?.try_into()?)
+    }
+
+    /// Where it is reached. A unix socket without a file has its name after an `@`, as systemd and ss(8) write it.
     pub(super) fn endpoint(&self) -> io::Result<Endpoint> {
-        let address = getsockname(&self.socket)?;
         if self.is_tcp {
-            return Ok(SocketAddr::try_from(address)?.into());
+            return Ok(self.address()?.into());
         }
-        let address = SocketAddrUnix::try_from(address)?;
-        Ok(Endpoint::Unix(match address.abstract_name() {
-            Some(name) => OsStr::from_bytes(&[b"@", name].concat()).into(),
-            None => OsStr::from_bytes(address.path_bytes().unwrap_or_default()).into(),
-        }))
+        let address = UnixListener::from(self.socket.try_clone()?).local_addr()?;
+        let path = match (address.as_pathname(), address.as_abstract_name()) {
+            (Some(path), _) => path.to_owned(),
+            (None, name) => OsString::from_vec([b"@", name.unwrap_or_default()].concat()).into(),
+        };
+        Ok(Endpoint::Unix(path))
     }
 
     /// Accepts a connection that waits; the error is `WouldBlock` if none does.

@@ -24,15 +24,15 @@ pub(super) const ENDED: u32 = u32::MAX;
 /// Minimum interval between two checks: longer than one heartbeat.
 const TICK_MIN: Duration = Duration::from_secs(2);
 
-/// Checks the heartbeats until the end of the process, if systemd has enabled the watchdog. The first `workers` belong to
-/// workers, the others to slow lanes.
+/// Checks the heartbeats until all threads have ended, if systemd has enabled the watchdog: an end of the process that hangs
+/// then is noticed, too. The first `workers` belong to workers, the others to slow lanes.
 pub(super) fn start(heartbeats: Vec<Heartbeat>, workers: usize) -> io::Result<()> {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return Ok(());
     };
     let check = move || {
         let mut seen = Vec::new();
-        loop {
+        while is_any_working(&heartbeats) {
             match stuck(&mut seen, &heartbeats) {
                 None => tell(&[NotifyState::Watchdog]),
                 Some(worker) if worker <= workers => {
@@ -47,6 +47,11 @@ pub(super) fn start(heartbeats: Vec<Heartbeat>, workers: usize) -> io::Result<()
     };
     let thread = thread::Builder::new().name("watchdog".to_owned());
     thread.spawn(check).map(drop)
+}
+
+fn is_any_working(heartbeats: &[Heartbeat]) -> bool {
+    let mut now = heartbeats.iter().map(|heartbeat| heartbeat.load(Relaxed));
+    now.any(|now| now != ENDED)
 }
 
 /// The number of a thread, from 1, that has made no progress since the last check.
@@ -95,5 +100,10 @@ mod tests {
             None,
             "one that has ended does not hang"
         );
+        assert!(is_any_working(&heartbeats));
+        heartbeats
+            .iter()
+            .for_each(|beat| beat.store(ENDED, Relaxed));
+        assert!(!is_any_working(&heartbeats));
     }
 }

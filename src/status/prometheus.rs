@@ -41,10 +41,10 @@ const METRICS: &[Metric] = &[
     ("list_entries", "gauge", "Entries of a list.", |r, out| out.filters(r, |filter| filter.entries)),
     ("list_generation", "gauge", "Rises with each build of the list.", |r, out| out.filters(r, |filter| filter.generation)),
     ("list_built_timestamp_seconds", "gauge", "When the filter of the list was built, in Unix time.", |r, out| out.filters(r, |filter| filter.built_s)),
-    ("list_unchanged_seconds", "gauge", "Time since the list was built with its present entries.", |r, out| out.filters(r, |filter| filter.fresh.unchanged_s)),
+    ("list_unchanged_seconds", "gauge", "Time since the list was built with its present entries.", |r, out| out.filters(r, |filter| filter.freshness.unchanged_s)),
     ("list_available", "gauge", "0 while the list has no filter that can be used.", |r, out| out.lists(r, |list| list.filter.is_some().into())),
     ("list_stale", "gauge", "1 while the list is older than this limit of the configuration.", |r, out| out.lists_by(r, "limit", |list| {
-        vec![("max_age", is(list, |filter| filter.fresh.too_old)), ("max_unchanged", is(list, |filter| filter.fresh.unchanged_too_long))]
+        vec![("max_age", is(list, |filter| filter.freshness.too_old)), ("max_unchanged", is(list, |filter| filter.freshness.unchanged_too_long))]
     })),
     ("list_last_good_copy", "gauge", "1 while the last good copy of the filter is in effect, because the file is damaged or gone.", |r, out| out.lists(r, |list| is(list, |filter| filter.last_good_copy))),
     ("list_messages_total", "counter", "Messages that a list decided.", |r, out| out.lists_by(r, "verdict", |list| each(&list.messages))),

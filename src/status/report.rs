@@ -127,7 +127,7 @@ pub struct Filter {
     pub built_s: u64,
     /// Its age.
     #[serde(flatten)]
-    pub fresh: Freshness,
+    pub freshness: Freshness,
     /// Whether it is older than the file, because that is damaged, missing or refused.
     #[serde(default)]
     pub last_good_copy: bool,
@@ -300,11 +300,11 @@ fn lists(
             name: list.name().to_owned(),
             action: list.terms.action.name().to_owned(),
             dry_run: list.terms.dry_run,
-            filter: filter.map(|(filter, fresh)| Filter {
+            filter: filter.map(|(filter, freshness)| Filter {
                 entries: filter.entries(),
                 generation: filter.spec().generation,
                 built_s: filter.spec().built,
-                fresh,
+                freshness,
                 last_good_copy: snapshot.has_older_filter(list.name()),
             }),
             messages: counts(&counters.verdicts, verdict_name),

@@ -120,11 +120,11 @@ fn at_most(bound: Option<f64>) -> String {
 
 /// Returns the age of a list in words, and whether it is acceptable.
 pub(super) fn freshness(filter: &Filter) -> (String, bool) {
-    let built = format!("{} ago", approximate(filter.fresh.age_s));
-    if filter.fresh.too_old {
+    let built = format!("{} ago", approximate(filter.freshness.age_s));
+    if filter.freshness.too_old {
         (format!("{built}, too old"), false)
-    } else if filter.fresh.unchanged_too_long {
-        let unchanged = approximate(filter.fresh.unchanged_s);
+    } else if filter.freshness.unchanged_too_long {
+        let unchanged = approximate(filter.freshness.unchanged_s);
         (format!("{built}, the same entries for {unchanged}"), false)
     } else {
         (built, true)
