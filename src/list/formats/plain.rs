@@ -19,8 +19,7 @@
 
 use super::{LineFormat, Out};
 use crate::base::day::Day;
-use crate::list::row::entry::{self};
-use crate::list::row::{RawEntry, Refusal, RejectReason, looks_like_entry};
+use crate::list::row::{RawEntry, Refusal, RejectReason, entry, looks_like_entry};
 use crate::list::text::{Pieces, blank_words};
 use crate::rfc5322::closing_quote;
 
