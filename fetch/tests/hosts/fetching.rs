@@ -266,6 +266,33 @@ fn all_files_of_the_store_are_repaired() {
     );
 }
 
+/// A repair that fails is an error, and publishes nothing.
+#[test]
+fn a_repair_that_fails_publishes_nothing() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let store = site.path("store/spammers");
+    let files = || -> Vec<_> {
+        let files = fs::read_dir(&store).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let is_filter = |path: &&std::path::PathBuf| path.extension().is_some_and(|end| end == "blf");
+    let filter = before.iter().find(is_filter).unwrap();
+    fs::remove_file(filter).unwrap();
+    // No file can be put there.
+    fs::create_dir(filter).unwrap();
+    site.build(0..1_001);
+    let mut wanted = site.to_publish();
+    wanted.check_store = true;
+    let error = publish(&wanted, &site.signer).unwrap_err().to_string();
+    let name = filter.file_name().unwrap().to_string_lossy();
+    has(&error, &name);
+    assert_eq!(files(), before);
+}
+
 /// The publisher makes deltas from its own copies, and downloads a filter only if it has none, or a damaged one.
 #[test]
 fn the_publisher_keeps_what_it_has_published() {
