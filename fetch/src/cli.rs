@@ -181,6 +181,8 @@ impl PublishCli {
         let signer = Signer::open(&self.key, password)?;
         let wanted = Publish {
             filter: self.filter.unwrap_or_default(),
+            // After the password, which a person may have typed slowly.
+            now: now_s(),
             access: access()?,
             ..self.publish
         };
