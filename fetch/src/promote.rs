@@ -6,7 +6,8 @@ use crate::publish::{self, Published, give, give_ring};
 use crate::store::Store;
 use crate::{Error, Publish};
 
-/// Gives the filter of a ring to the ring `only` of `wanted`, or to all hosts. Its filter and its rings are not used.
+/// Gives the filter of a ring to the ring `only` of `wanted`, or to all hosts. Of `wanted`, only the store, the list, the
+/// validity, the keys, the time and the access are used besides.
 /// `generation` is what the ring is expected to have: an untrusted store may serve an older manifest that has not expired
 /// yet, in which the ring has another filter. Without a new `next_key`, the one that was announced last stays.
 ///

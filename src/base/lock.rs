@@ -1,5 +1,5 @@
-//! Mutexes whose content is used whatever has happened to the thread that held it: a panic is logged, and must not stop the
-//! others.
+//! Mutexes whose content is used whatever has happened to the thread that held it: a panic in the daemon is logged, and must
+//! not stop the others; one in a compilation ends it anyway.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -259,16 +259,12 @@ impl Replacement {
     ///
     /// As [`commit`](Self::commit).
     pub fn commit_text(self, text: &[u8]) -> Result<(), Error> {
-        let failed = |action| Error::io(&self.target, action);
         if self.is_new {
             let mode = Permissions::from_mode(TEXT_MODE);
-            self.file
-                .set_permissions(mode)
-                .map_err(failed("set its mode"))?;
+            let set = self.file.set_permissions(mode);
+            set.map_err(Error::io(&self.target, "set its mode"))?;
         }
-        let mut file = &self.file;
-        file.write_all(text).map_err(failed("write"))?;
-        self.commit()
+        self.commit_with(text)
     }
 }
 

@@ -73,7 +73,8 @@ impl Output {
     }
 
     /// Prints one or more lines in one write: a reader that takes only the first line must not end
-    /// the program early. Adds the last line end, if there is a text without it.
+    /// the program early. Adds the last line end, if there is a text without it; an
+    /// empty text prints nothing.
     pub fn line(&mut self, lines: fmt::Arguments<'_>) -> io::Result<()> {
         let mut lines = lines.to_string();
         if !lines.is_empty() && !lines.ends_with('\n') {

@@ -109,7 +109,6 @@ impl Guard {
         self.protected.is_empty() && (self.allows_world || is_clear(kind, entry))
     }
 
-    #[cold]
     fn check_in_full(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
         let mut checked = Ok(());
         if !self.allows_world {
@@ -118,10 +117,15 @@ impl Guard {
         if checked.is_ok() && !self.protected.is_empty() {
             checked = self.check_protected(kind, entry);
         }
-        checked.or_else(|danger| match self.allowed.contains(entry) {
+        checked.or_else(|danger| self.unless_allowed(entry, danger))
+    }
+
+    #[cold]
+    fn unless_allowed(&self, entry: &[u8], danger: Danger) -> Result<(), Danger> {
+        match self.allowed.contains(entry) {
             true => Ok(()),
             false => Err(danger),
-        })
+        }
     }
 
     fn check_protected(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {

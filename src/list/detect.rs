@@ -83,6 +83,9 @@ fn one_of(
     candidates: &[&'static Registered],
     head: &[u8],
 ) -> Result<Option<&'static Registered>, Refusal> {
+    if let [only] = candidates {
+        return Ok(Some(only));
+    }
     let read = candidates.iter().map(|row| (*row, result(row, head)));
     let mut read: Vec<_> = read.collect();
     if read.iter().any(|(_, (_, rejected))| *rejected == 0) {
@@ -233,8 +236,9 @@ fn is_diff(head: &[u8]) -> bool {
 fn is_of_mailscanner(head: &[u8]) -> bool {
     let mut words = blank_words(significant(head).next().unwrap_or_default());
     let is_direction = |word| is_one_of(word, "From: To: FromOrTo: FromAndTo:");
-    words.next().is_some_and(is_direction)
-        && words
-            .next_back()
-            .is_some_and(|word| is_one_of(word, "yes no"))
+    let is_answer = |word| is_one_of(word, "yes no");
+    let has_both =
+        words.next().is_some_and(is_direction) && words.next_back().is_some_and(is_answer);
+    // Between them is whom it is about.
+    has_both && words.next().is_some()
 }

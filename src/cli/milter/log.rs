@@ -52,8 +52,7 @@ impl Log {
 pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
     let endpoint = args.place.endpoint(config)?;
     let mut log: Decisions = ask(&endpoint, &args.path(0))?;
-    let paint = out.paint();
-    out.show_as(&log, Painted(&log, paint), args.json)?;
+    out.show_as(&log, Painted(&log, out.paint()), args.json)?;
     if !log.shows_addresses && !args.json {
         say(format_args!(
             "blocklist-milter: addresses are not shown: show_addresses in [status] is off"
@@ -74,6 +73,8 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
             true => ask(&endpoint, &args.path(0))?,
             false => new,
         };
+        // A terminal may have another width by now.
+        let paint = out.paint();
         write!(out, "{}", Painted(&new, paint))?;
         log = new;
     }

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::parts::Expected;
-use self::staged::{RecordHeader, Staging};
+use self::staged::{MergedFile, Staging};
 use super::alike::open_alike;
 use super::error::Error;
 use super::finish::Finish;
@@ -104,7 +104,7 @@ fn open(
     plan: &Plan,
     expected: &Expected,
     progress: &Progress,
-) -> Result<(Vec<RecordHeader>, Vec<Arc<Filter>>), Error> {
+) -> Result<(Vec<MergedFile>, Vec<Arc<Filter>>), Error> {
     let Some(first) = plan.inputs.first() else {
         return Err(Error::Plan("no filter or part to merge".to_owned()));
     };
@@ -115,7 +115,7 @@ fn open(
         return Ok((parts, Vec::new()));
     }
     let filters = open_alike(&plan.inputs)?;
-    let file = |filter: &Arc<Filter>| RecordHeader {
+    let file = |filter: &Arc<Filter>| MergedFile {
         path: filter.path().to_owned(),
         header: filter.header().clone(),
     };
@@ -126,7 +126,7 @@ fn open(
 struct Merge<'a> {
     job: &'a Job<'a>,
     lineage: Lineage,
-    files: &'a [RecordHeader],
+    files: &'a [MergedFile],
     is_parts: bool,
 }
 

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::staged::RecordHeader;
+use super::staged::MergedFile;
 use crate::base::numbers::grouped;
 use crate::compile::alike::check_alike;
 use crate::compile::error::Error;
@@ -40,7 +40,7 @@ pub struct Expected {
     pub sources: Vec<String>,
 }
 
-impl RecordHeader {
+impl MergedFile {
     fn of_part(path: &Path) -> Result<Self, Error> {
         let header = RecordFile::open_part(path)?.header().clone();
         let spec = &header.spec;
@@ -110,13 +110,13 @@ pub(super) fn open(
     paths: &[PathBuf],
     expected: &Expected,
     progress: &Progress,
-) -> Result<Vec<RecordHeader>, Error> {
-    let mut parts: Vec<RecordHeader> = Vec::with_capacity(paths.len());
+) -> Result<Vec<MergedFile>, Error> {
+    let mut parts: Vec<MergedFile> = Vec::with_capacity(paths.len());
     let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
     let mut texts: BTreeMap<u128, usize> = BTreeMap::new();
     for path in paths {
         progress.go_on()?;
-        let part = RecordHeader::of_part(path)?;
+        let part = MergedFile::of_part(path)?;
         if let Some(first) = parts.first() {
             let other = (path.as_path(), &part.header.spec);
             check_alike((&first.path, &first.header.spec), other)?;
@@ -148,7 +148,7 @@ impl Expected {
         self.pieces.is_some() || !self.sources.is_empty()
     }
 
-    fn check_sources(&self, parts: &[RecordHeader]) -> Result<(), Error> {
+    fn check_sources(&self, parts: &[MergedFile]) -> Result<(), Error> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl Expected {
         }
     }
 
-    fn check_pieces(&self, parts: &[RecordHeader]) -> Result<(), Error> {
+    fn check_pieces(&self, parts: &[MergedFile]) -> Result<(), Error> {
         let Some(file) = &self.pieces else {
             return Ok(());
         };

@@ -23,9 +23,9 @@ use crate::filter::{Dates, Header, RecordFile};
 /// Number of pages between two looks at the stop flag.
 const PAGES_AT_ONCE: u64 = 256;
 
-/// The header of a file to merge: a filter, or a part of a list.
+/// A file to merge: a filter, or a part of a list.
 #[derive(Debug)]
-pub(super) struct RecordHeader {
+pub(super) struct MergedFile {
     pub(super) path: PathBuf,
     pub(super) header: Header,
 }
@@ -33,7 +33,7 @@ pub(super) struct RecordHeader {
 /// How the records of all files are staged.
 #[derive(Debug)]
 pub(super) struct Staging<'a> {
-    files: &'a [RecordHeader],
+    files: &'a [MergedFile],
     /// For each source of each file, the number among the sources of all files.
     numbers: Vec<Vec<u32>>,
     /// The dates of all staged keys that keep none.
@@ -49,13 +49,13 @@ pub(super) struct Staging<'a> {
 
 impl<'a> Staging<'a> {
     pub(super) fn new(
-        files: &'a [RecordHeader],
+        files: &'a [MergedFile],
         sources: &Sources,
         today: u16,
         progress: &'a Progress,
     ) -> Result<Self, Error> {
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
-        let numbers = |file: &RecordHeader| sources.numbers(&file.header.spec.sources);
+        let numbers = |file: &MergedFile| sources.numbers(&file.header.spec.sources);
         Ok(Self {
             files,
             numbers: files.iter().map(numbers).collect(),
@@ -169,7 +169,7 @@ impl<'a> Staging<'a> {
 }
 
 /// Returns the dates of the first record of all.
-fn first_dates(files: &[RecordHeader]) -> Result<Dates, Error> {
+fn first_dates(files: &[MergedFile]) -> Result<Dates, Error> {
     let Some(file) = files.iter().find(|file| file.header.entries > 0) else {
         return Ok(Dates::default());
     };

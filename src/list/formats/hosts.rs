@@ -17,7 +17,8 @@ const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-all
 /// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     // A `#` anywhere begins a comment.
-    let text = line.split(|&b| b == b'#').next().unwrap_or_default();
+    let end = memchr::memchr(b'#', line).unwrap_or(line.len());
+    let text = line.get(..end).unwrap_or(line);
     let mut words = blank_words(text);
     let Some(address) = words.next() else {
         return out.nothing();
@@ -64,9 +65,12 @@ fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) 
 
 /// Returns whether an IP address leads nowhere; `None` if the text is no IP address.
 pub(crate) fn is_nowhere(text: &[u8]) -> Option<bool> {
-    // Some lists shorten `0.0.0.0` to this.
-    if text == b"0" {
-        return Some(true);
+    match text {
+        // The last is how some lists shorten the first.
+        b"0.0.0.0" | b"127.0.0.1" | b"::" | b"::1" | b"0" => return Some(true),
+        // Most keys of access tables are none.
+        [first, ..] if first.is_ascii_hexdigit() || *first == b':' => {}
+        _ => return None,
     }
     // `fe80::1%lo0`: the zone is not part of the address.
     let text = text.split(|&b| b == b'%').next()?;

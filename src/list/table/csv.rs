@@ -127,15 +127,16 @@ impl Csv {
         // Nothing but separators, as spreadsheets have them at the end.
         let is_blank = || (0..columns.width).all(|column| cell(column).is_empty());
         match self.table.rules.judge(value) {
-            _ if is_blank() => out.skip(Skip::Blank),
-            Err(why) => return report(why, text, out),
+            Err(why) if !is_blank() => return report(why, text, out),
+            Err(_) => out.skip(Skip::Blank),
             Ok(dates) => {
                 let cells = columns.entry.iter().map(|&column| cell(column));
                 let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
-                if filled.peek().is_none() {
-                    out.reject(RejectReason::NoEntry, text);
+                match filled.peek() {
+                    Some(_) => filled.for_each(|cell| list(&cell, dates, out)),
+                    None if is_blank() => out.skip(Skip::Blank),
+                    None => out.reject(RejectReason::NoEntry, text),
                 }
-                filled.for_each(|cell| list(&cell, dates, out));
             }
         }
         Ok(())

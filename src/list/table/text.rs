@@ -21,7 +21,9 @@ impl Text {
         if first.as_ref() != value.first() && first.is_some() && is_graphic(cell.first()) {
             return false;
         }
-        if cell.len() == value.len() && cell.eq_ignore_ascii_case(value) {
+        // Byte by byte: `eq_ignore_ascii_case` costs a row of JSON 200 instructions more.
+        let is_same = |(cell, value): (&u8, &u8)| cell.to_ascii_lowercase() == *value;
+        if cell.len() == value.len() && cell.iter().zip(value).all(is_same) {
             return true;
         }
         // Only white space at its ends or letters beyond ASCII can still make it equal.
