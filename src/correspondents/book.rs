@@ -16,7 +16,7 @@ use super::{Error, Written, correspondent};
 use crate::address::escaped;
 use crate::base::day::Day;
 use crate::base::numbers::counted;
-use crate::base::replacement::Replacement;
+use crate::base::replacement::{self, Replacement};
 use crate::base::whole_file;
 
 const HEAD: &str =
@@ -123,7 +123,7 @@ impl Book {
     ///
     /// # Errors
     /// It cannot be written; then the old file stays.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
+    pub fn write(&self, path: &Path) -> Result<(), replacement::Error> {
         let mut text = HEAD.to_owned();
         for (address, day) in &self.addresses {
             text.push_str(&format!("{address}{SEEN}{day}\n"));
@@ -131,9 +131,7 @@ impl Book {
         if fs::read_to_string(path).is_ok_and(|old| old == text) {
             return Ok(());
         }
-        let replacement = Replacement::claim(path).map_err(Error::of(path))?;
-        let written = replacement.commit_text(text.as_bytes());
-        written.map_err(Error::of(path))
+        Replacement::claim(path)?.commit_text(text.as_bytes())
     }
 }
 

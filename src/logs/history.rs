@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 use crate::base::day::Day;
-use crate::base::replacement::Replacement;
+use crate::base::replacement::{self, Replacement};
 use crate::base::whole_file;
 
 /// Number of days after which a refusal of an entry is again its first.
@@ -62,11 +62,13 @@ impl History {
     ///
     /// # Errors
     /// When it cannot be written; the old one then stays.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string(self).map_err(Error::of(path))? + "\n";
-        Replacement::claim(path)
-            .and_then(|replacement| replacement.commit_with(text.as_bytes()))
-            .map_err(Error::of(path))
+    pub fn write(&self, path: &Path) -> Result<(), replacement::Error> {
+        let text = serde_json::to_string(self).map_err(|error| replacement::Error::Io {
+            path: path.to_owned(),
+            action: "write",
+            source: error.into(),
+        })?;
+        Replacement::claim(path)?.commit_with((text + "\n").as_bytes())
     }
 
     /// Adds a refusal by this entry.
