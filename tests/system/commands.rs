@@ -33,6 +33,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -228,9 +229,12 @@ fn run(program: Program, folder: &Path, step: &Step, line: &str) -> (ExitStatus,
         command.stdout(unread);
     }
     let mut child = command.spawn().unwrap();
-    // A command that does not read its input may have closed it.
-    let _ = child.stdin.take().unwrap().write_all(step.stdin.as_bytes());
+    let mut stdin = child.stdin.take().unwrap();
+    let input = step.stdin.clone();
+    // Beside reading its output. A command that does not read its input may have closed it.
+    let writing = thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     let done = child.wait_with_output().unwrap();
+    writing.join().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (done.status, text(&done.stdout), text(&done.stderr))
 }

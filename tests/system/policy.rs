@@ -106,6 +106,7 @@ fn play(name: &str) {
             .collect(),
         None => rows(text.leak()),
     };
+    assert!(!rows.is_empty(), "{name}: a table without rows");
     for rows in rows.chunk_by(|one, next| one[0] == next[0]) {
         let rig = table.rig(rows[0][0]);
         let mut shared = rig.peer();

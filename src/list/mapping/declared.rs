@@ -184,3 +184,59 @@ fn fill<T: Clone>(own: &mut Vec<T>, lower: &[T]) {
         own.extend_from_slice(lower);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(format: Option<Format>, when: &str, unless: &str, rows: Option<Rows>) -> Declared {
+        let values = |value: &str| -> Vec<Values> {
+            let value = Some(value).filter(|value| !value.is_empty());
+            let values = value.map(|value| ("Action".to_owned(), vec![value.to_owned()]));
+            values.into_iter().collect()
+        };
+        Declared {
+            format,
+            when: values(when),
+            unless: values(unless),
+            rows,
+            ..Declared::default()
+        }
+    }
+
+    #[test]
+    fn each_key_replaces_that_of_lower_precedence() {
+        let file = Declared {
+            subdomains: Some(true),
+            is_in_file: true,
+            ..declared(Some(Format::Csv), "Block", "", None)
+        };
+        let both = declared(None, "Reject", "Allow", None).or(&file);
+        let expected = declared(Some(Format::Csv), "Reject", "Allow", None);
+        assert_eq!(
+            (&both.when, &both.unless),
+            (&expected.when, &expected.unless)
+        );
+        assert!(both.is_in_file && both.format == Some(Format::Csv));
+        // Conditions and "all" exclude each other.
+        let all = declared(None, "", "", Some(Rows::All));
+        let merged = all.clone().or(&file);
+        assert!(merged.when.is_empty() && merged.rows.is_some() && merged.check().is_ok());
+        let merged = file.clone().or(&all);
+        assert!(merged.rows.is_none() && merged.check().is_ok());
+        // A file that is no table, beside tables.
+        let plain = declared(Some(Format::Plain), "", "", None).or(&file);
+        assert!(plain.check().is_ok() && !plain.is_of_table() && plain.subdomains == Some(true));
+    }
+
+    #[test]
+    fn contradictions_are_errors() {
+        for declared in [
+            declared(None, "b", "", Some(Rows::All)),
+            declared(None, "x", "X ", None),
+            declared(Some(Format::Plain), "a", "", None),
+        ] {
+            assert!(declared.check().is_err(), "{declared:?}");
+        }
+    }
+}
