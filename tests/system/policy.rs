@@ -141,8 +141,11 @@ impl Table {
             None => format!("{REJECTING}@1\n"),
         };
         for place in ["@1", "@2"] {
-            config = config.replace(place, parts.next().unwrap_or_default());
+            let part = parts.next().unwrap_or_default();
+            assert!(part.is_empty() || config.contains(place), "{settings}");
+            config = config.replace(place, part);
         }
+        assert_eq!(parts.next(), None, "{settings}");
         let files: Vec<(&str, &str)> = match &self.files {
             Some(files) => files
                 .iter()
@@ -169,9 +172,12 @@ fn mail<'r>(envelope: &'r str, fields: &str) -> (TestMail, Option<(&'r str, &'r 
         let (name, value) = part.split_once(' ').unwrap_or((part, ""));
         match name {
             "to" => mail.recipients = words(value).into_iter().map(Into::into).collect(),
-            "client" => client = value.split_once(' '),
+            "client" => client = Some(value.split_once(' ').expect("an address and a port")),
             "{rcpt_addr}" => mail.recipient_macros.push((name.into(), value.into())),
-            _ => mail.macros.push((name.into(), value.into())),
+            _ => {
+                assert!(name.starts_with('{'), "{part}");
+                mail.macros.push((name.into(), value.into()));
+            }
         }
     }
     (mail, client)
@@ -232,9 +238,10 @@ fn one_by_one(outcome: &Delivery) -> String {
         _ => "-".to_owned(),
     };
     let mut words: Vec<String> = outcome.recipients.iter().map(word).collect();
-    if outcome.message.is_some() {
-        words.push(only(Vec::new(), outcome.message.clone()));
-    }
+    words.push(match &outcome.message {
+        Some(_) => only(Vec::new(), outcome.message.clone()),
+        None => ".".to_owned(),
+    });
     words.join(" ")
 }
 
