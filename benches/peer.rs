@@ -5,11 +5,14 @@
 //! addresses FILE COUNT                         writes a list, the same each time
 //! fastbloom FILE COUNT                         reads it into fastbloom's filter, at a rate of one in a million
 //! play SOCKET MESSAGES PER_CONNECTION          innocent messages with 24 fields, 16 connections at a time
+//! wait SOCKET MESSAGES PER_CONNECTION RATE     the same, so many a second; prints for each how many microseconds its
+//!                                              mail server waited from MAIL to the verdict
 //! ```
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use blocklist_milter::demo::peer::{Answer, Peer, TestMail};
 
@@ -24,7 +27,14 @@ fn main() -> io::Result<()> {
         ["addresses", file, count] => addresses(Path::new(file), number(count)),
         ["fastbloom", file, count] => fastbloom(Path::new(file), number(count)),
         ["play", socket, messages, each] => {
-            play(Path::new(socket), number(messages), number(each));
+            play(Path::new(socket), number(messages), number(each), None);
+            Ok(())
+        }
+        ["wait", socket, messages, each, rate] => {
+            let rate = u32::try_from(number(rate)).expect("a rate");
+            for wait in play(Path::new(socket), number(messages), number(each), Some(rate)) {
+                println!("{}", wait.as_micros());
+            }
             Ok(())
         }
         _ => {
@@ -92,31 +102,47 @@ fn fastbloom(file: &Path, count: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn play(socket: &Path, messages: usize, each: usize) {
+/// Returns for each message the time from MAIL to the verdict. With a rate, messages begin at even distances.
+fn play(socket: &Path, messages: usize, each: usize, rate: Option<u32>) -> Vec<Duration> {
     let rest = "x".repeat(90);
     let mut headers: Vec<String> = (0..21).map(|n| format!("X-Field-{n}: {rest}")).collect();
     headers.push("From: Jane Roe <jane.roe@shop.example>".to_owned());
     headers.push("Reply-To: service@shop.example".to_owned());
     headers.push("Subject: your order".to_owned());
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-    std::thread::scope(|scope| {
-        for client in 0..CONNECTIONS {
-            let headers = &headers;
-            scope.spawn(move || {
-                for session in 0..messages / each / CONNECTIONS {
+    let began = Instant::now();
+    let client = |client: usize| {
+        let mut waits = Vec::new();
+        for session in 0..messages / each / CONNECTIONS {
+            let mut peer = None;
+            for message in 0..each {
+                if let Some(rate) = rate {
+                    let before = (session * each + message) * CONNECTIONS + client;
+                    let due = Duration::from_secs(1) * u32::try_from(before).expect("few") / rate;
+                    std::thread::sleep(due.saturating_sub(began.elapsed()));
+                }
+                let peer = peer.get_or_insert_with(|| {
                     let mut peer = Peer::unix(socket).expect("it listens");
                     peer.stranger().expect("it answers");
-                    for message in 0..each {
-                        let sender = format!("<b-{client}-{session}-{message}@mailer.example>");
-                        let mail = TestMail::new(&sender, &["<bob@our.example>"], headers);
-                        let outcome = peer.deliver(&mail).expect("it answers");
-                        let is_accepted =
-                            matches!(outcome.message, Some(Answer::Accept | Answer::Continue));
-                        assert!(is_accepted, "{outcome:?}");
-                    }
-                    peer.leave().expect("it reads");
-                }
-            });
+                    peer
+                });
+                let sender = format!("<b-{client}-{session}-{message}@mailer.example>");
+                let mail = TestMail::new(&sender, &["<bob@our.example>"], &headers);
+                let outcome = peer.deliver(&mail).expect("it answers");
+                let is_accepted =
+                    matches!(outcome.message, Some(Answer::Accept | Answer::Continue));
+                assert!(is_accepted, "{outcome:?}");
+                waits.push(outcome.time);
+            }
+            peer.expect("a message").leave().expect("it reads");
         }
-    });
+        waits
+    };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CONNECTIONS)
+            .map(|number| scope.spawn(move || client(number)))
+            .collect();
+        let waits = clients.into_iter().map(|one| one.join().expect("it ends"));
+        waits.flatten().collect()
+    })
 }
