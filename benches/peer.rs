@@ -32,7 +32,12 @@ fn main() -> io::Result<()> {
         }
         ["wait", socket, messages, each, rate] => {
             let rate = u32::try_from(number(rate)).expect("a rate");
-            for wait in play(Path::new(socket), number(messages), number(each), Some(rate)) {
+            for wait in play(
+                Path::new(socket),
+                number(messages),
+                number(each),
+                Some(rate),
+            ) {
                 println!("{}", wait.as_micros());
             }
             Ok(())

@@ -58,9 +58,22 @@ impl Command {
     ];
 
     /// Returns the command with this code, if there is one.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the table has a place for each byte"
+    )]
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        let mut commands = Self::NAMES.iter().map(|&(command, _)| command);
-        commands.find(|command| command.code() == code)
+        const BY_CODE: [Option<Command>; 256] = {
+            let mut table = [None; 256];
+            let mut at = 0;
+            while at < Command::NAMES.len() {
+                let command = Command::NAMES[at].0;
+                table[command.code() as usize] = Some(command);
+                at += 1;
+            }
+            table
+        };
+        BY_CODE[usize::from(code)]
     }
 
     /// Returns its code in a packet.

@@ -199,6 +199,9 @@ impl<H: Handler> State<H> {
                 return Ok(Status::Quit);
             }
             Command::Negotiate => self.negotiate(payload, out)?,
+            // Postfix repeats those of the end of the headers for each header. They come once more
+            // at the end.
+            Command::Macro if payload.first() == Some(&Command::Header.code()) => {}
             Command::Macro => {
                 self.macros.read(payload);
                 self.history.macros(payload);

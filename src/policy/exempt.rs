@@ -206,6 +206,14 @@ impl Entries {
             let found = self.ends.get_key_value(entry.as_slice());
             return found.map(|(found, _)| &**found);
         }
+        // Most are `<local@domain>` in plain letters: without the brackets they are read faster.
+        let bare = unbracketed(written);
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"@.-_".contains(byte);
+        let written = if bare.iter().all(is_plain) {
+            bare
+        } else {
+            written
+        };
         memory.read(written, Self::rules()).ok()?;
         // Entries for recipients are in the configuration and do not end.
         self.find(memory, 0)
