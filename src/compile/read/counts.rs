@@ -257,32 +257,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_numbers_add_up_over_blocks_and_workers() {
-        let (mut first, mut second) = (Counts::default(), Counts::default());
-        first.begin(4, 0);
-        first.listed();
-        first.end(10);
-        second.begin(4, 1);
-        second.leave_out(3, b"b\x07", Rejected, &"bad");
-        second.end(20);
-        first.begin(4, 2);
-        first.leave_out(5, b"c", Rejected, &"bad");
-        first.end(7);
-        assert_eq!((first.take_new(), first.take_new()), (1, 0));
-        let mut all = Counts::default();
-        all.add(first);
-        all.add(second);
-        let counts = all.counts(4);
-        let numbers = (counts.lines(), counts.entries, counts.count_of(Rejected));
-        assert_eq!(numbers, (37, 1, 2));
-        let (_, reason, count, examples) = counts.not_listed().next().unwrap();
-        assert_eq!((reason, count), ("bad", 2));
-        let lines: Vec<_> = examples.iter().map(|(line, _)| *line).collect();
-        assert_eq!(lines, [13, 35]);
-        assert!(examples[0].1.starts_with('b') && !examples[0].1.contains('\x07'));
-    }
-
-    #[test]
     fn reasons_are_bounded() {
         let mut counts = Counts::default();
         counts.begin(0, 0);

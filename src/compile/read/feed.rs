@@ -372,62 +372,7 @@ impl Current {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::{Declared, Reader, Row};
     use std::sync::Arc;
-
-    fn plain() -> Arc<Declared> {
-        Arc::new(Declared {
-            format: Some(Format::Plain),
-            ..Declared::default()
-        })
-    }
-
-    /// Returns all entries of `content` as the workers see them, in order.
-    fn entries(content: &[u8]) -> (Vec<Vec<u8>>, u64, u64) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("list.txt");
-        std::fs::write(&path, content).unwrap();
-        let (inputs, progress) = ([Input::file(path, &plain())], Progress::new());
-        let feed = Feed::new(&inputs, &progress);
-        let (mut entries, mut lines, mut rejected) = (Vec::new(), 0, 0);
-        let mut buffer = block_buffer();
-        while let Some(work) = feed.next(&mut buffer).unwrap() {
-            let Work::Block {
-                length, reading, ..
-            } = work
-            else {
-                panic!("plain lists come in blocks")
-            };
-            let mut reader = Reader::new(&reading);
-            reader.read(&buffer[..length], true, &mut |_, row| match row {
-                Row::Entry(raw) => entries.push(raw.text.to_vec()),
-                Row::Rejected { .. } => rejected += 1,
-                Row::Skipped { .. } | Row::Refused { .. } => {}
-            });
-            lines += reader.lines();
-        }
-        assert_eq!(progress.state().done, content.len() as u64);
-        (entries, lines, rejected)
-    }
-
-    #[test]
-    fn blocks_cut_no_line() {
-        let lines: Vec<String> = (0..60_000)
-            .map(|n| format!("user{n}@domain{}.example", n % 7))
-            .collect();
-        for end in ["\n", ""] {
-            let (entries, count, rejected) =
-                entries(format!("{}{end}", lines.join("\n")).as_bytes());
-            assert_eq!(entries.len(), lines.len());
-            assert!(
-                entries
-                    .iter()
-                    .zip(&lines)
-                    .all(|(entry, line)| entry == line.as_bytes())
-            );
-            assert_eq!((count, rejected), (60_000, 0));
-        }
-    }
 
     #[test]
     fn a_list_changed_while_it_is_read_is_refused() {
@@ -436,7 +381,7 @@ mod tests {
         let lines = "a@b.example\n".repeat(BLOCK_BYTES);
         for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
             std::fs::write(&path, &lines).unwrap();
-            let (inputs, progress) = ([Input::file(&path, &plain())], Progress::new());
+            let (inputs, progress) = ([Input::file(&path, &Arc::default())], Progress::new());
             let feed = Feed::new(&inputs, &progress);
             let mut buffer = block_buffer();
             assert!(feed.next(&mut buffer).unwrap().is_some());
@@ -448,22 +393,6 @@ mod tests {
                 }
             };
             assert!(error.contains("changed while"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_line_longer_than_a_block_is_one_rejected_line() {
-        for length in [
-            BLOCK_BYTES - 20,
-            BLOCK_BYTES,
-            BLOCK_BYTES + 1,
-            3 * BLOCK_BYTES + 5,
-        ] {
-            let mut content = b"a@b.example\n".to_vec();
-            content.resize(content.len() + length, b'x');
-            content.extend_from_slice(b"\nc@d.example\n");
-            let (entries, lines, rejected) = entries(&content);
-            assert_eq!((entries.len(), lines, rejected), (2, 3, 1), "{length}");
         }
     }
 }
