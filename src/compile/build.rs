@@ -125,8 +125,7 @@ impl Build<'_> {
             report.count_as(file);
         }
         report.passed_over.clone_from(&self.passed_over);
-        let before = &self.lineage.before;
-        report.compare_with(before);
+        report.compare_with(self.lineage.before.as_ref());
         if report.refuse(plan) {
             return Ok(report);
         }
@@ -135,7 +134,7 @@ impl Build<'_> {
         }
         // A piece may be empty, and the entries that a list had before are not in its parts.
         if plan.part.is_none() {
-            report.check_nothing_lost(plan, before)?;
+            report.check_nothing_lost(plan)?;
         }
         report.refuse_changed_lists(plan);
         if report.refused.is_some() {
@@ -155,12 +154,11 @@ impl Build<'_> {
             kinds: 0,
             fpr: plan.rate(),
             records: plan.records,
-            sources: std::mem::take(&mut report.sources),
+            sources: report.sources(),
         };
         let finish = Finish {
             job: self.job,
             dates: self.options.dates(),
-            before,
             digest,
         };
         finish.run(replacement, &read.keys, spec, report)

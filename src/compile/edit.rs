@@ -115,28 +115,26 @@ pub fn add_or_renew(
         (Some(end), Some(day)) => end >= day,
         (Some(_), None) => false,
     };
-    let is_replaceable =
-        |line: &u64| is_renewed(edited.line(*line)) && edited.entries_on(*line).count() == 1;
+    let is_replaceable = |there: &&ListedEntry| is_renewed(edited.line(there));
     let (mut new, mut new_lines) = (HashSet::new(), String::new());
-    let (mut removed_lines, mut done) = (HashSet::new(), Edited::of(list));
+    let (mut removed, mut done) = (Vec::new(), Edited::of(list));
     for (wanted, (_, note)) in wanted.iter().zip(entries) {
         let Wanted { typed, written, .. } = wanted;
         let entry = wanted.entry.as_bytes();
-        if let Some(there) = edited.of(entry).find(lasts) {
+        if let Some(there) = edited.of(entry).iter().find(lasts) {
             done.push(typed, Done::AlreadyThere(there.line));
             continue;
         }
         done.push(typed, Done::Added);
         // The same entry twice on the command line gives one line.
         if new.insert(entry) {
-            let lines = edited.of(entry).map(|there| there.line);
-            removed_lines.extend(lines.filter(is_replaceable));
+            removed.extend(edited.of(entry).iter().filter(is_replaceable));
             let line = format!("{written} # {expires}added {} {note}", plan.today());
             new_lines += line.trim_end_matches(' ');
             new_lines.push('\n');
         }
     }
-    let mut text = edited.text_without(&removed_lines);
+    let mut text = edited.text_without(removed);
     if !text.is_empty() && !text.ends_with(b"\n") && !new_lines.is_empty() {
         text.push(b'\n');
     }
@@ -148,8 +146,7 @@ pub fn add_or_renew(
 /// entry that is also on other lines is in [`kept`](Edited::kept).
 ///
 /// # Errors
-/// As for [`add_or_renew`], and when such a line also names other entries: the user must decide what
-/// happens to them.
+/// As for [`add_or_renew`].
 pub fn remove_lines(
     plan: &Plan,
     list: &Path,
@@ -158,45 +155,32 @@ pub fn remove_lines(
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
-    let is_wanted: HashSet<&[u8]> = wanted.iter().map(|it| it.entry.as_bytes()).collect();
-    let (mut removed_lines, mut done) = (HashSet::new(), Edited::of(list));
+    let (mut removed, mut done) = (Vec::new(), Edited::of(list));
     for Wanted { typed, entry, .. } in &wanted {
-        let lines = edited.of(entry.as_bytes()).map(|there| there.line);
-        let (lines, staying): (Vec<u64>, Vec<u64>) =
-            lines.partition(|&line| may_remove(edited.line(line)));
-        let is_shared = |line: &&u64| edited.entries_on(**line).any(|it| !is_wanted.contains(it));
-        if let Some(line) = lines.iter().find(is_shared) {
-            return Err(Error::Plan(format!(
-                "{}:{line}: this line has other entries too; edit it by hand",
-                list.display()
-            )));
-        }
-        done.push(
-            typed,
-            match lines.as_slice() {
-                [] => Done::NotFound,
-                [line, ..] => Done::Removed {
-                    line: *line,
-                    lines: lines.len() as u64,
-                },
-            },
-        );
-        done.kept
-            .extend(staying.first().map(|&line| (typed.clone(), line)));
+        let there = edited.of(entry.as_bytes()).iter();
+        let (lines, staying): (Vec<&ListedEntry>, Vec<_>) =
+            there.partition(|there| may_remove(edited.line(there)));
+        let what = lines.first().map_or(Done::NotFound, |first| Done::Removed {
+            line: first.line,
+            lines: lines.len() as u64,
+        });
+        done.push(typed, what);
+        let kept = staying.first().map(|there| (typed.clone(), there.line));
+        done.kept.extend(kept);
         if lines.is_empty()
             && staying.is_empty()
             && let Ok(sender) = Canonical::parse(typed.as_bytes(), plan.rules)
         {
             let _ = sender.lookups(Kinds::ALL, |_, by| {
-                let there = edited.of(by).next();
+                let there = edited.of(by).first();
                 let covered = there.map(|it| (typed.clone(), escaped(by).to_string(), it.line));
                 done.covered.extend(covered);
                 ControlFlow::<()>::Continue(())
             });
         }
-        removed_lines.extend(lines);
+        removed.extend(lines);
     }
-    let text = edited.text_without(&removed_lines);
+    let text = edited.text_without(removed);
     done.write(edited, &text)
 }
 

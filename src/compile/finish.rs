@@ -2,7 +2,6 @@
 
 use super::error::Error;
 use super::job::Job;
-use super::lineage::Before;
 use super::partition::{InOrder, Sealed, StagedKey};
 use super::progress::Phase;
 use super::report::{FilterReport, PartReport, Report};
@@ -15,8 +14,6 @@ pub(crate) struct Finish<'a> {
     pub(crate) job: &'a Job<'a>,
     /// The dates of entries whose staged keys hold none.
     pub(crate) dates: Dates,
-    /// The filter that will be replaced.
-    pub(crate) before: &'a Before,
     /// For a part of a list: the digest of its text.
     pub(crate) digest: Option<u128>,
 }
@@ -35,12 +32,12 @@ impl Finish<'_> {
         progress.begin(Phase::Sorting, report.rows);
         let counts = self.job.sort(keys)?;
         let entries = counts.entries();
-        report.refuse_shrunk_filter(plan, self.before, entries);
+        report.refuse_shrunk_filter(plan, entries);
         if report.refused.is_some() {
             return Ok(report);
         }
         report.count(&counts);
-        if plan.approves_shrink && entries < self.before.entries {
+        if plan.approves_shrink && report.entries_before.is_some_and(|before| entries < before) {
             report.approved_shrink = Some(spec.generation);
             // The daemon asks as soon as it sees the filter. Whether the report can be written, is said
             // at the end.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::changes::Changed;
 use super::plan::Plan;
 use super::read::{Counts, Input, NotListed, Opened, name_of, text};
-use super::write::{EntryCounts, Sources};
+use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Reason, Source, sizing};
@@ -59,9 +59,6 @@ pub struct Report {
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
     pub no_longer_read: Vec<String>,
-    /// The inputs, as the filter names and counts them.
-    #[serde(skip)]
-    pub(crate) sources: Vec<Source>,
     /// What an update changed; if it changed nothing, nothing was written.
     pub changed: Option<Changed>,
     /// The filter; `None` if it was refused.
@@ -100,11 +97,15 @@ pub struct InputReport {
     /// The first rejected line, with its number and the reason.
     #[serde(skip)]
     pub(crate) first_reject: String,
+    /// The input, as the filter names and counts it.
+    #[serde(skip)]
+    pub(crate) source: Source,
 }
 
 impl InputReport {
     /// Adds the counts of another input.
-    fn with(self, other: &Self) -> Self {
+    fn with(mut self, other: &Self) -> Self {
+        add_counts(&mut self.source, &other.source);
         Self {
             lines: self.lines + other.lines,
             entries: self.entries + other.entries,
@@ -379,12 +380,6 @@ impl Report {
         self.rows += counts.entries;
         self.rejected += rejected;
         self.expired += counts.expired;
-        self.sources.push(Source {
-            lines: counts.lines(),
-            entries: counts.entries,
-            rejected,
-            ..opened.source
-        });
         self.inputs.push(InputReport {
             file,
             format: match opened.reading {
@@ -398,6 +393,12 @@ impl Report {
             rejected,
             broad: counts.count_of(NotListed::Broad),
             first_reject: counts.first_reject(),
+            source: Source {
+                lines: counts.lines(),
+                entries: counts.entries,
+                rejected,
+                ..opened.source
+            },
             ..InputReport::default()
         });
     }
@@ -405,16 +406,19 @@ impl Report {
     /// Makes one source and one input of all of them: they are pieces of this file.
     pub(crate) fn count_as(&mut self, file: &str) {
         let path = Path::new(file);
-        let (name, file) = (name_of(path), text(path));
-        for source in &mut self.sources {
-            (source.name, source.file) = (name.clone(), file.clone());
-        }
-        let mut sources = Sources::default();
-        sources.add_counts(&self.sources);
-        self.sources = sources.to_list();
-        let inputs = self.inputs.drain(..).reduce(|all, input| all.with(&input));
-        let all = inputs.map(|all| InputReport { file, ..all });
+        let all = self.inputs.drain(..).reduce(|all, input| all.with(&input));
+        let all = all.map(|mut all| {
+            all.file = text(path);
+            (all.source.name, all.source.file) = (name_of(path), text(path));
+            all
+        });
         self.inputs = all.into_iter().collect();
+    }
+
+    /// Returns the inputs, as the filter names and counts them.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        let sources = self.inputs.iter().map(|input| &input.source);
+        sources.cloned().collect()
     }
 
     /// Takes over the counts of the entries that remain.

@@ -107,8 +107,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 
     let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
     let removals = Report::of_lists(plan, &lists.removing, removed.opened, removed.counts);
+    sources.add(&report.sources());
     report.add_removals(removals);
-    sources.add(&report.sources);
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     if lists.refuse(plan, &mut report) {
         return Ok(report);

@@ -66,12 +66,8 @@ pub fn merge(
         sources.add_counts(&file.header.spec.sources);
     }
     let first = &files[0].header.spec;
-    let lineage = Lineage::of(
-        &plan.output,
-        &Seed::Fixed(first.seed),
-        plan.overwrite,
-        false,
-    )?;
+    let seed = Seed::Fixed(first.seed);
+    let lineage = Lineage::of(&plan.output, &seed, plan.overwrite, false)?;
     let specs = files.iter().map(|file| &file.header.spec);
     let spec = Spec {
         name: plan.name.clone(),
@@ -187,7 +183,6 @@ impl Merge<'_> {
         let finish = Finish {
             job: self.job,
             dates: staging.dates,
-            before: &self.lineage.before,
             digest: None,
         };
         finish.run(replacement, keys, spec, report)
@@ -207,7 +202,7 @@ impl Merge<'_> {
         }
         pages::check_same_pages(filters)?;
         let (entries, rate) = pages::count_pages(filters, progress)?;
-        report.refuse_shrunk_filter(plan, &self.lineage.before, entries);
+        report.refuse_shrunk_filter(plan, entries);
         if report.refused.is_some() {
             return Ok(report);
         }
@@ -242,16 +237,16 @@ impl Merge<'_> {
                     entries: source.entries,
                     expired,
                     rejected: source.rejected,
+                    source: source.clone(),
                     ..InputReport::default()
                 })
                 .collect(),
-            sources: spec.sources.clone(),
             rows,
             rejected: total(sources.map(|source| source.rejected)),
             expired: all_expired,
             ..Report::new(self.job.plan)
         };
-        report.compare_with(&self.lineage.before);
+        report.compare_with(self.lineage.before.as_ref());
         report.refuse_changed_lists(self.job.plan);
         report
     }

@@ -58,9 +58,7 @@ impl ReadOptions {
     /// Returns the key of an entry, unless it must not be listed.
     #[inline(always)]
     fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
-        if let Some(guard) = &self.guard
-            && !guard.clears(kind, entry)
-        {
+        if let Some(guard) = &self.guard {
             guard.check(kind, entry)?;
         }
         Ok(Key::of(entry, self.seed))

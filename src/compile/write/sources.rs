@@ -22,7 +22,7 @@ impl Sources {
     }
 
     /// Adds the sources of filters that each hold a part of a list: the counts of one file
-    /// are added up. Only one piece of a file contains the note about its licence.
+    /// are added up.
     pub(crate) fn add_counts(&mut self, sources: &[Source]) {
         for source in sources {
             let key = (source.file.clone(), source.name.clone());
@@ -30,15 +30,7 @@ impl Sources {
                 Entry::Vacant(place) => {
                     place.insert(source.clone());
                 }
-                Entry::Occupied(place) => {
-                    let sum = place.into_mut();
-                    sum.lines = sum.lines.saturating_add(source.lines);
-                    sum.entries = sum.entries.saturating_add(source.entries);
-                    sum.rejected = sum.rejected.saturating_add(source.rejected);
-                    let notes = [&sum.licence, &source.licence].into_iter();
-                    let note = notes.filter(|note| !note.is_empty()).min();
-                    sum.licence = note.cloned().unwrap_or_default();
-                }
+                Entry::Occupied(place) => add_counts(place.into_mut(), source),
             }
         }
     }
@@ -61,4 +53,14 @@ impl Sources {
     pub(crate) fn to_list(&self) -> Vec<Source> {
         self.by_file.values().cloned().collect()
     }
+}
+
+/// Adds the counts of another piece of a file. Only one piece contains the note about its licence.
+pub(crate) fn add_counts(sum: &mut Source, piece: &Source) {
+    sum.lines = sum.lines.saturating_add(piece.lines);
+    sum.entries = sum.entries.saturating_add(piece.entries);
+    sum.rejected = sum.rejected.saturating_add(piece.rejected);
+    let notes = [&sum.licence, &piece.licence].into_iter();
+    let note = notes.filter(|note| !note.is_empty()).min();
+    sum.licence = note.cloned().unwrap_or_default();
 }
