@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use super::error::Error;
-use super::finish::Finish;
-use super::job::Job;
+use super::job::{Job, check_build};
 use super::lineage::{Lineage, check_not_input};
-use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
+use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{
@@ -27,7 +26,8 @@ use crate::filter::format::MAX_NAME;
 /// # Errors
 /// Whatever prevents writing the filter; the old one then stays.
 pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
-    let job = Job::begin_build(plan, progress)?;
+    check_build(plan)?;
+    let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     let Found {
         lists: inputs,
@@ -106,8 +106,7 @@ impl Build<'_> {
         progress.begin(Phase::Reading, total_bytes(self.inputs));
         let mut feed = Feed::new(self.inputs, progress);
         feed.takes_digests = plan.part.is_some();
-        let store = Store::new(output, arena);
-        self.job.read(feed, store, self.options)
+        self.job.read(feed, (output, arena), self.options)
     }
 
     /// Writes staged keys to the finished file.
@@ -156,12 +155,9 @@ impl Build<'_> {
             records: plan.records,
             sources: report.sources(),
         };
-        let finish = Finish {
-            job: self.job,
-            dates: self.options.dates(),
-            digest,
-        };
-        finish.run(replacement, &read.keys, spec, report)
+        let dates = self.options.dates();
+        self.job
+            .finish(replacement, (&read.keys, dates), spec, digest, report)
     }
 }
 

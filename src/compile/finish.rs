@@ -9,28 +9,21 @@ use super::write::{Sorted, assemble};
 use crate::base::replacement::Replacement;
 use crate::filter::{BuildReport, Dates, Header, Spec, Writer, sizing};
 
-/// What must be known besides the keys.
-pub(crate) struct Finish<'a> {
-    pub(crate) job: &'a Job<'a>,
-    /// The dates of entries whose staged keys hold none.
-    pub(crate) dates: Dates,
-    /// For a part of a list: the digest of its text.
-    pub(crate) digest: Option<u128>,
-}
-
-impl Finish<'_> {
-    /// Sorts, counts and writes. Finds the `kinds` of `spec`. The inputs of `report` are the
-    /// sources, in the order of their numbers.
-    pub(crate) fn run<I: StagedKey>(
+impl Job<'_> {
+    /// Sorts, counts and writes staged keys, whose entries have these dates if they keep none. Finds
+    /// the `kinds` of `spec`. The inputs of `report` are the sources, in the order of their numbers.
+    /// With the digest of a text, writes a part of a list.
+    pub(crate) fn finish<I: StagedKey>(
         &self,
         replacement: Replacement,
-        keys: &Sealed<'_, I>,
+        (keys, dates): (&Sealed<'_, I>, Dates),
         spec: Spec,
+        digest: Option<u128>,
         mut report: Report,
     ) -> Result<Report, Error> {
-        let Job { plan, progress, .. } = *self.job;
+        let Job { plan, progress, .. } = *self;
         progress.begin(Phase::Sorting, report.rows);
-        let counts = self.job.sort(keys)?;
+        let counts = self.sort(keys)?;
         let entries = counts.entries();
         report.refuse_shrunk_filter(plan, entries);
         if report.refused.is_some() {
@@ -52,13 +45,10 @@ impl Finish<'_> {
             kinds: counts.kind_bits(),
             ..spec
         };
-        let records = InOrder::new(keys, self.dates);
-        self.job
-            .write(replacement, spec, self.digest, entries, records, report)
+        let records = InOrder::new(keys, dates);
+        self.write(replacement, spec, digest, entries, records, report)
     }
-}
 
-impl Job<'_> {
     /// Writes sorted records, which are `entries`: to a filter, or with the digest of a text to a part
     /// of a list.
     pub(crate) fn write(

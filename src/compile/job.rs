@@ -1,6 +1,7 @@
 //! A plan whose settings were checked, while it is carried out: how its work is divided among
 //! threads and memory, and when it began.
 
+use std::path::Path;
 use std::time::Instant;
 
 use super::error::Error;
@@ -45,28 +46,20 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Begins to build a filter, or a part of a list, from text lists.
-    ///
-    /// # Errors
-    /// As for [`begin`](Self::begin).
-    pub(crate) fn begin_build(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
-        check_build(plan)?;
-        Self::begin(plan, progress)
-    }
-
     /// Returns the memory for the staged keys of lists of `text_bytes`, one of `shares` alike.
     pub(crate) fn arena(&self, text_bytes: u64, shares: usize) -> Result<Arena, Error> {
         Arena::new(self.stage_bytes(text_bytes) / shares, self.workers())
     }
 
-    /// Reads lists to staged keys; `None` if these cannot hold the dates of the rows.
+    /// Reads lists to staged keys, in `arena` and then beside the file `output`; `None` if these
+    /// cannot hold the dates of the rows.
     pub(crate) fn read<'m, I: StagedKey>(
         &self,
         feed: Feed<'_>,
-        store: Store<'m, I>,
+        (output, arena): (&Path, &'m mut Arena),
         options: &ReadOptions,
     ) -> Result<Option<Read<'m, I>>, Error> {
-        read(feed, store, options, self.workers(), self.progress)
+        read(feed, Store::new(output, arena), options, self.workers())
     }
 
     /// Sorts staged keys, and counts the entries.
@@ -131,7 +124,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
 }
 
 /// Checks what a build of lists needs in addition.
-fn check_build(plan: &Plan) -> Result<(), Error> {
+pub(super) fn check_build(plan: &Plan) -> Result<(), Error> {
     let is_part = plan.part.is_some();
     let wrong = [
         (

@@ -83,10 +83,7 @@ fn value_of(seed: &Seed, old: Option<u64>) -> Result<u64, Error> {
         (&Seed::Fixed(seed), _) => Ok(seed),
         (Seed::Keep, Some(old)) => Ok(old),
         (Seed::Of(other), _) => Ok(Filter::open(other, Load::Disk)?.spec().seed),
-        (Seed::Keep, None) => random_seed(),
+        (Seed::Keep, None) => getrandom::u64()
+            .map_err(|error| Error::Plan(format!("cannot get a random seed: {error}"))),
     }
-}
-
-fn random_seed() -> Result<u64, Error> {
-    getrandom::u64().map_err(|error| Error::Plan(format!("cannot get a random seed: {error}")))
 }

@@ -27,7 +27,6 @@ pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
 use super::alike::open_alike;
 use super::error::Error;
-use super::finish::Finish;
 use super::job::Job;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
@@ -180,12 +179,8 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        let finish = Finish {
-            job: self.job,
-            dates: staging.dates,
-            digest: None,
-        };
-        finish.run(replacement, keys, spec, report)
+        let keys = (keys, staging.dates);
+        self.job.finish(replacement, keys, spec, None, report)
     }
 
     /// Merges the pages of filters.

@@ -38,8 +38,8 @@ pub(crate) struct Counts {
     counts: InputCounts,
     input: u32,
     block: u32,
-    /// Entries since the last call of [`take_new`](Self::take_new).
-    new: u64,
+    /// Entries of the input before the block.
+    before: u64,
 }
 
 /// Counts of one input.
@@ -76,18 +76,19 @@ impl Counts {
             self.input = input;
         }
         self.block = block;
+        self.before = self.counts.entries;
     }
 
-    /// Ends the block, which had this many lines.
-    pub(crate) fn end(&mut self, lines: u64) {
+    /// Ends the block, which had this many lines. Returns the number of its entries.
+    pub(crate) fn end(&mut self, lines: u64) -> u64 {
         self.counts.blocks.insert(self.block, lines);
+        self.counts.entries - self.before
     }
 
     /// Counts an entry.
     #[inline]
     pub(crate) fn listed(&mut self) {
         self.counts.entries += 1;
-        self.new += 1;
     }
 
     /// Counts an entry that has expired.
@@ -126,11 +127,6 @@ impl Counts {
     pub(crate) fn refuse(&mut self, line: u64, text: &[u8], refusal: Refusal) {
         let place = (self.block, line);
         self.counts.refuse_at((place, refusal, shown(text)));
-    }
-
-    /// Returns the number of entries counted since the last call.
-    pub(crate) fn take_new(&mut self) -> u64 {
-        mem::take(&mut self.new)
     }
 
     /// Adds the counts of another worker.

@@ -79,7 +79,7 @@ pub(crate) struct Opened {
 /// All inputs, one after the other.
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
-    progress: &'a Progress,
+    pub(super) progress: &'a Progress,
     /// Whether the lists name entries to remove: there, a plain line counts whatever it says about
     /// the entry.
     pub(crate) removes: bool,

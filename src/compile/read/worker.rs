@@ -87,9 +87,8 @@ pub(crate) fn read<'m, I: StagedKey>(
     store: Store<'m, I>,
     options: &ReadOptions,
     threads: usize,
-    progress: &Progress,
 ) -> Result<Option<Read<'m, I>>, Error> {
-    let worker = || Worker::new(&store, options, progress).run(&feed);
+    let worker = || Worker::new(&store, options, feed.progress).run(&feed);
     let done = on_threads(0..threads, |_| worker());
     let mut counts = Counts::default();
     let mut dated = false;
@@ -163,7 +162,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 } => {
                     self.begin(input, block);
                     let lines = self.block(&reading, block == 0, &buffer[..length]);
-                    self.counts.end(lines);
+                    self.end(lines);
                     if mem::take(&mut self.refused) {
                         feed.leave(input);
                     }
@@ -182,7 +181,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         failed: self.stager.failed_flag(),
                     };
                     let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
-                    self.counts.end(reader.lines());
+                    self.end(reader.lines());
                     self.stager.check()?;
                     if self.stager.failed_flag().load(Ordering::Relaxed) {
                         // Another worker reports why.
@@ -195,7 +194,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     self.refused = false;
                 }
             }
-            self.progress.add_entries(self.counts.take_new());
             self.stager.check()?;
             if self.dated {
                 return Ok(None);
@@ -213,6 +211,12 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             .copied()
             .unwrap_or(input);
         self.counts.begin(input, block);
+    }
+
+    /// Ends a block, which had this many lines.
+    fn end(&mut self, lines: u64) {
+        let entries = self.counts.end(lines);
+        self.progress.add_entries(entries);
     }
 
     fn class(&self, kind: Kind, dates: Dates) -> Class {
