@@ -46,7 +46,7 @@ impl Report {
                 input.first_reject,
             );
             self.refused_files
-                .push(RefusedFile::of_rejects(&input.file, &reason));
+                .push(RefusedFile::new(&input.file, (0, ""), reason, true));
         }
     }
 

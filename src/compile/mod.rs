@@ -21,9 +21,8 @@
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
 //! | `report`, `build_report` | the result, as data, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
-//! | `job` | a plan while it is carried out: threads, memory |
+//! | `job` | a plan while it is carried out: threads, memory, and staged keys to the finished file |
 //! | `alike` | filters that can be merged and compared |
-//! | `finish` | staged keys to the finished file |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
 //! | `look` | what a build would count, without a filter being written |
 //! | `changes`, `update` | entries added to a filter, or removed |
@@ -38,7 +37,6 @@ mod delta;
 mod edit;
 mod edited_list;
 mod error;
-mod finish;
 pub mod guard;
 mod job;
 mod limits;

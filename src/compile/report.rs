@@ -13,7 +13,7 @@ use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Reason, Source, sizing};
-use crate::list::{Refusal, Skip};
+use crate::list::Skip;
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -179,32 +179,24 @@ pub struct RefusedFile {
 }
 
 impl RefusedFile {
-    fn new(file: &str, (refusal, line, text): (&Refusal, u64, &str)) -> Self {
-        let reason = refusal.to_string();
+    /// Returns the refusal of a file at a line with this text, and for what a preview helps with, the
+    /// command that shows it.
+    pub(crate) fn new(
+        file: &str,
+        (line, text): (u64, &str),
+        mut reason: String,
+        is_for_preview: bool,
+    ) -> Self {
+        if is_for_preview {
+            reason += &format!(": blocklist-compile preview {file}");
+        }
         Self {
             file: file.to_owned(),
             line,
             text: text.to_owned(),
-            reason: match refusal.is_for_preview() {
-                true => with_preview(&reason, file),
-                false => reason,
-            },
+            reason,
         }
     }
-
-    /// Returns the refusal of a file with too many rejected lines.
-    pub(crate) fn of_rejects(file: &str, reason: &str) -> Self {
-        Self {
-            file: file.to_owned(),
-            reason: with_preview(reason, file),
-            ..Self::default()
-        }
-    }
-}
-
-/// Adds the command that shows what can be done.
-fn with_preview(reason: &str, file: &str) -> String {
-    format!("{reason}: blocklist-compile preview {file}")
 }
 
 impl fmt::Display for RefusedFile {
@@ -357,8 +349,10 @@ impl Report {
             Ok(_) => counts.refused(),
             Err(refusal) => Some((refusal, 0, "")),
         };
-        self.refused_files
-            .extend(refused.map(|refused| RefusedFile::new(&file, refused)));
+        let refused = refused.map(|(why, line, text)| {
+            RefusedFile::new(&file, (line, text), why.to_string(), why.is_for_preview())
+        });
+        self.refused_files.extend(refused);
         for (why, reason, count, examples) in counts.not_listed() {
             let examples = examples.iter();
             let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));

@@ -41,16 +41,11 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn key(self, stage: usize) -> Key;
     /// Returns the class. `dates` are used if the staged key keeps none.
     fn class(self, dates: Dates) -> Class;
-    /// Returns the same key with another class.
-    fn with_class(self, class: Class) -> Self;
     /// Returns the bits in which the classes of two staged keys differ; 0 if they differ only in
     /// their keys.
     fn difference(self, other: Self) -> u64;
-    /// Merges two staged keys with the same key.
-    fn merge(self, other: Self) -> Self {
-        let dates = Dates::default();
-        self.with_class(self.class(dates).merge(other.class(dates)))
-    }
+    /// Merges two staged keys with the same key, as [`Class::merge`] does.
+    fn merge(self, other: Self) -> Self;
     /// The type of its bytes.
     type Bytes: AsRef<[u8]>;
     /// Returns its bytes.
@@ -111,8 +106,8 @@ impl StagedKey for Narrow {
         class_of((self.0 & (STAGES as u64 - 1)) as u32, dates)
     }
 
-    fn with_class(self, class: Class) -> Self {
-        Self(self.0 >> STAGE_BITS << STAGE_BITS | u64::from(origin_bits(class)))
+    fn merge(self, other: Self) -> Self {
+        self.min(other)
     }
 
     #[inline]
@@ -182,8 +177,9 @@ impl StagedKey for Wide {
         class_of(self.origin, dates)
     }
 
-    fn with_class(self, class: Class) -> Self {
-        Self::new(self.key, class)
+    fn merge(self, other: Self) -> Self {
+        let dates = Dates::default();
+        Self::new(self.key, self.class(dates).merge(other.class(dates)))
     }
 
     #[inline]
@@ -258,11 +254,15 @@ mod tests {
         I::load(&bytes, &mut back);
         assert_eq!(back[0].key(stage_of(key)), key);
         assert_eq!(back[0].class(DATES), class(2, source));
-        let other = back[0].with_class(class(1, 7));
-        assert_eq!(other.key(stage_of(key)), key);
-        assert_eq!(other.class(DATES), class(1, 7));
-        assert!(other.difference(staged) != 0 && staged.difference(staged) == 0);
-        assert_eq!(staged.merge(other).class(DATES), class(1, 7));
+        let classes = [(1, 7), (3, 7), (1, source), (3, source)];
+        for of_other in classes.map(|(kind, source)| class(kind, source)) {
+            let other = I::new(key, of_other);
+            assert!(other.difference(staged) != 0 && staged.difference(staged) == 0);
+            let merged = of_other.merge(class(2, source));
+            for both in [staged.merge(other), other.merge(staged)] {
+                assert_eq!((both.key(stage_of(key)), both.class(DATES)), (key, merged));
+            }
+        }
     }
 
     #[test]
