@@ -55,7 +55,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let mut arena = job.arena(total_bytes(&inputs), 1)?;
     // Keys of half the size are enough if no row has dates of its own. Only reading shows this, so
     // an input that cannot be read twice is treated as if it had dates.
-    let read_twice = inputs.iter().all(Input::is_regular);
+    let read_twice = inputs.iter().all(|input| input.size_bytes().is_some());
     let narrow = last_source < NARROW_SOURCES && (read_twice || !plan.records);
     if narrow && let Some(keys) = build.read::<Narrow>(replacement.target(), &mut arena)? {
         return build.write(replacement, keys);

@@ -51,7 +51,7 @@ mod report;
 mod update;
 mod write;
 
-pub(crate) use alike::{open_alike, union_of_page};
+pub(crate) use alike::{estimate_union, open_alike};
 pub use build::build;
 pub use build_report::write_build_report;
 pub use changes::Changed;

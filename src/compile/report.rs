@@ -333,9 +333,7 @@ impl Report {
         opened.sort_by_key(|opened| opened.input);
         let mut all = Self::new(plan);
         for opened in opened {
-            let file = inputs
-                .get(opened.input as usize)
-                .map_or_else(String::new, Input::shown);
+            let file = inputs[opened.input as usize].shown();
             all.take_list(file, opened, &mut counts);
         }
         all.rejects

@@ -23,8 +23,8 @@ use serde::Serialize;
 use crate::address::escaped;
 use crate::base::numbers::{counted, grouped};
 use crate::base::parallel::{on_threads, processors};
-use crate::compile::{Error, Progress, STEPS, Walk, open_alike, union_of_page};
-use crate::filter::page::{Page, count_set, first_key};
+use crate::compile::{Error, Progress, STEPS, Walk, estimate_union, open_alike};
+use crate::filter::page::first_key;
 use crate::filter::{Filter, sizing};
 
 /// The number of entries that each of several filters shares with each other one.
@@ -132,19 +132,13 @@ fn estimate(filters: &[Arc<Filter>; 2]) -> Result<(u64, u64), Error> {
             a.path().display()
         )));
     }
-    let shape = a.shape();
-    let entries = |page: &Page| sizing::entries_of_fill(count_set(page), shape.probes);
-    let mut sums = [0.0; 3];
-    for number in 0..shape.pages {
-        let pages = [
-            a.page(number)?,
-            b.page(number)?,
-            union_of_page(filters, number)?,
-        ];
-        for (sum, page) in sums.iter_mut().zip(&pages) {
-            *sum += entries(page);
-        }
-    }
+    let (shape, progress) = (a.shape(), Progress::new());
+    let entries = |some| Ok::<_, Error>(estimate_union(some, &progress)?.0);
+    let sums = [
+        entries(&filters[..1])?,
+        entries(&filters[1..])?,
+        entries(filters)?,
+    ];
     let deviations = sums.map(|sum| sizing::estimate_deviation(sum, shape).powi(2));
     let error = 2.0 * deviations.iter().sum::<f64>().sqrt();
     let (a, b) = (a.entries(), b.entries());

@@ -22,7 +22,7 @@ use crate::filter::delta::{Delta, Head};
 use crate::filter::{self, Digest, Filter, Load, Problem, Writer};
 
 /// The files from which to make a filter, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Deltas {
     /// The filter to which the first delta belongs.
     pub old: PathBuf,
@@ -45,10 +45,8 @@ impl Deltas {
         Self {
             old: old.to_owned(),
             deltas: deltas.to_vec(),
-            overwrite: false,
-            max_shrink: None,
-            max_growth: None,
             threads: processors(),
+            ..Self::default()
         }
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
-use super::alike::open_alike;
+use super::alike::{estimate_union, open_alike};
 use super::error::Error;
 use super::job::Job;
 use super::lineage::{Lineage, check_not_input};
@@ -196,7 +196,13 @@ impl Merge<'_> {
             return Ok(report);
         }
         pages::check_same_pages(filters)?;
-        let (entries, rate) = pages::count_pages(filters, progress)?;
+        let (entries, rate) = estimate_union(filters, progress)?;
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a sum of positive estimates, far below 2^53"
+        )]
+        let entries = entries.round() as u64;
         report.refuse_shrunk_filter(plan, entries);
         if report.refused.is_some() {
             return Ok(report);

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use crate::compile::alike::union_of_page;
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
-use crate::filter::page::count_set;
-use crate::filter::{EncodedPage, Filter, Header, Writer, sizing};
+use crate::filter::{EncodedPage, Filter, Header, Writer};
 
 /// Checks that the pages of filters can be merged, if some have no records.
 pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
@@ -28,30 +27,6 @@ pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Returns the number of keys in the union of pages of one shape, and its rate of false positives.
-/// The number is unknown, so it is estimated from the bits that are set.
-pub(super) fn count_pages(
-    filters: &[Arc<Filter>],
-    progress: &Progress,
-) -> Result<(u64, f64), Error> {
-    let shape = filters[0].shape();
-    let (mut entries, mut rates) = (0.0, 0.0);
-    progress.begin(Phase::Counting, shape.pages);
-    for number in 0..shape.pages {
-        progress.go_on()?;
-        let set = count_set(&union_of_page(filters, number)?);
-        entries += sizing::entries_of_fill(set, shape.probes);
-        rates += sizing::rate_of_fill(set, shape.probes);
-        progress.add(1);
-    }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a sum of positive estimates, far below 2^53"
-    )]
-    Ok((entries.round() as u64, rates / shape.pages as f64))
 }
 
 /// Writes the union of pages of one shape.

@@ -9,7 +9,6 @@
 //! Blocks of an input are numbered, so that line numbers can be added up at the end.
 
 use std::io::{self, Cursor, Read};
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::digest::{Digest, Digested};
@@ -297,17 +296,12 @@ impl<'a> Feed<'a> {
         Reading { format, ..reading }
     }
 
-    fn path(&self, input: u32) -> &Path {
-        let input = self.inputs.get(input as usize);
-        input.map_or_else(|| Path::new(""), |input| &input.path)
-    }
-
     /// Returns the error for an input that failed: the interrupt, if that was the cause.
     pub(crate) fn failed(&self, input: u32, error: io::Error) -> Error {
         if self.progress.stopped() {
             Error::Interrupted
         } else {
-            Error::io(self.path(input), "read")(error)
+            Error::io(&self.inputs[input as usize].path, "read")(error)
         }
     }
 }

@@ -77,10 +77,7 @@ pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, E
         declared,
         fetched: None,
     };
-    if fs::metadata(path)
-        .map_err(Error::io(path, "read"))?
-        .is_dir()
-    {
+    if is_folder(path)? {
         return wanted.find();
     }
     let list_toml = ListToml::of_folder(folder_of(path))?.unwrap_or_default();
@@ -157,10 +154,7 @@ impl Wanted<'_> {
         for (path, is_meant) in all.chain(self.paths.iter().map(|path| (path, false))) {
             if path.as_os_str() == "-" {
                 found.lists.push(Input::file(path, &declared));
-            } else if fs::metadata(path)
-                .map_err(Error::io(path, "read"))?
-                .is_dir()
-            {
+            } else if is_folder(path)? {
                 self.folder(path, &mut found)?;
             } else if path.file_name() == Some(OsStr::new(LIST_TOML)) && !is_meant {
                 // What it says would be ignored.
@@ -300,6 +294,11 @@ impl Found {
         self.perhaps_meant.get_or_insert_with(|| line.clone());
         self.passed_over.push(line);
     }
+}
+
+fn is_folder(path: &Path) -> Result<bool, Error> {
+    let meta = fs::metadata(path).map_err(Error::io(path, "read"))?;
+    Ok(meta.is_dir())
 }
 
 fn not_read(file: &Path, why: &str) -> String {

@@ -32,7 +32,7 @@ const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 /// Opens an input, unpacked. Counts bytes as they are on disk.
 pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
     let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
-    match input.content() {
+    match &input.content {
         Content::Whole => {}
         Content::Typed(text) => return Ok(Box::new(Cursor::new(text.clone()))),
         Content::Member(member) => {

@@ -204,12 +204,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     fn begin(&mut self, input: u32, block: u32) {
-        self.source = self
-            .options
-            .sources
-            .get(input as usize)
-            .copied()
-            .unwrap_or(input);
+        self.source = self.options.sources[input as usize];
         self.counts.begin(input, block);
     }
 
