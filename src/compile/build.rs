@@ -173,9 +173,7 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
 
 /// Returns the digest of all inputs together, in the order of their numbers.
 fn digest_of(opened: &[Opened]) -> Option<u128> {
-    let mut opened: Vec<_> = opened.iter().collect();
-    opened.sort_by_key(|opened| opened.input);
-    let digests = opened.into_iter();
+    let digests = opened.iter();
     let digests = digests.map(|opened| opened.digest.as_ref()?.get().copied());
     Some(digest_of_all(&digests.collect::<Option<Vec<_>>>()?))
 }

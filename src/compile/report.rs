@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::changes::Changed;
 use super::plan::Plan;
-use super::read::{Counts, Input, NotListed, Opened, name_of, text};
+use super::read::{Counts, Input, InputCounts, NotListed, Opened, name_of, text};
 use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
@@ -327,22 +327,19 @@ impl Report {
     pub(crate) fn of_lists(
         plan: &Plan,
         inputs: &[Input],
-        mut opened: Vec<Opened>,
+        opened: Vec<Opened>,
         mut counts: Counts,
     ) -> Self {
-        opened.sort_by_key(|opened| opened.input);
         let mut all = Self::new(plan);
-        for opened in opened {
-            let file = inputs[opened.input as usize].shown();
-            all.take_list(file, opened, &mut counts);
+        for (number, (input, opened)) in (0..).zip(inputs.iter().zip(opened)) {
+            all.take_list(input.shown(), opened, &counts.counts(number));
         }
         all.rejects
             .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
     }
 
-    fn take_list(&mut self, file: String, opened: Opened, counts: &mut Counts) {
-        let counts = counts.counts(opened.input);
+    fn take_list(&mut self, file: String, opened: Opened, counts: &InputCounts) {
         let refused = match &opened.reading {
             Ok(_) => counts.refused(),
             Err(refusal) => Some((refusal, 0, "")),
@@ -381,7 +378,7 @@ impl Report {
             lines: counts.lines(),
             entries: counts.entries,
             expired: counts.expired,
-            ends_within_line: opened.ends_within_line,
+            ends_within_line: counts.ends_within_line,
             rejected,
             broad: counts.count_of(NotListed::Broad),
             first_reject: counts.first_reject(),

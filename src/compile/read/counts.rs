@@ -55,6 +55,8 @@ pub(crate) struct InputCounts {
     refused: Option<(Place, Refusal, String)>,
     /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
+    /// Whether its last line has no line end.
+    pub(crate) ends_within_line: bool,
 }
 
 /// The number of a block, and of a line in it.
@@ -79,9 +81,11 @@ impl Counts {
         self.before = self.counts.entries;
     }
 
-    /// Ends the block, which had this many lines. Returns the number of its entries.
-    pub(crate) fn end(&mut self, lines: u64) -> u64 {
+    /// Ends the block, which had this many lines, the last perhaps without an end. Returns the number
+    /// of its entries.
+    pub(crate) fn end(&mut self, lines: u64, ends_within_line: bool) -> u64 {
         self.counts.blocks.insert(self.block, lines);
+        self.counts.ends_within_line |= ends_within_line;
         self.counts.entries - self.before
     }
 
@@ -220,6 +224,7 @@ impl InputCounts {
         self.entries += other.entries;
         self.expired += other.expired;
         self.blocks.extend(other.blocks);
+        self.ends_within_line |= other.ends_within_line;
         for (key, rows) in other.not_listed {
             let sum = self.not_listed.entry(key).or_default();
             sum.count += rows.count;
@@ -259,7 +264,7 @@ mod tests {
         for n in 0..1000 {
             counts.leave_out(n, b"x", Rejected, &n);
         }
-        counts.end(1000);
+        counts.end(1000, false);
         let counts = counts.counts(0);
         assert_eq!(counts.not_listed().count(), REASONS + 1);
         assert_eq!(counts.count_of(Rejected), 1000);

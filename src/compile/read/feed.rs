@@ -48,6 +48,8 @@ pub(crate) enum Work {
         length: usize,
         /// How they are read.
         reading: Reading,
+        /// The input ends with them, and the last has no line end.
+        ends_within_line: bool,
     },
     /// An input that one worker must read from start to end.
     Whole {
@@ -63,14 +65,10 @@ pub(crate) enum Work {
 /// What was found out about an input when it was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
-    /// Index of the input.
-    pub(crate) input: u32,
     /// How it is read, or why it is not.
     pub(crate) reading: Result<Reading, Refusal>,
     /// Its name and licence.
     pub(crate) source: Source,
-    /// Its last line has no line end.
-    pub(crate) ends_within_line: bool,
     /// The digest of its text, if one is computed.
     pub(crate) digest: Option<Digest>,
 }
@@ -92,15 +90,6 @@ struct State {
     next_input: u32,
     current: Option<Current>,
     opened: Vec<Opened>,
-}
-
-impl State {
-    fn ends_within_line(&mut self, input: u32) {
-        let mut opened = self.opened.iter_mut().rev();
-        if let Some(opened) = opened.find(|opened| opened.input == input) {
-            opened.ends_within_line = true;
-        }
-    }
 }
 
 /// The current input.
@@ -192,16 +181,13 @@ impl<'a> Feed<'a> {
                 {
                     let reading = current.reading.clone();
                     let block = current.next_block;
-                    let at_end = current.at_end;
                     current.next_block += 1;
-                    if at_end && !buffer[..length].ends_with(b"\n") {
-                        state.ends_within_line(input);
-                    }
                     return Ok(Some(Work::Block {
                         input,
                         block,
                         length,
                         reading,
+                        ends_within_line: current.at_end && !buffer[..length].ends_with(b"\n"),
                     }));
                 }
                 state.current = None;
@@ -212,7 +198,7 @@ impl<'a> Feed<'a> {
             };
             state.next_input += 1;
             let (opened, content) = self
-                .open(input, named)
+                .open(named)
                 .map_err(|error| self.failed(input, error))?;
             let reading = opened.reading.clone();
             state.opened.push(opened);
@@ -238,11 +224,6 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Notes that the last line of an input has no line end.
-    pub(crate) fn ends_within_line(&self, input: u32) {
-        lock(&self.state).ends_within_line(input);
-    }
-
     /// Returns no further work of an input, because it is refused.
     pub(crate) fn leave(&self, input: u32) {
         let mut state = lock(&self.state);
@@ -262,17 +243,15 @@ impl<'a> Feed<'a> {
         state.unwrap_or_else(PoisonError::into_inner).opened
     }
 
-    fn open(&self, input: u32, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
+    fn open(&self, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
         let Begun {
             reading,
             head,
             rest,
         } = begin(named, self.progress)?;
         let opened = Opened {
-            input,
             reading: reading.map(|reading| self.for_removal(reading)),
             source: named.source(&head),
-            ends_within_line: false,
             digest: None,
         };
         let content = Cursor::new(head).chain(rest);

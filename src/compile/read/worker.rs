@@ -159,10 +159,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     block,
                     length,
                     reading,
+                    ends_within_line,
                 } => {
                     self.begin(input, block);
                     let lines = self.block(&reading, block == 0, &buffer[..length]);
-                    self.end(lines);
+                    self.end(lines, ends_within_line);
                     if mem::take(&mut self.refused) {
                         feed.leave(input);
                     }
@@ -181,16 +182,14 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         failed: self.stager.failed_flag(),
                     };
                     let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
-                    self.end(reader.lines());
+                    let ends_within_line = content.last != b'\n' && reading.format != Format::Json;
+                    self.end(reader.lines(), ends_within_line);
                     self.stager.check()?;
                     if self.stager.failed_flag().load(Ordering::Relaxed) {
                         // Another worker reports why.
                         return Ok(None);
                     }
                     read.map_err(|error| feed.failed(input, error))?;
-                    if content.last != b'\n' && reading.format != Format::Json {
-                        feed.ends_within_line(input);
-                    }
                     self.refused = false;
                 }
             }
@@ -209,8 +208,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     /// Ends a block, which had this many lines.
-    fn end(&mut self, lines: u64) {
-        let entries = self.counts.end(lines);
+    fn end(&mut self, lines: u64, ends_within_line: bool) {
+        let entries = self.counts.end(lines, ends_within_line);
         self.progress.add_entries(entries);
     }
 
