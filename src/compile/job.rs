@@ -106,7 +106,7 @@ impl<'a> Job<'a> {
             kinds: counts.kind_bits(),
             ..spec
         };
-        let records = InOrder::new(keys, dates);
+        let records = Box::new(InOrder::new(keys, dates));
         self.write(replacement, spec, digest, entries, records, report)
     }
 
@@ -118,7 +118,7 @@ impl<'a> Job<'a> {
         spec: Spec,
         digest: Option<u128>,
         entries: u64,
-        records: impl Sorted,
+        records: Box<dyn Sorted + '_>,
         report: Report,
     ) -> Result<Report, Error> {
         self.progress.begin(Phase::Writing, entries);

@@ -62,7 +62,7 @@ pub use error::Error;
 pub(crate) use limits::SMALL;
 pub use look::Against;
 pub(crate) use look::look;
-pub use merge::{Expected, is_part, merge};
+pub use merge::{Expected, merge};
 pub use plan::{
     DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,
     source_date,

@@ -215,5 +215,6 @@ fn write<'a>(
         ..before.clone()
     };
     let entries = counts.entries();
-    job.write(replacement, spec, None, entries, stream()?, report)
+    let records = Box::new(stream()?);
+    job.write(replacement, spec, None, entries, records, report)
 }

@@ -20,7 +20,6 @@ mod pages;
 mod parts;
 mod staged;
 
-use std::path::Path;
 use std::sync::Arc;
 
 pub use self::parts::Expected;
@@ -36,14 +35,6 @@ use super::report::{InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
 use crate::filter::{Filter, RecordFile, Spec, Writer};
-
-/// Returns whether this file is a part of a list.
-///
-/// # Errors
-/// The file is neither a part nor a filter.
-pub fn is_part(path: &Path) -> Result<bool, Error> {
-    Ok(RecordFile::is_part(path)?)
-}
 
 /// Merges the inputs of `plan`, which are filters, or parts of a list, into its output. The rate is
 /// `fpr`, or the lowest rate of the inputs.
@@ -104,7 +95,7 @@ fn open(
         return Err(Error::Plan("no filter or part to merge".to_owned()));
     };
     // Filters and parts cannot be mixed: the error names the first file of another kind.
-    if expected.is_some() || is_part(first)? {
+    if expected.is_some() || RecordFile::is_part(first)? {
         let parts = parts::open(&plan.inputs, expected, progress)?;
         check_not_input(&plan.output, &plan.inputs)?;
         return Ok((parts, Vec::new()));
@@ -266,7 +257,7 @@ mod tests {
     use super::*;
     use crate::compile::build;
     use std::fs;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     fn parts(folder: &Path) -> Vec<PathBuf> {
         let part = |piece: usize| {
