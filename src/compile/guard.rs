@@ -96,26 +96,28 @@ impl Guard {
     /// When it may not; the error says what the entry would do.
     #[inline]
     pub fn check(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
-        self.danger(kind, entry)
-            .or_else(|danger| self.unless_allowed(entry, danger))
+        match self.clears(kind, entry) {
+            true => Ok(()),
+            false => self.check_in_full(kind, entry),
+        }
     }
 
-    /// Returns whether an entry may be listed without being allowed by name; and of a domain and its
-    /// subtree (`.b`) both, by one look-up. If not, [`check`](Self::check) says what becomes of each.
+    /// Returns whether an entry may surely be listed, and of a domain and its subtree (`.b`) both, by
+    /// one look-up. If not, [`check`](Self::check) says what becomes of each.
     #[inline]
     pub(crate) fn clears(&self, kind: Kind, entry: &[u8]) -> bool {
-        self.danger(kind, entry).is_ok()
+        self.protected.is_empty() && (self.allows_world || is_clear(kind, entry))
     }
 
-    #[inline]
-    fn danger(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
+    fn check_in_full(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
+        let mut checked = Ok(());
         if !self.allows_world {
-            lists_no_world(kind, entry)?;
+            checked = lists_no_world(kind, entry);
         }
-        match self.protected.is_empty() {
-            true => Ok(()),
-            false => self.check_protected(kind, entry),
+        if checked.is_ok() && !self.protected.is_empty() {
+            checked = self.check_protected(kind, entry);
         }
+        checked.or_else(|danger| self.unless_allowed(entry, danger))
     }
 
     #[cold]
@@ -152,8 +154,23 @@ fn text(domain: &[u8]) -> String {
     String::from_utf8_lossy(domain).into_owned()
 }
 
-/// Checks that an entry does not match other people's senders; most do not.
+/// Returns whether an entry surely does not match other people's senders; most do not.
 #[inline]
+fn is_clear(kind: Kind, entry: &[u8]) -> bool {
+    match (kind, entry) {
+        (Kind::Mailbox, _) => duty(entry).is_ok(),
+        (Kind::LocalPart, _) => false,
+        (Kind::Domain | Kind::Subtree, [_, domain @ ..]) => {
+            domain.first().is_some_and(u8::is_ascii_alphanumeric)
+                && !is_provider(domain)
+                && !has_tail(domain)
+                && suffix(domain).is_none()
+        }
+        (Kind::Domain | Kind::Subtree, []) => false,
+    }
+}
+
+/// Checks that an entry does not match other people's senders.
 fn lists_no_world(kind: Kind, entry: &[u8]) -> Result<(), Danger> {
     match kind {
         Kind::Mailbox => duty(entry),

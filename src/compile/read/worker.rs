@@ -58,7 +58,9 @@ impl ReadOptions {
     /// Returns the key of an entry, unless it must not be listed.
     #[inline(always)]
     fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
-        if let Some(guard) = &self.guard {
+        if let Some(guard) = &self.guard
+            && !guard.clears(kind, entry)
+        {
             guard.check(kind, entry)?;
         }
         Ok(Key::of(entry, self.seed))
