@@ -1,11 +1,13 @@
-//! Filters that can be merged and compared: their keys were made in the same way.
+//! Filters that can be merged and compared, since their keys were made in the same way; the union of
+//! their pages.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::Error;
-use crate::filter::page::{PAGE_BYTES, Page, merge};
-use crate::filter::{Filter, Load, Spec};
+use super::progress::{Phase, Progress};
+use crate::filter::page::{PAGE_BYTES, Page, count_set, merge};
+use crate::filter::{Filter, Load, Spec, sizing};
 use crate::lookup::Lookup;
 
 /// Opens filters, which must all have the same seed and the same address rules.
@@ -54,4 +56,23 @@ pub(crate) fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page
         merge(&mut union, &filter.page(number)?);
     }
     Ok(union)
+}
+
+/// Returns the number of keys in the union of pages of one shape, and its rate of false positives.
+/// Both are estimated from the bits that are set.
+pub(crate) fn estimate_union(
+    filters: &[Arc<Filter>],
+    progress: &Progress,
+) -> Result<(f64, f64), Error> {
+    let shape = filters[0].shape();
+    let (mut entries, mut rates) = (0.0, 0.0);
+    progress.begin(Phase::Counting, shape.pages);
+    for number in 0..shape.pages {
+        progress.go_on()?;
+        let set = count_set(&union_of_page(filters, number)?);
+        entries += sizing::entries_of_fill(set, shape.probes);
+        rates += sizing::rate_of_fill(set, shape.probes);
+        progress.add(1);
+    }
+    Ok((entries, rates / shape.pages as f64))
 }

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use super::error::Error;
-use super::finish::Finish;
-use super::job::Job;
+use super::job::{Job, check_build};
 use super::lineage::{Lineage, check_not_input};
-use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
+use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{
@@ -27,7 +26,8 @@ use crate::filter::format::MAX_NAME;
 /// # Errors
 /// Whatever prevents writing the filter; the old one then stays.
 pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
-    let job = Job::begin_build(plan, progress)?;
+    check_build(plan)?;
+    let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     let Found {
         lists: inputs,
@@ -55,7 +55,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let mut arena = job.arena(total_bytes(&inputs), 1)?;
     // Keys of half the size are enough if no row has dates of its own. Only reading shows this, so
     // an input that cannot be read twice is treated as if it had dates.
-    let read_twice = inputs.iter().all(Input::is_regular);
+    let read_twice = inputs.iter().all(|input| input.size_bytes().is_some());
     let narrow = last_source < NARROW_SOURCES && (read_twice || !plan.records);
     if narrow && let Some(keys) = build.read::<Narrow>(replacement.target(), &mut arena)? {
         return build.write(replacement, keys);
@@ -106,8 +106,7 @@ impl Build<'_> {
         progress.begin(Phase::Reading, total_bytes(self.inputs));
         let mut feed = Feed::new(self.inputs, progress);
         feed.takes_digests = plan.part.is_some();
-        let store = Store::new(output, arena);
-        self.job.read(feed, store, self.options)
+        self.job.read(feed, (output, arena), self.options)
     }
 
     /// Writes staged keys to the finished file.
@@ -125,8 +124,7 @@ impl Build<'_> {
             report.count_as(file);
         }
         report.passed_over.clone_from(&self.passed_over);
-        let before = &self.lineage.before;
-        report.compare_with(before);
+        report.compare_with(self.lineage.before.as_ref());
         if report.refuse(plan) {
             return Ok(report);
         }
@@ -135,7 +133,7 @@ impl Build<'_> {
         }
         // A piece may be empty, and the entries that a list had before are not in its parts.
         if plan.part.is_none() {
-            report.check_nothing_lost(plan, before)?;
+            report.check_nothing_lost(plan)?;
         }
         report.refuse_changed_lists(plan);
         if report.refused.is_some() {
@@ -155,15 +153,11 @@ impl Build<'_> {
             kinds: 0,
             fpr: plan.rate(),
             records: plan.records,
-            sources: std::mem::take(&mut report.sources),
+            sources: report.sources(),
         };
-        let finish = Finish {
-            job: self.job,
-            dates: self.options.dates(),
-            before,
-            digest,
-        };
-        finish.run(replacement, &read.keys, spec, report)
+        let dates = self.options.dates();
+        self.job
+            .finish(replacement, (&read.keys, dates), spec, digest, report)
     }
 }
 
@@ -179,9 +173,7 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
 
 /// Returns the digest of all inputs together, in the order of their numbers.
 fn digest_of(opened: &[Opened]) -> Option<u128> {
-    let mut opened: Vec<_> = opened.iter().collect();
-    opened.sort_by_key(|opened| opened.input);
-    let digests = opened.into_iter();
+    let digests = opened.iter();
     let digests = digests.map(|opened| opened.digest.as_ref()?.get().copied());
     Some(digest_of_all(&digests.collect::<Option<Vec<_>>>()?))
 }

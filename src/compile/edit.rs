@@ -115,28 +115,26 @@ pub fn add_or_renew(
         (Some(end), Some(day)) => end >= day,
         (Some(_), None) => false,
     };
-    let is_replaceable =
-        |line: &u64| is_renewed(edited.line(*line)) && edited.entries_on(*line).count() == 1;
+    let is_replaceable = |there: &&ListedEntry| is_renewed(edited.line(there));
     let (mut new, mut new_lines) = (HashSet::new(), String::new());
-    let (mut removed_lines, mut done) = (HashSet::new(), Edited::of(list));
+    let (mut removed, mut done) = (Vec::new(), Edited::of(list));
     for (wanted, (_, note)) in wanted.iter().zip(entries) {
         let Wanted { typed, written, .. } = wanted;
         let entry = wanted.entry.as_bytes();
-        if let Some(there) = edited.of(entry).find(lasts) {
+        if let Some(there) = edited.of(entry).iter().find(lasts) {
             done.push(typed, Done::AlreadyThere(there.line));
             continue;
         }
         done.push(typed, Done::Added);
         // The same entry twice on the command line gives one line.
         if new.insert(entry) {
-            let lines = edited.of(entry).map(|there| there.line);
-            removed_lines.extend(lines.filter(is_replaceable));
+            removed.extend(edited.of(entry).iter().filter(is_replaceable));
             let line = format!("{written} # {expires}added {} {note}", plan.today());
             new_lines += line.trim_end_matches(' ');
             new_lines.push('\n');
         }
     }
-    let mut text = edited.text_without(&removed_lines);
+    let mut text = edited.text_without(removed);
     if !text.is_empty() && !text.ends_with(b"\n") && !new_lines.is_empty() {
         text.push(b'\n');
     }
@@ -148,8 +146,7 @@ pub fn add_or_renew(
 /// entry that is also on other lines is in [`kept`](Edited::kept).
 ///
 /// # Errors
-/// As for [`add_or_renew`], and when such a line also names other entries: the user must decide what
-/// happens to them.
+/// As for [`add_or_renew`].
 pub fn remove_lines(
     plan: &Plan,
     list: &Path,
@@ -158,45 +155,32 @@ pub fn remove_lines(
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
-    let is_wanted: HashSet<&[u8]> = wanted.iter().map(|it| it.entry.as_bytes()).collect();
-    let (mut removed_lines, mut done) = (HashSet::new(), Edited::of(list));
+    let (mut removed, mut done) = (Vec::new(), Edited::of(list));
     for Wanted { typed, entry, .. } in &wanted {
-        let lines = edited.of(entry.as_bytes()).map(|there| there.line);
-        let (lines, staying): (Vec<u64>, Vec<u64>) =
-            lines.partition(|&line| may_remove(edited.line(line)));
-        let is_shared = |line: &&u64| edited.entries_on(**line).any(|it| !is_wanted.contains(it));
-        if let Some(line) = lines.iter().find(is_shared) {
-            return Err(Error::Plan(format!(
-                "{}:{line}: this line has other entries too; edit it by hand",
-                list.display()
-            )));
-        }
-        done.push(
-            typed,
-            match lines.as_slice() {
-                [] => Done::NotFound,
-                [line, ..] => Done::Removed {
-                    line: *line,
-                    lines: lines.len() as u64,
-                },
-            },
-        );
-        done.kept
-            .extend(staying.first().map(|&line| (typed.clone(), line)));
+        let there = edited.of(entry.as_bytes()).iter();
+        let (lines, staying): (Vec<&ListedEntry>, Vec<_>) =
+            there.partition(|there| may_remove(edited.line(there)));
+        let what = lines.first().map_or(Done::NotFound, |first| Done::Removed {
+            line: first.line,
+            lines: lines.len() as u64,
+        });
+        done.push(typed, what);
+        let kept = staying.first().map(|there| (typed.clone(), there.line));
+        done.kept.extend(kept);
         if lines.is_empty()
             && staying.is_empty()
             && let Ok(sender) = Canonical::parse(typed.as_bytes(), plan.rules)
         {
             let _ = sender.lookups(Kinds::ALL, |_, by| {
-                let there = edited.of(by).next();
+                let there = edited.of(by).first();
                 let covered = there.map(|it| (typed.clone(), escaped(by).to_string(), it.line));
                 done.covered.extend(covered);
                 ControlFlow::<()>::Continue(())
             });
         }
-        removed_lines.extend(lines);
+        removed.extend(lines);
     }
-    let text = edited.text_without(&removed_lines);
+    let text = edited.text_without(removed);
     done.write(edited, &text)
 }
 
@@ -254,7 +238,6 @@ mod tests {
     use super::*;
     use crate::base::day::Day;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     use proptest::prelude::*;
 
@@ -264,16 +247,14 @@ mod tests {
         plan
     }
 
-    fn add(list: &Path, entries: &[&str], note: &str) -> Result<Edited, Error> {
-        let entries: Vec<_> = entries.iter().map(|&entry| (entry, note)).collect();
+    fn add(list: &Path, entries: &[&str]) -> Result<Edited, Error> {
+        let entries: Vec<_> = entries.iter().map(|&entry| (entry, "")).collect();
         add_or_renew(&plan(), list, &entries, |_| false)
     }
 
-    fn remove(list: &Path, entries: &[&str], end: &str) -> Result<Edited, Error> {
+    fn remove(list: &Path, entries: &[&str]) -> Result<Edited, Error> {
         let entries: Vec<_> = entries.iter().map(|&entry| entry.to_owned()).collect();
-        remove_lines(&plan(), list, &entries, |line| {
-            line.ends_with(end.as_bytes())
-        })
+        remove_lines(&plan(), list, &entries, |_| true)
     }
 
     /// An error with its cause.
@@ -281,48 +262,6 @@ mod tests {
         let error = edited.unwrap_err();
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         format!("{error}: {}", cause.unwrap_or_default())
-    }
-
-    #[test]
-    fn an_entry_is_edited_however_it_is_written_and_other_lines_keep_their_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("own.txt");
-        let name = list.display().to_string();
-        // What is done with the text that the step before left: what is said, and the new text.
-        for (edited, says, text) in [
-            (
-                add(
-                    &list,
-                    &["Spam@Bad.example", "@worse.example", "spam@bad.example"],
-                    "",
-                ),
-                "Spam@Bad.example: added to L\n@worse.example: added to L\nspam@bad.example: added to L",
-                "Spam@Bad.example # added 2024-10-04\n@worse.example # added 2024-10-04\n",
-            ),
-            (
-                add(&list, &["worse.example", "<SPAM@bad.EXAMPLE>"], ""),
-                "worse.example: already in L, line 2\n<SPAM@bad.EXAMPLE>: already in L, line 1",
-                "Spam@Bad.example # added 2024-10-04\n@worse.example # added 2024-10-04\n",
-            ),
-        ] {
-            assert_eq!(edited.unwrap().to_string().replace(&name, "L"), says);
-            assert_eq!(fs::read_to_string(&list).unwrap(), text);
-        }
-        let mode = fs::metadata(&list).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o644);
-        let others = "# mine\r\n\r\na@b.example, c@d.example\n";
-        fs::write(
-            &list,
-            format!("{others}spam@bad.example # why\nlast@e.example"),
-        )
-        .unwrap();
-        let removed = remove(&list, &["SPAM@bad.example", "no@x.example"], "").unwrap();
-        let says = "SPAM@bad.example: removed from L, line 4\nno@x.example: not in L";
-        assert_eq!(removed.to_string().replace(&name, "L"), says);
-        add(&list, &["new@f.example"], "by hand").unwrap();
-        let new = "new@f.example # added 2024-10-04 by hand\n";
-        let text = fs::read_to_string(&list).unwrap();
-        assert_eq!(text, format!("{others}last@e.example\n{new}"));
     }
 
     #[test]
@@ -340,29 +279,12 @@ mod tests {
         ] {
             fs::write(&list, &bytes).unwrap();
             let wanted = ["spam@bad.example"];
-            for refused in [add(&list, &wanted, ""), remove(&list, &wanted, "")] {
+            for refused in [add(&list, &wanted), remove(&list, &wanted)] {
                 let why = said(refused);
                 assert!(why.contains("first") || why.contains("convert it"), "{why}");
             }
             assert_eq!(fs::read(&list).unwrap(), bytes);
         }
-    }
-
-    #[test]
-    fn only_lines_that_may_go_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("own.txt");
-        let text = "a@b.example # x\na@b.example # by hand\nA@b.example # x\nc@d.example\n";
-        fs::write(&list, text).unwrap();
-        let wanted = ["a@b.example", "c@d.example", "e@f.example"];
-        let edited = remove(&list, &wanted, "# x\n").unwrap();
-        let done: Vec<Done> = edited.entries.iter().map(|&(_, done)| done).collect();
-        let removed = Done::Removed { line: 1, lines: 2 };
-        assert_eq!(done, [removed, Done::NotFound, Done::NotFound]);
-        let kept = [("a@b.example".to_owned(), 2), ("c@d.example".to_owned(), 4)];
-        assert_eq!(edited.kept, kept);
-        let left = "a@b.example # by hand\nc@d.example\n";
-        assert_eq!(fs::read_to_string(&list).unwrap(), left);
     }
 
     #[test]
@@ -380,7 +302,7 @@ mod tests {
             ("friend@x.example OK", "words beside the entry"),
             ("a@x.example # expires 2020-01-01", "words beside the entry"),
         ] {
-            let error = said(add(&list, &["good@x.example", written], ""));
+            let error = said(add(&list, &["good@x.example", written]));
             assert!(error.contains(why), "{written}: {error}");
             assert!(!list.exists());
         }
@@ -389,8 +311,8 @@ mod tests {
         let text = "# Whitelist\nA <a@b.example> # a friend\nc@d.example OK\n";
         fs::write(&list, text).unwrap();
         let known = ["a@b.example", "c@d.example"];
-        assert!(!add(&list, &known, "").unwrap().changed());
-        assert!(!remove(&list, &known, "").unwrap().misses_some());
+        assert!(!add(&list, &known).unwrap().changed());
+        assert!(!remove(&list, &known).unwrap().misses_some());
         assert_eq!(fs::read(&list).unwrap(), b"# Whitelist\n");
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It is replaced like a filter: the new text is written beside the old file, synced, and renamed.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -20,24 +20,22 @@ use crate::list::{self, Format, ListToml, Reader, Reading, Refusal, Row};
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
 
-/// A list that is being edited. Its lines are counted from 1.
+/// A list that is being edited.
 pub(super) struct EditedList {
     pub(super) replacement: Replacement,
     text: Vec<u8>,
-    /// The range of each line in the text, with its line end.
-    lines: Vec<Range<usize>>,
-    /// In the order of their lines.
-    entries: Vec<ListedEntry>,
-    /// Indexes of the entries in the order of their canonical forms, then of their lines.
-    by_form: Vec<usize>,
+    /// Where the list has each entry, by its canonical form, in the order of the lines. A line has
+    /// one entry at most.
+    entries: HashMap<Vec<u8>, Vec<ListedEntry>>,
 }
 
-/// An entry on a line.
+/// A line with an entry.
 pub(super) struct ListedEntry {
+    /// Its number, from 1.
     pub(super) line: u64,
+    /// Its range in the text, with its line end.
+    range: Range<usize>,
     pub(super) expires: Option<Day>,
-    /// Its canonical form.
-    bytes: Vec<u8>,
 }
 
 impl EditedList {
@@ -62,71 +60,51 @@ impl EditedList {
         }
         check_written_as_read(&text).map_err(|why| refused(&why))?;
         let reading = reading(path, &text, refused)?;
-        let mut lines = Vec::new();
-        let mut entries = Vec::new();
+        let mut entries: HashMap<_, Vec<_>> = HashMap::new();
         let mut start = 0;
-        for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
-            lines.push(start..start + line.len());
-            start += line.len();
-            read_line(line, &reading, |row| {
-                if let Row::Entry(raw) = row
-                    && let Ok(entry) = Entry::parse(raw.text, rules)
-                {
-                    entries.push(ListedEntry {
-                        line: number,
-                        expires: raw.expires,
-                        bytes: entry.as_bytes().to_vec(),
-                    });
-                }
-            });
+        for (line, written) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+            let range = start..start + written.len();
+            start = range.end;
+            if let Some((entry, expires)) = entry_of(written, &reading, rules) {
+                entries.entry(entry).or_default().push(ListedEntry {
+                    line,
+                    range,
+                    expires,
+                });
+            }
         }
-        let mut by_form: Vec<usize> = (0..entries.len()).collect();
-        by_form.sort_by(|&a, &b| entries[a].bytes.cmp(&entries[b].bytes));
         Ok(Self {
             replacement,
             text,
-            lines,
             entries,
-            by_form,
         })
     }
 
-    /// Returns a line unchanged, with its line end; empty if there is no line with this number.
-    pub(super) fn line(&self, number: u64) -> &[u8] {
-        let index = usize::try_from(number.wrapping_sub(1)).unwrap_or(usize::MAX);
-        let range = self.lines.get(index).cloned().unwrap_or_default();
-        &self.text[range]
+    /// Returns a line unchanged, with its line end.
+    pub(super) fn line(&self, there: &ListedEntry) -> &[u8] {
+        &self.text[there.range.clone()]
     }
 
     /// Returns the text without these lines.
-    pub(super) fn text_without(&self, removed_lines: &HashSet<u64>) -> Vec<u8> {
-        let mut text = Vec::with_capacity(self.text.len());
-        for (line, number) in self.lines.iter().zip(1_u64..) {
-            if !removed_lines.contains(&number) {
-                text.extend_from_slice(&self.text[line.clone()]);
-            }
+    pub(super) fn text_without<'a>(
+        &self,
+        removed: impl IntoIterator<Item = &'a ListedEntry>,
+    ) -> Vec<u8> {
+        let mut ranges: Vec<_> = removed.into_iter().map(|there| &there.range).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup();
+        let (mut text, mut kept) = (Vec::with_capacity(self.text.len()), 0);
+        for range in ranges {
+            text.extend_from_slice(&self.text[kept..range.start]);
+            kept = range.end;
         }
+        text.extend_from_slice(&self.text[kept..]);
         text
     }
 
     /// Returns where the list has an entry, given in canonical form, in the order of the lines.
-    pub(super) fn of<'a>(&'a self, entry: &'a [u8]) -> impl Iterator<Item = &'a ListedEntry> {
-        let form = |index: &usize| self.entries[*index].bytes.as_slice();
-        let from = self.by_form.partition_point(|index| form(index) < entry);
-        let all = self.by_form[from..]
-            .iter()
-            .map(|index| &self.entries[*index]);
-        all.take_while(move |there| there.bytes == entry)
-    }
-
-    /// Returns the entries of one line.
-    pub(super) fn entries_on(&self, line: u64) -> impl Iterator<Item = &[u8]> {
-        let from = self.entries.partition_point(|entry| entry.line < line);
-        let entries = self.entries.get(from..).unwrap_or_default();
-        entries
-            .iter()
-            .take_while(move |entry| entry.line == line)
-            .map(|entry| entry.bytes.as_slice())
+    pub(super) fn of(&self, entry: &[u8]) -> &[ListedEntry] {
+        self.entries.get(entry).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -188,22 +166,22 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
         return Ok(None);
     }
     let plain = Reading::given(Format::Plain);
-    for (line, number) in list::lines(&text).zip(1_u64..) {
-        let mut is_named = false;
-        read_line(line, &plain, |row| {
-            is_named |= matches!(row, Row::Entry(raw)
-                if Entry::parse(raw.text, rules).is_ok_and(|found| found.as_bytes() == entry));
-        });
-        if is_named {
-            return Ok(Some((number, escaped(line).to_string())));
-        }
-    }
-    Ok(None)
+    let named = (1..)
+        .zip(list::lines(&text))
+        .find(|(_, line)| entry_of(line, &plain, rules).is_some_and(|(found, _)| found == entry));
+    Ok(named.map(|(number, line)| (number, escaped(line).to_string())))
 }
 
-/// Passes on the rows of one line.
-pub(super) fn read_line(line: &[u8], reading: &Reading, mut row: impl FnMut(Row<'_>)) {
-    Reader::new(reading).read(line, true, &mut |_, found| row(found));
+/// Returns the entry of one line, in canonical form, and when it ends.
+fn entry_of(line: &[u8], reading: &Reading, rules: Rules) -> Option<(Vec<u8>, Option<Day>)> {
+    let mut found = None;
+    Reader::new(reading).read(line, true, &mut |_, row| {
+        if let Row::Entry(raw) = row {
+            let entry = Entry::parse(raw.text, rules).ok();
+            found = entry.map(|entry| (entry.as_bytes().to_vec(), raw.expires));
+        }
+    });
+    found
 }
 
 #[cfg(test)]

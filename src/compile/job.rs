@@ -1,16 +1,20 @@
 //! A plan whose settings were checked, while it is carried out: how its work is divided among
-//! threads and memory, and when it began.
+//! threads and memory, and the end of the work, which is the same for lists and parts of lists.
 
+use std::path::Path;
 use std::time::Instant;
 
 use super::error::Error;
-use super::partition::{Arena, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
+use super::partition::{Arena, InOrder, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
 use super::plan::{MAX_THREADS, MIN_MEMORY_BYTES, Plan, Seed};
-use super::progress::Progress;
+use super::progress::{Phase, Progress};
 use super::read::{Feed, Read, ReadOptions, read};
-use super::write::EntryCounts;
+use super::report::{FilterReport, PartReport, Report};
+use super::write::{EntryCounts, Sorted, assemble};
 use crate::base::numbers::size;
+use crate::base::replacement::Replacement;
 use crate::filter::sizing::RATES;
+use crate::filter::{BuildReport, Dates, Header, Spec, Writer, sizing};
 
 /// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
 /// the writer, and per worker for a block of text, and pages and records in progress.
@@ -45,34 +49,95 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Begins to build a filter, or a part of a list, from text lists.
-    ///
-    /// # Errors
-    /// As for [`begin`](Self::begin).
-    pub(crate) fn begin_build(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
-        check_build(plan)?;
-        Self::begin(plan, progress)
-    }
-
     /// Returns the memory for the staged keys of lists of `text_bytes`, one of `shares` alike.
     pub(crate) fn arena(&self, text_bytes: u64, shares: usize) -> Result<Arena, Error> {
         Arena::new(self.stage_bytes(text_bytes) / shares, self.workers())
     }
 
-    /// Reads lists to staged keys; `None` if these cannot hold the dates of the rows.
+    /// Reads lists to staged keys, in `arena` and then beside the file `output`; `None` if these
+    /// cannot hold the dates of the rows.
     pub(crate) fn read<'m, I: StagedKey>(
         &self,
         feed: Feed<'_>,
-        store: Store<'m, I>,
+        (output, arena): (&Path, &'m mut Arena),
         options: &ReadOptions,
     ) -> Result<Option<Read<'m, I>>, Error> {
-        read(feed, store, options, self.workers(), self.progress)
+        read(feed, Store::new(output, arena), options, self.workers())
     }
 
     /// Sorts staged keys, and counts the entries.
     pub(crate) fn sort<I: StagedKey>(&self, keys: &Sealed<'_, I>) -> Result<EntryCounts, Error> {
         let sorters = self.sorters(keys.used_bytes(), keys.largest_bytes());
         sort_all(keys, sorters, self.progress)
+    }
+
+    /// Sorts, counts and writes staged keys, whose entries have these dates if they keep none. Finds
+    /// the `kinds` of `spec`. The inputs of `report` are the sources, in the order of their numbers.
+    /// With the digest of a text, writes a part of a list.
+    pub(crate) fn finish<I: StagedKey>(
+        &self,
+        replacement: Replacement,
+        (keys, dates): (&Sealed<'_, I>, Dates),
+        spec: Spec,
+        digest: Option<u128>,
+        mut report: Report,
+    ) -> Result<Report, Error> {
+        let Job { plan, progress, .. } = *self;
+        progress.begin(Phase::Sorting, report.rows);
+        let counts = self.sort(keys)?;
+        let entries = counts.entries();
+        report.refuse_shrunk_filter(plan, entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        report.count(&counts);
+        if plan.approves_shrink && report.entries_before.is_some_and(|before| entries < before) {
+            report.approved_shrink = Some(spec.generation);
+            // The daemon asks as soon as it sees the filter. Whether the report can be written, is said
+            // at the end.
+            let approval = BuildReport {
+                entries,
+                ..report.summary()
+            };
+            let _ = approval.write(&plan.output);
+        }
+
+        let spec = Spec {
+            kinds: counts.kind_bits(),
+            ..spec
+        };
+        let records = Box::new(InOrder::new(keys, dates));
+        self.write(replacement, spec, digest, entries, records, report)
+    }
+
+    /// Writes sorted records, which are `entries`: to a filter, or with the digest of a text to a part
+    /// of a list.
+    pub(crate) fn write(
+        &self,
+        replacement: Replacement,
+        spec: Spec,
+        digest: Option<u128>,
+        entries: u64,
+        records: Box<dyn Sorted + '_>,
+        report: Report,
+    ) -> Result<Report, Error> {
+        self.progress.begin(Phase::Writing, entries);
+        let shape = sizing::shape(entries, spec.fpr);
+        let writer = Writer::begin_part(replacement, spec, entries, shape, digest)?;
+        let header = assemble(writer, records, self.workers(), self.progress)?;
+        Ok(self.finished(report, &header))
+    }
+
+    /// Returns the report of a finished job, whose output has this header.
+    pub(crate) fn finished(&self, report: Report, header: &Header) -> Report {
+        let output = &self.plan.output;
+        let is_part = header.part.is_some();
+        Report {
+            part: is_part.then(|| PartReport::new(header, output)),
+            filter: (!is_part).then(|| FilterReport::new(header, output)),
+            seconds: self.started.elapsed().as_secs_f64(),
+            ..report
+        }
     }
 
     /// Returns the number of threads: those wanted, if memory allows so many.
@@ -131,7 +196,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
 }
 
 /// Checks what a build of lists needs in addition.
-fn check_build(plan: &Plan) -> Result<(), Error> {
+pub(super) fn check_build(plan: &Plan) -> Result<(), Error> {
     let is_part = plan.part.is_some();
     let wrong = [
         (

@@ -5,15 +5,15 @@ use std::path::Path;
 use super::error::Error;
 use super::plan::Seed;
 use crate::base::path::{is_missing, is_same_file};
-use crate::filter::{self, Filter, Load, RecordFile, Source};
+use crate::filter::{self, Filter, Header, Load, RecordFile};
 
 /// What a new filter takes over from the existing filter at the output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lineage {
     pub(crate) seed: u64,
     pub(crate) generation: u64,
-    /// What the existing filter holds.
-    pub(crate) before: Before,
+    /// The header of the existing filter.
+    pub(crate) before: Option<Header>,
 }
 
 impl Lineage {
@@ -51,15 +51,12 @@ impl Lineage {
                 });
             }
         };
-        let spec = old.as_ref().map(Filter::spec);
+        let before = old.map(|old| old.header().clone());
+        let spec = before.as_ref().map(|before| &before.spec);
         Ok(Self {
             seed: value_of(seed, spec.map(|spec| spec.seed))?,
             generation: spec.map_or(1, |spec| spec.generation.saturating_add(1)),
-            before: old.as_ref().map_or_else(Before::default, |old| Before {
-                exists: true,
-                entries: old.entries(),
-                sources: old.spec().sources.clone(),
-            }),
+            before,
         })
     }
 }
@@ -86,21 +83,7 @@ fn value_of(seed: &Seed, old: Option<u64>) -> Result<u64, Error> {
         (&Seed::Fixed(seed), _) => Ok(seed),
         (Seed::Keep, Some(old)) => Ok(old),
         (Seed::Of(other), _) => Ok(Filter::open(other, Load::Disk)?.spec().seed),
-        (Seed::Keep, None) => random_seed(),
+        (Seed::Keep, None) => getrandom::u64()
+            .map_err(|error| Error::Plan(format!("cannot get a random seed: {error}"))),
     }
-}
-
-fn random_seed() -> Result<u64, Error> {
-    getrandom::u64().map_err(|error| Error::Plan(format!("cannot get a random seed: {error}")))
-}
-
-/// The filter that will be replaced.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Before {
-    /// Whether it exists.
-    pub(crate) exists: bool,
-    /// Number of its entries.
-    pub(crate) entries: u64,
-    /// Its lists.
-    pub(crate) sources: Vec<Source>,
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::changes::Changed;
 use super::error::Error;
 use super::job::Job;
-use super::partition::{InOrder, Store, Wide};
+use super::partition::{InOrder, Wide};
 use super::plan::Plan;
 use super::progress::Progress;
 use super::read::{Feed, Input, ReadOptions, begin, total_bytes};
@@ -60,8 +60,8 @@ pub(crate) fn look(
     let mut arena = job.arena(total_bytes(inputs), 1)?;
     // A list that is larger than the memory goes through a file there.
     let spill = temp_dir().join("preview");
-    let store: Store<'_, Wide> = Store::new(&spill, &mut arena);
-    let read = job.read(Feed::new(inputs, progress), store, &options)?;
+    let feed = Feed::new(inputs, progress);
+    let read = job.read::<Wide>(feed, (&spill, &mut arena), &options)?;
     let read = read.expect("wide keys keep dates");
     let mut report = Report::of_lists(plan, inputs, read.opened, read.counts);
     report.refuse(plan);

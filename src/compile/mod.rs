@@ -21,9 +21,8 @@
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
 //! | `report`, `build_report` | the result, as data, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
-//! | `job` | a plan while it is carried out: threads, memory |
+//! | `job` | a plan while it is carried out: threads, memory, and staged keys to the finished file |
 //! | `alike` | filters that can be merged and compared |
-//! | `finish` | staged keys to the finished file |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
 //! | `look` | what a build would count, without a filter being written |
 //! | `changes`, `update` | entries added to a filter, or removed |
@@ -38,7 +37,6 @@ mod delta;
 mod edit;
 mod edited_list;
 mod error;
-mod finish;
 pub mod guard;
 mod job;
 mod limits;
@@ -53,7 +51,7 @@ mod report;
 mod update;
 mod write;
 
-pub(crate) use alike::{open_alike, union_of_page};
+pub(crate) use alike::{estimate_union, open_alike};
 pub use build::build;
 pub use build_report::write_build_report;
 pub use changes::Changed;
@@ -64,7 +62,7 @@ pub use error::Error;
 pub(crate) use limits::SMALL;
 pub use look::Against;
 pub(crate) use look::look;
-pub use merge::{Expected, is_part, merge};
+pub use merge::{Expected, merge};
 pub use plan::{
     DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,
     source_date,

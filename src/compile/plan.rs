@@ -124,8 +124,11 @@ impl Plan {
             approves_shrink: false,
             command: String::new(),
             max_growth: None,
-            threads: default_threads(),
-            memory_bytes: memory_share(memory::room_bytes()),
+            threads: processors().min(MAX_THREADS),
+            // A quarter of what is available.
+            memory_bytes: memory::room_bytes()
+                .map_or(0, |room| room / 4)
+                .max(MIN_MEMORY_BYTES),
         }
     }
 
@@ -242,15 +245,6 @@ impl Plan {
     }
 }
 
-fn default_threads() -> usize {
-    processors().min(MAX_THREADS)
-}
-
-/// Returns the default limit: a quarter of the memory that is available.
-fn memory_share(room_bytes: Option<u64>) -> u64 {
-    room_bytes.map_or(MIN_MEMORY_BYTES, |room| (room / 4).max(MIN_MEMORY_BYTES))
-}
-
 /// Returns the time of the build: now, or `SOURCE_DATE_EPOCH` for reproducible builds. Entries that
 /// have expired since that day are in the filter with their day of expiry, so the same lists, seed
 /// and date always give the same bytes, and those entries are still not found.
@@ -284,16 +278,4 @@ pub fn day_of(seconds: u64) -> Day {
 /// Makes the name of a list printable and short.
 pub fn list_name(name: &str) -> String {
     text(Path::new(name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quarter_of_the_free_memory_is_taken_and_never_too_little() {
-        assert_eq!(memory_share(Some(4 << 30)), 1 << 30);
-        assert_eq!(memory_share(Some(0)), MIN_MEMORY_BYTES);
-        assert_eq!(memory_share(None), MIN_MEMORY_BYTES);
-    }
 }

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::changes::Changed;
 use super::plan::Plan;
-use super::read::{Counts, Input, NotListed, Opened, name_of, text};
-use super::write::{EntryCounts, Sources};
+use super::read::{Counts, Input, InputCounts, NotListed, Opened, name_of, text};
+use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Reason, Source, sizing};
-use crate::list::{Refusal, Skip};
+use crate::list::Skip;
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -59,9 +59,6 @@ pub struct Report {
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
     pub no_longer_read: Vec<String>,
-    /// The inputs, as the filter names and counts them.
-    #[serde(skip)]
-    pub(crate) sources: Vec<Source>,
     /// What an update changed; if it changed nothing, nothing was written.
     pub changed: Option<Changed>,
     /// The filter; `None` if it was refused.
@@ -100,11 +97,15 @@ pub struct InputReport {
     /// The first rejected line, with its number and the reason.
     #[serde(skip)]
     pub(crate) first_reject: String,
+    /// The input, as the filter names and counts it.
+    #[serde(skip)]
+    pub(crate) source: Source,
 }
 
 impl InputReport {
     /// Adds the counts of another input.
-    fn with(self, other: &Self) -> Self {
+    fn with(mut self, other: &Self) -> Self {
+        add_counts(&mut self.source, &other.source);
         Self {
             lines: self.lines + other.lines,
             entries: self.entries + other.entries,
@@ -178,32 +179,24 @@ pub struct RefusedFile {
 }
 
 impl RefusedFile {
-    fn new(file: &str, (refusal, line, text): (&Refusal, u64, &str)) -> Self {
-        let reason = refusal.to_string();
+    /// Returns the refusal of a file at a line with this text, and for what a preview helps with, the
+    /// command that shows it.
+    pub(crate) fn new(
+        file: &str,
+        (line, text): (u64, &str),
+        mut reason: String,
+        is_for_preview: bool,
+    ) -> Self {
+        if is_for_preview {
+            reason += &format!(": blocklist-compile preview {file}");
+        }
         Self {
             file: file.to_owned(),
             line,
             text: text.to_owned(),
-            reason: match refusal.is_for_preview() {
-                true => with_preview(&reason, file),
-                false => reason,
-            },
+            reason,
         }
     }
-
-    /// Returns the refusal of a file with too many rejected lines.
-    pub(crate) fn of_rejects(file: &str, reason: &str) -> Self {
-        Self {
-            file: file.to_owned(),
-            reason: with_preview(reason, file),
-            ..Self::default()
-        }
-    }
-}
-
-/// Adds the command that shows what can be done.
-fn with_preview(reason: &str, file: &str) -> String {
-    format!("{reason}: blocklist-compile preview {file}")
 }
 
 impl fmt::Display for RefusedFile {
@@ -334,30 +327,27 @@ impl Report {
     pub(crate) fn of_lists(
         plan: &Plan,
         inputs: &[Input],
-        mut opened: Vec<Opened>,
+        opened: Vec<Opened>,
         mut counts: Counts,
     ) -> Self {
-        opened.sort_by_key(|opened| opened.input);
         let mut all = Self::new(plan);
-        for opened in opened {
-            let file = inputs
-                .get(opened.input as usize)
-                .map_or_else(String::new, Input::shown);
-            all.take_list(file, opened, &mut counts);
+        for (number, (input, opened)) in (0..).zip(inputs.iter().zip(opened)) {
+            all.take_list(input.shown(), opened, &counts.counts(number));
         }
         all.rejects
             .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
     }
 
-    fn take_list(&mut self, file: String, opened: Opened, counts: &mut Counts) {
-        let counts = counts.counts(opened.input);
+    fn take_list(&mut self, file: String, opened: Opened, counts: &InputCounts) {
         let refused = match &opened.reading {
             Ok(_) => counts.refused(),
             Err(refusal) => Some((refusal, 0, "")),
         };
-        self.refused_files
-            .extend(refused.map(|refused| RefusedFile::new(&file, refused)));
+        let refused = refused.map(|(why, line, text)| {
+            RefusedFile::new(&file, (line, text), why.to_string(), why.is_for_preview())
+        });
+        self.refused_files.extend(refused);
         for (why, reason, count, examples) in counts.not_listed() {
             let examples = examples.iter();
             let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
@@ -379,12 +369,6 @@ impl Report {
         self.rows += counts.entries;
         self.rejected += rejected;
         self.expired += counts.expired;
-        self.sources.push(Source {
-            lines: counts.lines(),
-            entries: counts.entries,
-            rejected,
-            ..opened.source
-        });
         self.inputs.push(InputReport {
             file,
             format: match opened.reading {
@@ -394,10 +378,16 @@ impl Report {
             lines: counts.lines(),
             entries: counts.entries,
             expired: counts.expired,
-            ends_within_line: opened.ends_within_line,
+            ends_within_line: counts.ends_within_line,
             rejected,
             broad: counts.count_of(NotListed::Broad),
             first_reject: counts.first_reject(),
+            source: Source {
+                lines: counts.lines(),
+                entries: counts.entries,
+                rejected,
+                ..opened.source
+            },
             ..InputReport::default()
         });
     }
@@ -405,16 +395,19 @@ impl Report {
     /// Makes one source and one input of all of them: they are pieces of this file.
     pub(crate) fn count_as(&mut self, file: &str) {
         let path = Path::new(file);
-        let (name, file) = (name_of(path), text(path));
-        for source in &mut self.sources {
-            (source.name, source.file) = (name.clone(), file.clone());
-        }
-        let mut sources = Sources::default();
-        sources.add_counts(&self.sources);
-        self.sources = sources.to_list();
-        let inputs = self.inputs.drain(..).reduce(|all, input| all.with(&input));
-        let all = inputs.map(|all| InputReport { file, ..all });
+        let all = self.inputs.drain(..).reduce(|all, input| all.with(&input));
+        let all = all.map(|mut all| {
+            all.file = text(path);
+            (all.source.name, all.source.file) = (name_of(path), text(path));
+            all
+        });
         self.inputs = all.into_iter().collect();
+    }
+
+    /// Returns the inputs, as the filter names and counts them.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        let sources = self.inputs.iter().map(|input| &input.source);
+        sources.cloned().collect()
     }
 
     /// Takes over the counts of the entries that remain.

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use super::changes::Updated;
 use super::error::Error;
 use super::job::Job;
-use super::partition::{Arena, InOrder, Narrow, StagedKey, Store, Wide};
+use super::partition::{InOrder, Narrow, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, total_bytes};
+use super::read::{Feed, Input, ReadOptions, find_or_typed, total_bytes};
 use super::report::{Report, kind_counts};
 use super::write::{Sources, count_entries};
 use crate::address::Rules;
@@ -98,17 +98,20 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         ..plan.read_options(old.spec().seed, sources.numbers(&named))?
     };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
+    let target = replacement.target();
     let feed = Feed::new(&lists.adding, progress);
-    let added: Read<'_, Wide> = keys(&job, feed, &replacement, &mut adding, &options)?;
+    let added = job.read::<Wide>(feed, (target, &mut adding), &options)?;
+    let added = added.expect("wide keys keep dates");
     let options = of_removals(&options, lists.removing.len());
     let mut feed = Feed::new(&lists.removing, progress);
     feed.removes = true;
-    let removed: Read<'_, Narrow> = keys(&job, feed, &replacement, &mut removing, &options)?;
+    let removed = job.read::<Narrow>(feed, (target, &mut removing), &options)?;
+    let removed = removed.expect("the dates of removals do not matter");
 
     let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
     let removals = Report::of_lists(plan, &lists.removing, removed.opened, removed.counts);
+    sources.add(&report.sources());
     report.add_removals(removals);
-    sources.add(&report.sources);
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     if lists.refuse(plan, &mut report) {
         return Ok(report);
@@ -212,18 +215,6 @@ fn write<'a>(
         ..before.clone()
     };
     let entries = counts.entries();
-    job.write(replacement, spec, None, entries, stream()?, report)
-}
-
-/// Reads lists to staged keys that keep all their dates that matter.
-fn keys<'m, I: StagedKey>(
-    job: &Job<'_>,
-    feed: Feed<'_>,
-    replacement: &Replacement,
-    arena: &'m mut Arena,
-    options: &ReadOptions,
-) -> Result<Read<'m, I>, Error> {
-    let store = Store::new(replacement.target(), arena);
-    let read = job.read(feed, store, options)?;
-    Ok(read.expect("no date is lost: these keys keep dates, or none matter"))
+    let records = Box::new(stream()?);
+    job.write(replacement, spec, None, entries, records, report)
 }

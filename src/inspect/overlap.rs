@@ -1,5 +1,5 @@
 //! The number of entries that each pair of several filters shares: shows which lists are worth
-//! having.
+//! having. And the same of two filters.
 //!
 //! With records, the numbers are exact, and are found by reading all files once. The keys of all
 //! filters are walked side by side, on all processors. Without records, pairs are estimated from the
@@ -15,16 +15,16 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::address::escaped;
-use crate::base::numbers::grouped;
+use crate::base::numbers::{counted, grouped};
 use crate::base::parallel::{on_threads, processors};
-use crate::compile::{Error, Progress, STEPS, Walk, open_alike, union_of_page};
-use crate::filter::page::{Page, count_set, first_key};
+use crate::compile::{Error, Progress, STEPS, Walk, estimate_union, open_alike};
+use crate::filter::page::first_key;
 use crate::filter::{Filter, sizing};
 
 /// The number of entries that each of several filters shares with each other one.
@@ -42,7 +42,7 @@ pub struct Overlap {
     pub exact: bool,
     /// Two standard deviations of the number that the last two filters share; 0 when exact.
     #[serde(skip)]
-    pub(super) error: u64,
+    error: u64,
 }
 
 /// Compares each filter with each other one.
@@ -132,19 +132,13 @@ fn estimate(filters: &[Arc<Filter>; 2]) -> Result<(u64, u64), Error> {
             a.path().display()
         )));
     }
-    let shape = a.shape();
-    let entries = |page: &Page| sizing::entries_of_fill(count_set(page), shape.probes);
-    let mut sums = [0.0; 3];
-    for number in 0..shape.pages {
-        let pages = [
-            a.page(number)?,
-            b.page(number)?,
-            union_of_page(filters, number)?,
-        ];
-        for (sum, page) in sums.iter_mut().zip(&pages) {
-            *sum += entries(page);
-        }
-    }
+    let (shape, progress) = (a.shape(), Progress::new());
+    let entries = |some| Ok::<_, Error>(estimate_union(some, &progress)?.0);
+    let sums = [
+        entries(&filters[..1])?,
+        entries(&filters[1..])?,
+        entries(filters)?,
+    ];
     let deviations = sums.map(|sum| sizing::estimate_deviation(sum, shape).powi(2));
     let error = 2.0 * deviations.iter().sum::<f64>().sqrt();
     let (a, b) = (a.entries(), b.entries());
@@ -221,6 +215,63 @@ fn shortened(text: &str, most: usize) -> String {
     let mut short: String = text.chars().take(most.saturating_sub(3)).collect();
     short.push_str("...");
     short
+}
+
+/// The numbers of entries of two filters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Entries of the first filter.
+    pub a: u64,
+    /// Entries of the second filter.
+    pub b: u64,
+    /// Entries of both filters.
+    pub both: u64,
+    /// Entries of at least one of the filters.
+    pub either: u64,
+    /// Whether records were compared; if not, the numbers are estimated from the fill of pages.
+    pub exact: bool,
+    /// Two standard deviations of `both` and `either`; 0 when exact.
+    pub error: u64,
+}
+
+/// Compares two filters.
+///
+/// # Errors
+/// When their keys cannot be compared, or a file cannot be read.
+pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
+    let found = overlap(&[a.to_owned(), b.to_owned()])?;
+    let (a, b, both) = (found.entries[0], found.entries[1], found.shared[0][1]);
+    Ok(Comparison {
+        a,
+        b,
+        both,
+        either: a.saturating_add(b) - both,
+        exact: found.exact,
+        error: found.error,
+    })
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (label, entries, other) in [("first", self.a, "second"), ("second", self.b, "first")] {
+            let missing = grouped(entries - self.both);
+            let entries = counted(entries, "entry", "entries");
+            writeln!(
+                f,
+                "{label:<10}{entries}, {missing} of them not in the {other}"
+            )?;
+        }
+        writeln!(f, "both      {}", grouped(self.both))?;
+        write!(f, "either    {}", grouped(self.either))?;
+        if !self.exact {
+            write!(
+                f,
+                "\nestimated from the pages, because there are no records: both and either are within {} (95 % confidence)",
+                grouped(self.error)
+            )?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

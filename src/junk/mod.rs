@@ -168,7 +168,7 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     }
     let entries: Vec<String> = reports.keys().cloned().collect();
     // Searches and removes under one lock, because somebody may be editing the list.
-    let edited = compile::remove_lines(&plan, list, &entries, is_report)?;
+    let edited = compile::remove_lines(&plan, list, &entries, |line| report_end(line).is_some())?;
     let mut kept = HashSet::new();
     for (entry, line) in &edited.kept {
         kept.insert(entry.as_str());
@@ -192,13 +192,8 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     Ok(change)
 }
 
-/// Returns whether a line of the list has the format that [`report`] writes. A line with another
-/// comment belongs to a person.
-fn is_report(line: &[u8]) -> bool {
-    report_end(line).is_some()
-}
-
-/// Returns the first day on which the entry in such a line is no longer listed.
+/// Returns the first day on which the entry in a line of the list is no longer listed, if the line has
+/// the format that [`report`] writes. A line with another comment belongs to a person.
 fn report_end(line: &[u8]) -> Option<Day> {
     let comment = line
         .iter()

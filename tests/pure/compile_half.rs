@@ -237,16 +237,19 @@ fn half_of_united_pages_replaces_nothing() {
 
 #[test]
 fn a_line_longer_than_a_block_counts_as_one() {
-    let long = "x".repeat(600_000);
-    let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
-    let dir = folder(&[("list.txt", &text)]);
-    let mut plan = dir.plan("out.blf", &["list.txt"]);
-    plan.max_rejects = MaxRejects::Lines(9);
-    let report = compile::build(&plan, &Progress::new()).unwrap();
-    let rejects = report.rejects.iter().flat_map(|reason| &reason.first);
-    let numbers = rejects.filter_map(|line| line.split("list.txt:").nth(1)?.split(':').next());
-    let mut numbers: Vec<_> = numbers.collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, ["2", "3"]);
-    assert_eq!(report.refused_files[0].line, 4);
+    const BLOCK: usize = 256 << 10;
+    for length in [BLOCK - 20, BLOCK, BLOCK + 1, 600_000] {
+        let long = "x".repeat(length);
+        let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
+        let dir = folder(&[("list.txt", &text)]);
+        let mut plan = dir.plan("out.blf", &["list.txt"]);
+        plan.max_rejects = MaxRejects::Lines(9);
+        let report = compile::build(&plan, &Progress::new()).unwrap();
+        let rejects = report.rejects.iter().flat_map(|reason| &reason.first);
+        let numbers = rejects.filter_map(|line| line.split("list.txt:").nth(1)?.split(':').next());
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, ["2", "3"], "{length}");
+        assert_eq!(report.refused_files[0].line, 4);
+    }
 }

@@ -176,6 +176,8 @@ fn pages_of_one_shape_are_united_without_records() {
     merge(&dir, "both.blf", &["a.blf", "b.blf"]).unwrap();
     let filter = dir.filter("both.blf");
     assert!(filter.header().estimated);
+    // Fuller pages have a higher rate, which the union declares.
+    assert!(filter.spec().fpr > 2.0 * dir.filter("a.blf").spec().fpr);
     let entries = filter.entries();
     assert!(entries.abs_diff(3000) < 100, "{entries}");
     let mut query = Query::open(&dir.at("both.blf"), Load::Memory, TODAY).unwrap();

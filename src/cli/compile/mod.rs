@@ -26,8 +26,8 @@ use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::path::{folder_of, is_same_file};
 use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
-use crate::filter::Filter;
 use crate::filter::format::MAGIC;
+use crate::filter::{Filter, RecordFile};
 use crate::inspect;
 use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
 
@@ -258,7 +258,7 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
 }
 
 fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    if compile::is_part(file)? {
+    if RecordFile::is_part(file)? {
         return Ok(out.show(&inspect::part_info(file)?, json)?);
     }
     Ok(out.show(&inspect::info(file)?, json)?)

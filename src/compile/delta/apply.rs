@@ -22,7 +22,7 @@ use crate::filter::delta::{Delta, Head};
 use crate::filter::{self, Digest, Filter, Load, Problem, Writer};
 
 /// The files from which to make a filter, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Deltas {
     /// The filter to which the first delta belongs.
     pub old: PathBuf,
@@ -37,8 +37,6 @@ pub struct Deltas {
     pub max_growth: Option<u32>,
     /// Number of workers, at least one.
     pub threads: usize,
-    /// SHA-256 of the expected filter, in hexadecimal; deltas that make another filter are refused.
-    pub sha256: Option<String>,
 }
 
 impl Deltas {
@@ -47,11 +45,8 @@ impl Deltas {
         Self {
             old: old.to_owned(),
             deltas: deltas.to_vec(),
-            overwrite: false,
-            max_shrink: None,
-            max_growth: None,
             threads: processors(),
-            sha256: None,
+            ..Self::default()
         }
     }
 }
@@ -93,24 +88,13 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     check_not_input(output, &deltas.deltas)?;
     let replacement = Replacement::claim(output)?;
     let old = Filter::open(&deltas.old, Load::Disk)?;
-    Lineage::of(
-        output,
-        &Seed::Fixed(old.spec().seed),
-        deltas.overwrite,
-        false,
-    )?;
+    let seed = Seed::Fixed(old.spec().seed);
+    Lineage::of(output, &seed, deltas.overwrite, false)?;
     let chain = open_chain(&old, &deltas.deltas)?;
     let Some(last) = chain.last() else {
         return Err(Error::Plan("no delta to apply".to_owned()));
     };
     let (last, path) = (last.head.clone(), last.path().to_owned());
-    let wanted = deltas.sha256.as_ref();
-    if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
-        let path = path.display();
-        return Err(Error::Plan(format!(
-            "{path}: does not make the expected filter"
-        )));
-    }
     let outcome = |refused| Applied {
         output: output.to_owned(),
         refused,

@@ -20,14 +20,12 @@ mod pages;
 mod parts;
 mod staged;
 
-use std::path::Path;
 use std::sync::Arc;
 
 pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
-use super::alike::open_alike;
+use super::alike::{estimate_union, open_alike};
 use super::error::Error;
-use super::finish::Finish;
 use super::job::Job;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
@@ -37,14 +35,6 @@ use super::report::{InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
 use crate::filter::{Filter, RecordFile, Spec, Writer};
-
-/// Returns whether this file is a part of a list.
-///
-/// # Errors
-/// The file is neither a part nor a filter.
-pub fn is_part(path: &Path) -> Result<bool, Error> {
-    Ok(RecordFile::is_part(path)?)
-}
 
 /// Merges the inputs of `plan`, which are filters, or parts of a list, into its output. The rate is
 /// `fpr`, or the lowest rate of the inputs.
@@ -66,12 +56,8 @@ pub fn merge(
         sources.add_counts(&file.header.spec.sources);
     }
     let first = &files[0].header.spec;
-    let lineage = Lineage::of(
-        &plan.output,
-        &Seed::Fixed(first.seed),
-        plan.overwrite,
-        false,
-    )?;
+    let seed = Seed::Fixed(first.seed);
+    let lineage = Lineage::of(&plan.output, &seed, plan.overwrite, false)?;
     let specs = files.iter().map(|file| &file.header.spec);
     let spec = Spec {
         name: plan.name.clone(),
@@ -109,7 +95,7 @@ fn open(
         return Err(Error::Plan("no filter or part to merge".to_owned()));
     };
     // Filters and parts cannot be mixed: the error names the first file of another kind.
-    if expected.is_some() || is_part(first)? {
+    if expected.is_some() || RecordFile::is_part(first)? {
         let parts = parts::open(&plan.inputs, expected, progress)?;
         check_not_input(&plan.output, &plan.inputs)?;
         return Ok((parts, Vec::new()));
@@ -184,13 +170,8 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        let finish = Finish {
-            job: self.job,
-            dates: staging.dates,
-            before: &self.lineage.before,
-            digest: None,
-        };
-        finish.run(replacement, keys, spec, report)
+        let keys = (keys, staging.dates);
+        self.job.finish(replacement, keys, spec, None, report)
     }
 
     /// Merges the pages of filters.
@@ -206,8 +187,14 @@ impl Merge<'_> {
             return Ok(report);
         }
         pages::check_same_pages(filters)?;
-        let (entries, rate) = pages::count_pages(filters, progress)?;
-        report.refuse_shrunk_filter(plan, &self.lineage.before, entries);
+        let (entries, rate) = estimate_union(filters, progress)?;
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a sum of positive estimates, far below 2^53"
+        )]
+        let entries = entries.round() as u64;
+        report.refuse_shrunk_filter(plan, entries);
         if report.refused.is_some() {
             return Ok(report);
         }
@@ -242,16 +229,16 @@ impl Merge<'_> {
                     entries: source.entries,
                     expired,
                     rejected: source.rejected,
+                    source: source.clone(),
                     ..InputReport::default()
                 })
                 .collect(),
-            sources: spec.sources.clone(),
             rows,
             rejected: total(sources.map(|source| source.rejected)),
             expired: all_expired,
             ..Report::new(self.job.plan)
         };
-        report.compare_with(&self.lineage.before);
+        report.compare_with(self.lineage.before.as_ref());
         report.refuse_changed_lists(self.job.plan);
         report
     }
@@ -270,7 +257,7 @@ mod tests {
     use super::*;
     use crate::compile::build;
     use std::fs;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     fn parts(folder: &Path) -> Vec<PathBuf> {
         let part = |piece: usize| {

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use crate::compile::alike::union_of_page;
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
-use crate::filter::page::count_set;
-use crate::filter::{EncodedPage, Filter, Header, Writer, sizing};
+use crate::filter::{EncodedPage, Filter, Header, Writer};
 
 /// Checks that the pages of filters can be merged, if some have no records.
 pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
@@ -30,30 +29,6 @@ pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the number of keys in the union of pages of one shape, and its rate of false positives.
-/// The number is unknown, so it is estimated from the bits that are set.
-pub(super) fn count_pages(
-    filters: &[Arc<Filter>],
-    progress: &Progress,
-) -> Result<(u64, f64), Error> {
-    let shape = filters[0].shape();
-    let (mut entries, mut rates) = (0.0, 0.0);
-    progress.begin(Phase::Counting, shape.pages);
-    for number in 0..shape.pages {
-        progress.go_on()?;
-        let set = count_set(&union_of_page(filters, number)?);
-        entries += sizing::entries_of_fill(set, shape.probes);
-        rates += sizing::rate_of_fill(set, shape.probes);
-        progress.add(1);
-    }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a sum of positive estimates, far below 2^53"
-    )]
-    Ok((entries.round() as u64, rates / shape.pages as f64))
-}
-
 /// Writes the union of pages of one shape.
 pub(super) fn merge_pages(
     mut writer: Writer,
@@ -71,44 +46,4 @@ pub(super) fn merge_pages(
     }
     progress.begin(Phase::Checking, 0);
     Ok(writer.finish()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compile::plan::{Plan, Seed};
-    use crate::compile::{build, merge};
-    use crate::filter::{Key, Load};
-    use std::fs;
-
-    /// Two full lists make pages three quarters full. Their rate is far too high, but the filter
-    /// still holds both lists, and declares its rate.
-    #[test]
-    fn a_union_without_records_declares_the_rate_it_has() {
-        let folder = tempfile::tempdir().unwrap();
-        let entries = |list: u32| (0..3_000).map(move |n| format!("user{n}@{list}.example"));
-        let filters = [1, 2].map(|list| {
-            let text = folder.path().join(format!("{list}.txt"));
-            fs::write(&text, entries(list).collect::<Vec<_>>().join("\n")).unwrap();
-            let mut plan = Plan::new(text.with_extension("blf"), vec![text]);
-            (plan.seed, plan.records, plan.fpr) = (Seed::Fixed(5), false, Some(1e-4));
-            build(&plan, &Progress::new()).unwrap();
-            plan.output
-        });
-        let plan = Plan::new(folder.path().join("union.blf"), filters.to_vec());
-        merge(&plan, None, &Default::default(), &Progress::new()).unwrap();
-        let union = Filter::open(&plan.output, Load::Memory).unwrap();
-        let Header {
-            entries: estimated, ..
-        } = union.header();
-        assert!(
-            union.header().estimated && estimated.abs_diff(6_000) < 300,
-            "{estimated}"
-        );
-        let fpr = union.spec().fpr;
-        assert!(fpr > 1e-3 && fpr < 0.5, "{fpr:e}");
-        for entry in entries(1).chain(entries(2)) {
-            assert!(union.may_hold(Key::of(entry.as_bytes(), 5)).unwrap());
-        }
-    }
 }

@@ -385,19 +385,22 @@ mod tests {
         (found, sealed.spilled_bytes())
     }
 
+    /// Returns this many keys, of which the first `distinct` repeat, and those in order.
+    fn keys(count: u64, distinct: u64) -> (Vec<u64>, Vec<u64>) {
+        let key = |n: u64| (n % distinct).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut sorted: Vec<u64> = (0..distinct).map(key).collect();
+        sorted.sort_unstable();
+        ((0..count).map(key).collect(), sorted)
+    }
+
     #[test]
     fn all_keys_come_back_in_order_with_and_without_spilling() {
-        let keys: Vec<u64> = (0..400_000_u64)
-            .map(|n| (n % 300_000).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-            .collect();
-        let mut expected = keys.clone();
-        expected.sort_unstable();
-        expected.dedup();
-        let (found, spilled) = sorted_keys::<Narrow>(&keys, 1 << 30);
+        let (many, expected) = keys(400_000, 300_000);
+        let (found, spilled) = sorted_keys::<Narrow>(&many, 1 << 30);
         assert!(spilled == 0 && found == expected);
-        let (found, spilled) = sorted_keys::<Narrow>(&keys, 1 << 20);
+        let (found, spilled) = sorted_keys::<Narrow>(&many, 1 << 20);
         assert!(spilled > 0 && found == expected);
-        let (found, spilled) = sorted_keys::<Wide>(&keys, 1 << 20);
+        let (found, spilled) = sorted_keys::<Wide>(&many, 1 << 20);
         assert!(spilled > 0 && found == expected);
     }
 
@@ -410,17 +413,8 @@ mod tests {
 
     #[test]
     fn a_few_keys_many_times_each_are_not_spilled() {
-        let keys: Vec<u64> = (0..600_000_u64)
-            .map(|n| (n % 20_000).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-            .collect();
-        let mut expected = keys[..20_000].to_vec();
-        expected.sort_unstable();
-        for (found, spilled) in [
-            sorted_keys::<Narrow>(&keys, 4 << 20),
-            sorted_keys::<Wide>(&keys, 4 << 20),
-        ] {
-            assert!(found == expected);
-            assert_eq!(spilled, 0);
-        }
+        let (many, expected) = keys(600_000, 20_000);
+        assert!(sorted_keys::<Narrow>(&many, 4 << 20) == (expected.clone(), 0));
+        assert!(sorted_keys::<Wide>(&many, 4 << 20) == (expected, 0));
     }
 }

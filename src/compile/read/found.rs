@@ -77,10 +77,7 @@ pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, E
         declared,
         fetched: None,
     };
-    if fs::metadata(path)
-        .map_err(Error::io(path, "read"))?
-        .is_dir()
-    {
+    if is_folder(path)? {
         return wanted.find();
     }
     let list_toml = ListToml::of_folder(folder_of(path))?.unwrap_or_default();
@@ -157,10 +154,7 @@ impl Wanted<'_> {
         for (path, is_meant) in all.chain(self.paths.iter().map(|path| (path, false))) {
             if path.as_os_str() == "-" {
                 found.lists.push(Input::file(path, &declared));
-            } else if fs::metadata(path)
-                .map_err(Error::io(path, "read"))?
-                .is_dir()
-            {
+            } else if is_folder(path)? {
                 self.folder(path, &mut found)?;
             } else if path.file_name() == Some(OsStr::new(LIST_TOML)) && !is_meant {
                 // What it says would be ignored.
@@ -302,6 +296,11 @@ impl Found {
     }
 }
 
+fn is_folder(path: &Path) -> Result<bool, Error> {
+    let meta = fs::metadata(path).map_err(Error::io(path, "read"))?;
+    Ok(meta.is_dir())
+}
+
 fn not_read(file: &Path, why: &str) -> String {
     format!("{}: {why}", text(file))
 }
@@ -310,139 +309,4 @@ fn not_read(file: &Path, why: &str) -> String {
 pub(crate) fn base_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::input::name_of;
-    use super::*;
-    use crate::list::Format;
-
-    fn find_all(paths: &[PathBuf], meant: &[PathBuf]) -> Result<Found, Error> {
-        let wanted = Wanted {
-            paths,
-            meant,
-            declared: &Declared::default(),
-            fetched: None,
-        };
-        wanted.find()
-    }
-
-    #[test]
-    fn what_is_named_by_input_is_read_whatever_it_is_called() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("whitelist.txt");
-        fs::write(&path, "x@y.example\n").unwrap();
-        let paths = [path];
-        let found = find_all(&paths, &[]).unwrap();
-        assert_eq!((found.lists.len(), found.passed_over.len()), (0, 1));
-        let found = find_all(&[], &paths).unwrap();
-        assert_eq!((found.lists.len(), found.passed_over.len()), (1, 0));
-    }
-
-    #[test]
-    fn what_a_feed_has_fetched_takes_the_place_of_its_folder() {
-        let dir = tempfile::tempdir().unwrap();
-        let (folder, fetched) = (dir.path().join("lists"), dir.path().join("feeds"));
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("shipped.txt"), "x@y.example\n").unwrap();
-        let names = || {
-            let wanted = Wanted {
-                paths: std::slice::from_ref(&folder),
-                meant: &[],
-                declared: &Declared::default(),
-                fetched: Some(&fetched),
-            };
-            let found = wanted.find().unwrap();
-            let lists = found.lists.iter().map(|input| name_of(&input.path));
-            (lists.collect::<Vec<_>>(), found.passed_over.len())
-        };
-        let feed = "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://x.example/\"\n";
-        for (list_toml, is_there, expected) in [
-            ("", true, (vec!["shipped".to_owned()], 0)),
-            (feed, false, (vec!["shipped".to_owned()], 0)),
-            (feed, true, (vec!["new".to_owned()], 1)),
-        ] {
-            fs::write(folder.join("list.toml"), list_toml).unwrap();
-            let _ = fs::remove_dir_all(&fetched);
-            if is_there {
-                fs::create_dir(&fetched).unwrap();
-                fs::write(fetched.join("new.txt"), "x@y.example\n").unwrap();
-            }
-            assert_eq!(names(), expected);
-            let is_fetched = is_fetched(&folder, Some(&fetched)).unwrap();
-            assert_eq!(is_fetched, is_there && list_toml == feed);
-        }
-        let named = find_all(&[folder.join("list.toml")], &[]).unwrap_err();
-        assert!(named.to_string().contains("name its folder"), "{named}");
-    }
-
-    #[test]
-    fn folders_that_are_built_in_different_ways_are_not_merged() {
-        let dir = tempfile::tempdir().unwrap();
-        let folders = ["a", "b"].map(|name| dir.path().join(name));
-        for folder in &folders {
-            fs::create_dir(folder).unwrap();
-        }
-        let protect = "[build]\nprotect = [\"our.example\"]\n";
-        fs::write(folders[0].join("list.toml"), protect).unwrap();
-        assert!(build_settings(&folders).is_err());
-        fs::write(folders[1].join("list.toml"), protect).unwrap();
-        assert_eq!(build_settings(&folders).unwrap().protect, ["our.example"]);
-    }
-
-    #[test]
-    fn folders_are_opened_and_order_does_not_matter() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in [
-            "b.txt",
-            "a.txt",
-            ".hidden",
-            "a.txt~",
-            "old.blf",
-            "README.md",
-            "Whitelist.txt",
-            "ignored.csv",
-        ] {
-            fs::write(dir.path().join(name), "x@y.example\n").unwrap();
-        }
-        let list_toml = "[[file]]\nmatch = \"ignored.*\"\nignore = true\n[[file]]\nmatch = \"b.*\"\nformat = \"hosts\"\n";
-        fs::write(dir.path().join("list.toml"), list_toml).unwrap();
-        fs::create_dir(dir.path().join("below")).unwrap();
-        let found = find_all(&[dir.path().to_path_buf()], &[]).unwrap();
-        let whole = found.lists;
-        let passed_over: Vec<_> = found
-            .passed_over
-            .iter()
-            .map(|file| file.rsplit_once('/').unwrap().1)
-            .collect();
-        assert_eq!(
-            passed_over,
-            [
-                "Whitelist.txt: the name of a whitelist; use --input if it is a blocklist",
-                "a.txt~: the name of a backup or unfinished file; use --input if it is a list",
-                "below: a folder in a folder; give it as an input too if you want its lists",
-            ]
-        );
-        assert_eq!(
-            whole
-                .iter()
-                .map(|input| name_of(&input.path))
-                .collect::<Vec<_>>(),
-            ["a", "b"]
-        );
-        let typed = inputs(&[
-            dir.path().join("b.txt"),
-            dir.path().join("a.txt"),
-            dir.path().join("b.txt"),
-        ])
-        .unwrap();
-        let formats: Vec<_> = whole.iter().map(|input| input.declared.format).collect();
-        assert_eq!(formats, [None, Some(Format::Hosts)]);
-        assert!(whole.iter().zip(&typed).all(|(a, b)| a.is_same_file(b)));
-        assert!(inputs(&[dir.path().join("none")]).is_err());
-        std::os::unix::fs::symlink("nowhere", dir.path().join("c.txt")).unwrap();
-        let error = inputs(&[dir.path().to_path_buf()]).unwrap_err();
-        assert!(error.to_string().contains("c.txt: cannot read"), "{error}");
-    }
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,8 @@ const MAX_TEXT_BYTES: usize = 1024;
 pub struct Input {
     /// The file; `-` is standard input.
     pub path: PathBuf,
-    content: Content,
+    /// The part of the file that is the list.
+    pub(super) content: Content,
     /// What its owner declares about it.
     pub(crate) declared: Arc<Declared>,
 }
@@ -90,11 +91,6 @@ impl Input {
         matches!(self.content, Content::Typed(_))
     }
 
-    /// Returns the part of the file that is the list.
-    pub(crate) fn content(&self) -> &Content {
-        &self.content
-    }
-
     /// Returns its path; for a file in an archive, its path below that of the archive.
     pub(crate) fn label(&self) -> Cow<'_, Path> {
         match &self.content {
@@ -103,24 +99,16 @@ impl Input {
         }
     }
 
-    /// Returns whether it can be read a second time from its start.
-    pub(crate) fn is_regular(&self) -> bool {
-        match self.content {
-            Content::Typed(_) | Content::Member(_) => true,
-            Content::Whole if self.is_stdin() => false,
-            Content::Whole => fs::metadata(&self.path).is_ok_and(|meta| meta.is_file()),
-        }
-    }
-
-    /// Returns the number of bytes to read; 0 if unknown.
-    pub(crate) fn size_bytes(&self) -> u64 {
+    /// Returns the number of bytes to read; `None` for a pipe, which cannot be read twice.
+    pub(crate) fn size_bytes(&self) -> Option<u64> {
         match &self.content {
-            Content::Typed(text) => text.len() as u64,
-            Content::Member(member) => member.size_bytes,
-            Content::Whole if self.is_regular() => {
-                fs::metadata(&self.path).map_or(0, |meta| meta.len())
+            Content::Typed(text) => Some(text.len() as u64),
+            Content::Member(member) => Some(member.size_bytes),
+            Content::Whole if self.is_stdin() => None,
+            Content::Whole => {
+                let meta = fs::metadata(&self.path).ok();
+                meta.filter(Metadata::is_file).map(|meta| meta.len())
             }
-            Content::Whole => 0,
         }
     }
 
@@ -154,11 +142,8 @@ impl Input {
 
 /// Returns the number of bytes of all inputs; 0 if unknown, since one is a pipe.
 pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
-    if inputs.iter().all(Input::is_regular) {
-        inputs.iter().map(Input::size_bytes).sum()
-    } else {
-        0
-    }
+    let sizes = inputs.iter().map(Input::size_bytes);
+    sizes.sum::<Option<u64>>().unwrap_or(0)
 }
 
 /// Returns the name of a list: `/lists/spammers.txt.gz` -> `spammers`.

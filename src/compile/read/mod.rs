@@ -22,7 +22,7 @@ mod usual;
 mod worker;
 
 pub use block::{Block, Line};
-pub(super) use counts::{Counts, NotListed};
+pub(super) use counts::{Counts, InputCounts, NotListed};
 pub(super) use digest::digest_of_all;
 pub(crate) use feed::{Begun, begin};
 pub(super) use feed::{Feed, Opened};

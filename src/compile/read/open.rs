@@ -32,7 +32,7 @@ const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 /// Opens an input, unpacked. Counts bytes as they are on disk.
 pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
     let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
-    match input.content() {
+    match &input.content {
         Content::Whole => {}
         Content::Typed(text) => return Ok(Box::new(Cursor::new(text.clone()))),
         Content::Member(member) => {
@@ -40,45 +40,31 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
             return Ok(Box::new(CountedMember { input, bytes, stop }));
         }
     }
-    if input.is_stdin() {
+    let input = if input.is_stdin() {
         // Not `io::stdin()`: its buffer may hold the data that poll would wait for.
-        let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        return list::unpack(Counted {
-            state: FileState::of(&input)?,
-            input,
-            bytes,
-            stop,
-        });
-    }
-    // A FIFO without a writer would block in `open`, where no signal ends it.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(NONBLOCK)
-        .open(&input.path)?;
+        File::from(io::stdin().as_fd().try_clone_to_owned()?)
+    } else {
+        // A FIFO without a writer would block in `open`, where no signal ends it.
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .custom_flags(NONBLOCK)
+            .open(&input.path)?
+    };
     list::unpack(Counted {
-        state: FileState::of(&file)?,
-        input: file,
+        state: state_of(&input)?,
+        input,
         bytes,
         stop,
     })
 }
 
-/// Shows whether a file was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
-
-impl FileState {
-    /// Returns the state of a file; `None` for a pipe or a terminal.
-    fn of(file: &File) -> io::Result<Option<Self>> {
-        let meta = file.metadata()?;
-        Ok(meta.is_file().then(|| Self {
-            bytes: meta.len(),
-            modified: meta.modified().ok(),
-        }))
-    }
+/// The size of a file and the time of its last change, which show whether it was written to; `None`
+/// for a pipe or a terminal.
+fn state_of(file: &File) -> io::Result<Option<(u64, SystemTime)>> {
+    let meta = file.metadata()?;
+    let state = meta.is_file().then(|| Ok((meta.len(), meta.modified()?)));
+    state.transpose()
 }
 
 /// Counts what is read, can be interrupted while it waits for more, and fails if somebody was still
@@ -87,7 +73,7 @@ struct Counted {
     input: File,
     /// The state of the file when it was opened, also of standard input (`- <list`). `None` for a
     /// pipe or a terminal, where reading may block for ever.
-    state: Option<FileState>,
+    state: Option<(u64, SystemTime)>,
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
@@ -121,7 +107,7 @@ impl Read for Counted {
                 read => break read?,
             }
         };
-        if count == 0 && !buffer.is_empty() && FileState::of(&self.input)? != self.state {
+        if count == 0 && !buffer.is_empty() && state_of(&self.input)? != self.state {
             return Err(io::Error::other(
                 "it changed while it was read; try again when it is complete",
             ));

@@ -291,48 +291,4 @@ mod tests {
             check(&json, &text, "{\n", Rules::default())?;
         }
     }
-
-    /// The usual lines of the formats do not reach the reader.
-    #[test]
-    fn usual_lines_are_read_without_the_reader() {
-        let table = |format| {
-            let declared = Declared {
-                format: Some(format),
-                entry: vec!["1".to_owned()],
-                unless: vec![("2".to_owned(), vec!["ok".to_owned()])],
-                ..Declared::default()
-            };
-            list::reading(b"{}", true, &declared)
-                .or_else(|_| list::reading(b"a,b,c", true, &declared))
-        };
-        for (reading, text) in [
-            (
-                Reading::given(Format::Hosts),
-                "0.0.0.0 Bad.Example\r\n127.0.0.1\tworse.example",
-            ),
-            (
-                Reading::given(Format::PostfixAccess),
-                "a@b.example REJECT\nbad.example\tDISCARD\nb@b.example 550 5.7.1 \"no\"\n",
-            ),
-            (
-                Reading::given(Format::SendmailAccess),
-                "a@b.example REJECT for a reason\n",
-            ),
-            (
-                table(Format::Csv).unwrap(),
-                "a@b.example,x,\n \"B@b.example\" ,\"a,b\",y\r\nb.example,,\"\"\n",
-            ),
-            (
-                table(Format::JsonLines).unwrap(),
-                "{\"1\":\"a@b.example\"}\n{ \"x\":12, \"y\":null, \"2\":\"no\", \"1\" : \" b.example\" }",
-            ),
-        ] {
-            let mut reader = Reader::within(&reading);
-            let mut usual = reading.usual(false).unwrap();
-            let mut usual_lines = UsualLines::default();
-            let rules = Rules::default();
-            usual_lines.read(&mut usual, &mut reader, rules, text.as_bytes(), |_, _| {});
-            assert_eq!(reader.lines(), 0, "{text}");
-        }
-    }
 }

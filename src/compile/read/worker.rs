@@ -89,9 +89,8 @@ pub(crate) fn read<'m, I: StagedKey>(
     store: Store<'m, I>,
     options: &ReadOptions,
     threads: usize,
-    progress: &Progress,
 ) -> Result<Option<Read<'m, I>>, Error> {
-    let worker = || Worker::new(&store, options, progress).run(&feed);
+    let worker = || Worker::new(&store, options, feed.progress).run(&feed);
     let done = on_threads(0..threads, |_| worker());
     let mut counts = Counts::default();
     let mut dated = false;
@@ -162,10 +161,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     block,
                     length,
                     reading,
+                    ends_within_line,
                 } => {
                     self.begin(input, block);
                     let lines = self.block(&reading, block == 0, &buffer[..length]);
-                    self.counts.end(lines);
+                    self.end(lines, ends_within_line);
                     if mem::take(&mut self.refused) {
                         feed.leave(input);
                     }
@@ -184,20 +184,17 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         failed: self.stager.failed_flag(),
                     };
                     let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
-                    self.counts.end(reader.lines());
+                    let ends_within_line = content.last != b'\n' && reading.format != Format::Json;
+                    self.end(reader.lines(), ends_within_line);
                     self.stager.check()?;
                     if self.stager.failed_flag().load(Ordering::Relaxed) {
                         // Another worker reports why.
                         return Ok(None);
                     }
                     read.map_err(|error| feed.failed(input, error))?;
-                    if content.last != b'\n' && reading.format != Format::Json {
-                        feed.ends_within_line(input);
-                    }
                     self.refused = false;
                 }
             }
-            self.progress.add_entries(self.counts.take_new());
             self.stager.check()?;
             if self.dated {
                 return Ok(None);
@@ -208,13 +205,14 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     fn begin(&mut self, input: u32, block: u32) {
-        self.source = self
-            .options
-            .sources
-            .get(input as usize)
-            .copied()
-            .unwrap_or(input);
+        self.source = self.options.sources[input as usize];
         self.counts.begin(input, block);
+    }
+
+    /// Ends a block, which had this many lines.
+    fn end(&mut self, lines: u64, ends_within_line: bool) {
+        let entries = self.counts.end(lines, ends_within_line);
+        self.progress.add_entries(entries);
     }
 
     fn class(&self, kind: Kind, dates: Dates) -> Class {

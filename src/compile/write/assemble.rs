@@ -25,15 +25,15 @@ use crate::filter::{EncodedPage, Header, Layout, Writer};
 const PAGES_AT_ONCE: u64 = 16;
 
 /// A file that several workers write.
-struct Shared<S> {
+struct Shared<'a> {
     layout: Layout,
-    taking: Mutex<Taking<S>>,
+    taking: Mutex<Taking<'a>>,
     appending: Mutex<Appending>,
     turn: Condvar,
 }
 
-struct Taking<S> {
-    source: S,
+struct Taking<'a> {
+    source: Box<dyn Sorted + 'a>,
     next_page: u64,
 }
 
@@ -45,9 +45,9 @@ struct Appending {
 }
 
 /// Writes all records of `source` to `writer`, checks the file and puts it in place.
-pub(crate) fn assemble<S: Sorted>(
+pub(crate) fn assemble(
     writer: Writer,
-    source: S,
+    source: Box<dyn Sorted + '_>,
     threads: usize,
     progress: &Progress,
 ) -> Result<Header, Error> {
@@ -57,9 +57,9 @@ pub(crate) fn assemble<S: Sorted>(
 }
 
 /// Writes all records of `source` to `writer`, which the caller must finish.
-pub(crate) fn fill<S: Sorted>(
+pub(crate) fn fill(
     writer: Writer,
-    source: S,
+    source: Box<dyn Sorted + '_>,
     threads: usize,
     progress: &Progress,
 ) -> Result<Writer, Error> {
@@ -90,7 +90,7 @@ pub(crate) fn fill<S: Sorted>(
     Ok(appending.unwrap_or_else(PoisonError::into_inner).writer)
 }
 
-impl<S: Sorted> Shared<S> {
+impl Shared<'_> {
     fn encode_and_append(&self, progress: &Progress) -> Result<(), Error> {
         let pages_of_file = self.layout.shape.pages;
         let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
@@ -141,12 +141,12 @@ impl<S: Sorted> Shared<S> {
 
 /// When a worker fails or panics, keeps the others from taking more records, and wakes those that
 /// wait for a turn that will not come.
-struct EndOthers<'a, S> {
-    shared: &'a Shared<S>,
+struct EndOthers<'a, 's> {
+    shared: &'a Shared<'s>,
     armed: bool,
 }
 
-impl<S> Drop for EndOthers<'_, S> {
+impl Drop for EndOthers<'_, '_> {
     fn drop(&mut self) {
         if self.armed {
             lock(&self.shared.appending).failed = true;

@@ -37,9 +37,7 @@ impl EntryCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         for (source, kinds) in &other.by_source {
             let sums = self.by_source.entry(*source).or_default();
-            for (sum, count) in sums.iter_mut().zip(kinds) {
-                *sum += count;
-            }
+            *sums = [0, 1, 2, 3].map(|kind| sums[kind] + kinds[kind]);
         }
     }
 
@@ -50,13 +48,8 @@ impl EntryCounts {
 
     /// Returns the number of entries by kind.
     pub(crate) fn kinds(&self) -> [u64; 4] {
-        let mut sums = [0; 4];
-        for kinds in self.by_source.values() {
-            for (sum, count) in sums.iter_mut().zip(kinds) {
-                *sum += count;
-            }
-        }
-        sums
+        let sum = |kind: usize| self.by_source.values().map(|kinds| kinds[kind]).sum();
+        [0, 1, 2, 3].map(sum)
     }
 
     /// Returns the number of entries whose record names this source.

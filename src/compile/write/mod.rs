@@ -23,6 +23,6 @@ pub(super) use gathered::Gathered;
 pub(super) use sorted::Given;
 pub(crate) use sorted::STEPS;
 pub(super) use sorted::Sorted;
-pub(super) use sources::Sources;
+pub(super) use sources::{Sources, add_counts};
 pub(super) use walk::Held;
 pub(crate) use walk::Walk;

@@ -24,16 +24,6 @@ pub(crate) trait Sorted: Send {
     }
 }
 
-impl<S: Sorted + ?Sized> Sorted for Box<S> {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-        (**self).take_before(end, into)
-    }
-
-    fn gather_before(&mut self, end: Option<Key>, into: &mut Gathered) -> Result<(), Error> {
-        (**self).gather_before(end, into)
-    }
-}
-
 impl Sorted for Records<'_> {
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         Ok(Records::take_before(self, end, into)?)
