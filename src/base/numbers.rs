@@ -46,20 +46,3 @@ pub fn with_unit(text: &str, units: &[(char, u64)]) -> Option<u64> {
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{:>5.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_shown_for_people() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-        assert_eq!(
-            [12, 4096, 3 << 30].map(size),
-            ["12 bytes", "4.0 KiB", "3.0 GiB"]
-        );
-    }
-}

@@ -69,24 +69,3 @@ pub enum Strength {
     /// Some mail programs show it; others show the address beside it instead.
     Doubtful,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_header_names_belong_together() {
-        for identity in Identity::ALL {
-            let header = identity.name().to_uppercase();
-            let found = Identity::of_header(header.as_bytes());
-            assert_eq!(
-                found,
-                (identity != Identity::MailFrom).then_some(identity),
-                "{header}"
-            );
-        }
-        assert_eq!(Identity::of_header(b"From \t"), Some(Identity::From));
-        assert_eq!(Identity::of_header(b"X-From"), None);
-        assert_eq!(Identity::of_header(b""), None);
-    }
-}

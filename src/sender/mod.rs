@@ -52,7 +52,6 @@
 //! of a [`Sender`] are as written, without comments and folding; [`crate::address`] makes the
 //! canonical form.
 
-mod charset;
 mod encoded;
 mod envelope;
 mod header;
