@@ -27,7 +27,7 @@
 //! empty.
 //!
 //! A part of a list (flag 3, see `record_file`) has no pages and no sums, and the digest of its
-//! input at offset 4072. Flag 2 marks parts of an earlier layout.
+//! input at offset 4072. Flag 2 has no meaning any more.
 
 use twox_hash::XxHash3_64;
 
@@ -44,9 +44,6 @@ pub const FORMAT_VERSION: u32 = 1;
 /// First bytes of a filter file. The first byte is not ASCII, and there are different line ends, so
 /// that a transfer as text is noticed at once (the idea is from PNG).
 pub const MAGIC: [u8; 8] = *b"\x89blf\r\n\x1a\n";
-
-/// First bytes of a share of a merge, which earlier builds of this program wrote.
-const SHARE_MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
 
 /// Size of the header.
 pub const HEADER_BYTES: usize = PAGE_BYTES;
@@ -206,7 +203,6 @@ impl Sections {
 const PAGE_SIZE: u32 = PAGE_BITS / 8;
 const FLAG_RECORDS: u32 = 1;
 const FLAG_ESTIMATED: u32 = 2;
-const FLAG_OLD_PART: u32 = 4;
 const FLAG_PART: u32 = 8;
 const DIGEST_AT: usize = HEADER_BYTES - 24;
 const SUM_AT: usize = HEADER_BYTES - 8;
@@ -249,19 +245,21 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     out
 }
 
-/// Decodes the header of a file of `file_bytes`, and checks each field. The caller must read the
+/// Decodes the header of a file of `file_bytes`, and checks each field; zeros stand for what a short
+/// file lacks. The caller must read the
 /// sources, whose number is returned with the header.
 pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
 ) -> Result<(Header, u32), Problem> {
     let mut fields = Fields::new(bytes.as_slice(), Problem::damaged("malformed header"));
-    check_version(&mut fields, bytes)?;
+    check_version(&mut fields, bytes, file_bytes)?;
     let header_bytes = fields.u32()?;
     let rules_version = fields.u16()?;
     let [rules, kinds] = fields.array()?;
     let flags = fields.u32()?;
-    check_flags(flags)?;
+    let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
+    check_field("flags", flags.into(), is_possible)?;
     let digest = bytes[DIGEST_AT..].first_chunk().copied();
     let part = digest
         .map(u128::from_le_bytes)
@@ -313,10 +311,17 @@ pub(super) fn decode_header(
 }
 
 /// Reads the first fields of a header, and checks that this program can read the others.
-fn check_version(fields: &mut Fields<&[u8]>, bytes: &[u8; HEADER_BYTES]) -> Result<(), Problem> {
-    match fields.array()? {
-        MAGIC => {}
-        magic => return Err(not_ours(magic)),
+fn check_version(
+    fields: &mut Fields<&[u8]>,
+    bytes: &[u8; HEADER_BYTES],
+    file_bytes: u64,
+) -> Result<(), Problem> {
+    if fields.array()? != MAGIC {
+        return Err(Problem::NotAFilter);
+    }
+    let (expected, got) = (HEADER_BYTES as u64, file_bytes);
+    if got < expected {
+        return Err(Problem::Size { expected, got });
     }
     let (found, known) = (fields.u32()?, FORMAT_VERSION);
     if found != known {
@@ -327,14 +332,6 @@ fn check_version(fields: &mut Fields<&[u8]>, bytes: &[u8; HEADER_BYTES]) -> Resu
         true => Ok(()),
         false => Err(Problem::sum("header bytes")),
     }
-}
-
-fn check_flags(flags: u32) -> Result<(), Problem> {
-    if flags == FLAG_RECORDS | FLAG_OLD_PART {
-        return Err(Problem::OldPart);
-    }
-    let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
-    check_field("flags", flags.into(), is_possible)
 }
 
 fn read_sections(fields: &mut Fields<&[u8]>) -> Result<Sections, Problem> {
@@ -352,14 +349,6 @@ fn read_sections(fields: &mut Fields<&[u8]>) -> Result<Sections, Problem> {
         sources: section()?,
         records: section()?,
     })
-}
-
-/// Returns the problem of a file that does not begin like a filter.
-pub(super) fn not_ours(magic: [u8; 8]) -> Problem {
-    match magic {
-        SHARE_MAGIC => Problem::Share,
-        _ => Problem::NotAFilter,
-    }
 }
 
 /// Checks that the sections are exactly where they would be written.
