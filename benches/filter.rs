@@ -56,7 +56,7 @@ fn spec() -> Spec {
 fn begin(path: &Path, entries: u64) -> Writer {
     let output = Replacement::claim(path).expect("claim the output");
     let shape = sizing::shape(entries, spec().fpr);
-    Writer::begin(output, spec(), entries, shape).expect("begin the filter")
+    Writer::begin(output, spec(), entries, shape, None).expect("begin the filter")
 }
 
 /// A filter on disk, written once per run.

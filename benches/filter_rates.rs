@@ -77,7 +77,7 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let entries = records.len() as u64;
     let shape = sizing::shape(entries, fpr);
     let output = Replacement::claim(&path).expect("claim the output");
-    let mut writer = Writer::begin(output, spec, entries, shape).expect("begin the filter");
+    let mut writer = Writer::begin(output, spec, entries, shape, None).expect("begin the filter");
     let mut page = EncodedPage::new();
     let mut rest = &records[..];
     for number in 0..shape.pages {

@@ -161,25 +161,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a filter of exactly this many entries, with a given shape, in a claimed output.
+    /// Begins a filter of exactly this many entries, with a given shape, in a claimed output; with the
+    /// XXH3-128 of a text, a part of a list made from it: its pages are not written, only their records.
     ///
     /// # Errors
-    /// [`Error::Unwritable`] when the spec exceeds a limit.
+    /// [`Error::Unwritable`] when the spec exceeds a limit, or that of a part has no records.
     pub fn begin(
-        replacement: Replacement,
-        spec: Spec,
-        entries: u64,
-        shape: Shape,
-    ) -> Result<Self, Error> {
-        Self::begin_part(replacement, spec, entries, shape, None)
-    }
-
-    /// Does the same for a part of a list, made from a text with this XXH3-128: its pages are not
-    /// written, only their records. Without a digest, it is a filter.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin), and when the spec has no records.
-    pub fn begin_part(
         replacement: Replacement,
         spec: Spec,
         entries: u64,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::filters::{Choice, Circumstances, Filters};
+use super::filters::{Choice, Filters, Round};
 use super::whitelists::{self, Waiting, Whitelist};
 use super::{Error, FileProblem, Snapshot, last_good};
 use crate::base::access;
@@ -138,30 +138,6 @@ impl Assembled {
     }
 }
 
-/// The circumstances in which files are read.
-#[derive(Clone, Copy, Debug)]
-struct Round<'a> {
-    /// What is in effect.
-    old: Option<&'a Snapshot>,
-    /// Whether the daemon starts, and mail waits.
-    is_start: bool,
-    /// Whether somebody has asked for it: then removals need not wait.
-    is_asked: bool,
-    now: Instant,
-}
-
-impl Round<'_> {
-    /// The round of a start.
-    fn first(now: Instant) -> Self {
-        Self {
-            old: None,
-            is_start: true,
-            is_asked: false,
-            now,
-        }
-    }
-}
-
 /// What is known of the files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -247,14 +223,9 @@ impl Files {
         let mut policy = Policy::new();
         let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
         let (mut faults, mut waiting, mut builds) = (Vec::new(), Vec::new(), Vec::new());
-        let circumstances = Circumstances {
-            config: &config,
-            in_effect: &round.old.map_or_else(Vec::new, |old| old.files().collect()),
-            is_start: round.is_start,
-        };
         for list in config.enabled_lists() {
             let (state, _) = self.states.look(&list.filter, round.now);
-            let (choice, fault) = self.filters.choose(list, state, &circumstances);
+            let (choice, fault) = self.filters.choose(list, state, &config, round);
             let report = BuildReport::path(&list.filter);
             self.states.look(&report, round.now);
             let filter = choice.filter();

@@ -286,7 +286,7 @@ proptest! {
         let spec = Spec { kinds: 0b1111, ..example().0 };
         let entries = records.len() as u64;
         let shape = sizing::shape(entries, spec.fpr);
-        let mut writer = Writer::begin_part(replacement, spec, entries, shape, Some(digest)).unwrap();
+        let mut writer = Writer::begin(replacement, spec, entries, shape, Some(digest)).unwrap();
         let mut page = EncodedPage::new();
         for number in 0..shape.pages {
             let here = |record: &&Record| page::page_of(record.key, shape.pages) == number;

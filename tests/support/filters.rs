@@ -82,7 +82,7 @@ pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
 /// Begins a filter with this number of entries.
 pub fn begin(path: &Path, spec: Spec, entries: u64) -> Result<Writer, Error> {
     let shape = sizing::shape(entries, spec.fpr);
-    Writer::begin(Replacement::claim(path)?, spec, entries, shape)
+    Writer::begin(Replacement::claim(path)?, spec, entries, shape, None)
 }
 
 /// Writes a filter as a compiler would, page by page.

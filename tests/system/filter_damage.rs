@@ -265,7 +265,7 @@ fn pages_that_hit_everybody_are_refused() {
     let (pages, probes) = (1, 20);
     let shape = Shape { pages, probes };
     let replacement = Replacement::claim(&folder.path("a.blf")).unwrap();
-    let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape).unwrap();
+    let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape, None).unwrap();
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();

@@ -507,7 +507,7 @@ fn begin(rig: &Rig, name: &str, entries: u64, change: fn(&mut Spec)) -> Writer {
     change(&mut spec);
     let shape = sizing::shape(entries, spec.fpr);
     let replacement = Replacement::claim(&rig.path(name)).expect("our own folder");
-    Writer::begin(replacement, spec, entries, shape).expect("a shape")
+    Writer::begin(replacement, spec, entries, shape, None).expect("a shape")
 }
 
 #[test]
