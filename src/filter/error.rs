@@ -94,6 +94,11 @@ pub enum Problem {
     /// A filter in place of a part.
     #[error("not a part of a list; make one with blocklist-compile build --part")]
     NotAPart,
+    /// A part of a list in the layout of earlier builds of this program.
+    #[error(
+        "one part of a list, made by an earlier version of blocklist-compile: build it again with this one"
+    )]
+    OldPart,
     /// A version of the layout that this program does not know.
     #[error(
         "format version {found}, but this program reads {known}: build the filter again, or update the program"

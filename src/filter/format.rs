@@ -27,7 +27,7 @@
 //! empty.
 //!
 //! A part of a list (flag 3, see `record_file`) has no pages and no sums, and the digest of its
-//! input at offset 4072. Flag 2 has no meaning any more.
+//! input at offset 4072. Flag 2 marks parts of an earlier layout.
 
 use twox_hash::XxHash3_64;
 
@@ -203,6 +203,7 @@ impl Sections {
 const PAGE_SIZE: u32 = PAGE_BITS / 8;
 const FLAG_RECORDS: u32 = 1;
 const FLAG_ESTIMATED: u32 = 2;
+const FLAG_OLD_PART: u32 = 4;
 const FLAG_PART: u32 = 8;
 const DIGEST_AT: usize = HEADER_BYTES - 24;
 const SUM_AT: usize = HEADER_BYTES - 8;
@@ -258,6 +259,9 @@ pub(super) fn decode_header(
     let rules_version = fields.u16()?;
     let [rules, kinds] = fields.array()?;
     let flags = fields.u32()?;
+    if flags == FLAG_RECORDS | FLAG_OLD_PART {
+        return Err(Problem::OldPart);
+    }
     let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
     check_field("flags", flags.into(), is_possible)?;
     let digest = bytes[DIGEST_AT..].first_chunk().copied();
