@@ -36,7 +36,6 @@ pub struct Entry {
 
 impl Entry {
     /// Creates an empty entry; `as_bytes` is empty.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -114,13 +113,11 @@ impl Entry {
     }
 
     /// Returns what the entry names.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// Returns its canonical text: `a@b`, `a@`, `@b` or `.b`.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match self.kind {
             Kind::Mailbox => self.mailbox.as_bytes(),

@@ -8,7 +8,6 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// Shows a number of bytes with a unit.
-#[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB"] {
@@ -39,10 +38,6 @@ pub fn with_unit(text: &str, units: &[(char, u64)]) -> Option<u64> {
 }
 
 /// Shows a part of a whole: " 66.7 %".
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "shown with one digit after the point"
-)]
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{:>5.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }

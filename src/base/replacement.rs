@@ -191,25 +191,21 @@ impl Replacement {
     }
 
     /// Returns the file to write to, at any position.
-    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
     /// Returns the path of the temporary file, which exists until it is renamed.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.written
     }
 
     /// Returns the path of the file that will be replaced.
-    #[must_use]
     pub fn target(&self) -> &Path {
         &self.target
     }
 
     /// Returns whether there was no file when it was claimed.
-    #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -340,7 +336,6 @@ fn is_locked(file: &File, path: &Path) -> Result<bool, Error> {
 }
 
 /// Follows no link, and does not wait for the writer of a FIFO.
-#[allow(clippy::cast_possible_wrap, reason = "low bits")]
 const LEFTOVER_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// Returns whether an open file still has this name.

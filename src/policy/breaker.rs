@@ -94,10 +94,6 @@ impl Window {
         };
         let messages: u64 = recent().map(|slot| slot.messages).sum();
         let refused: u64 = recent().map(|slot| slot.refused).sum();
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "counts of five minutes are far below 2^53"
-        )]
         let share = refused as f64 / messages.max(1) as f64;
         (messages >= MESSAGES_MIN && share > limit, share)
     }

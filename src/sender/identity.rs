@@ -30,7 +30,6 @@ named! {
 impl Identity {
     /// Returns the identity of a header with this name, in upper or lower case. Blanks before the
     /// colon (`From :`, RFC 5322 section 4.5) do not matter.
-    #[must_use]
     pub fn of_header(name: &[u8]) -> Option<Self> {
         let name = name.trim_ascii();
         Self::ALL

@@ -105,7 +105,6 @@ pub struct Senders {
 
 impl Senders {
     /// Returns an empty collection.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -198,19 +197,16 @@ impl Senders {
     }
 
     /// Returns the sender with this index, in the order in which they were found.
-    #[must_use]
     pub fn get(&self, number: usize) -> Option<Sender<'_>> {
         self.store.get(number)
     }
 
     /// Returns the number of senders.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.store.len()
     }
 
     /// Returns whether the message has named no sender so far.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -218,7 +214,6 @@ impl Senders {
     /// Returns whether a limit was reached, here or in the mail server, so that addresses may be
     /// missing. Unless an address that was seen causes a rejection, the verdict is then uncertain,
     /// and the log should say so.
-    #[must_use]
     pub fn truncated(&self) -> bool {
         self.store.truncated()
     }

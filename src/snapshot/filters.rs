@@ -395,7 +395,6 @@ fn vouch(list: &ListSettings, file: &Loaded, is_start: bool) -> Result<(), Error
 
 /// Twice the declared rate, plus six standard deviations of a Poisson count, which is the possible effect of chance.
 fn rate_bound(declared: f64, probes: u64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
     let probes = probes as f64;
     let expected = 2.0 * declared * probes;
     (expected + 6.0 * expected.sqrt() + 6.0) / probes

@@ -5,7 +5,7 @@
 //! tenth of a bit more than the entropy, if k matches their mean ([`parameter`]).
 //!
 //! Bits fill bytes from the lowest. Nothing that is read is trusted: a code that does not end, or
-//! whose number exceeds 64 bits, is a problem, and reading allocates nothing.
+//! whose number exceeds 64 bits, is an error ([`malformed`]), and reading allocates nothing.
 
 use std::io::{self, Read};
 
@@ -62,7 +62,12 @@ impl BitWriter {
     }
 }
 
-/// Reads bits from bytes. Its methods return `None` if no writer writes such bytes.
+/// The error for bytes that no writer writes.
+pub(super) fn malformed() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+/// Reads bits from bytes.
 #[derive(Debug)]
 pub(super) struct BitReader<R> {
     from: R,
@@ -82,61 +87,56 @@ impl<R: Read> BitReader<R> {
     }
 
     /// Returns the next bits, at most 64.
-    pub(super) fn take(&mut self, bits: u8) -> io::Result<Option<u64>> {
+    pub(super) fn take(&mut self, bits: u8) -> io::Result<u64> {
         while self.have < u32::from(bits) {
-            if !self.more()? {
-                return Ok(None);
-            }
+            self.more()?;
         }
         let value = u64::try_from(self.word & ((1 << bits) - 1)).unwrap_or(u64::MAX);
         self.word >>= bits;
         self.have -= u32::from(bits);
-        Ok(Some(value))
+        Ok(value)
     }
 
     /// Returns the next Rice code.
-    pub(super) fn rice(&mut self, parameter: u8) -> io::Result<Option<u64>> {
+    pub(super) fn rice(&mut self, parameter: u8) -> io::Result<u64> {
         let mut quotient = 0;
         while self.word == 0 {
             quotient += u64::from(self.have);
             self.have = 0;
-            if !self.more()? {
-                return Ok(None);
-            }
+            self.more()?;
         }
         let zeros = self.word.trailing_zeros();
         quotient += u64::from(zeros);
         self.word >>= zeros + 1;
         self.have -= zeros + 1;
-        let rest = self.take(parameter)?;
         let high = quotient.checked_mul(1 << parameter);
-        Ok(high.zip(rest).map(|(high, rest)| high | rest))
+        Ok(high.ok_or_else(malformed)? | self.take(parameter)?)
     }
 
-    /// Skips to the next byte; returns `None` if a skipped bit is set.
-    pub(super) fn align(&mut self) -> io::Result<Option<()>> {
+    /// Skips to the next byte, over clear bits.
+    pub(super) fn align(&mut self) -> io::Result<()> {
         let skipped = u8::try_from(self.have % 8).unwrap_or(0);
-        Ok(self.take(skipped)?.filter(|&bits| bits == 0).map(|_| ()))
+        match self.take(skipped)? {
+            0 => Ok(()),
+            _ => Err(malformed()),
+        }
     }
 
     /// Returns whether nothing is left.
     pub(super) fn is_at_end(&mut self) -> io::Result<bool> {
-        Ok(self.have == 0 && !self.more()?)
+        match self.more() {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(self.have == 0),
+            Err(error) => Err(error),
+        }
     }
 
-    fn more(&mut self) -> io::Result<bool> {
+    fn more(&mut self) -> io::Result<()> {
         let mut byte = [0];
-        loop {
-            match self.from.read(&mut byte) {
-                Ok(0) => return Ok(false),
-                Ok(_) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.from.read_exact(&mut byte)?;
         self.word |= u128::from(byte[0]) << self.have;
         self.have += 8;
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -150,9 +150,9 @@ mod tests {
         fn no_bytes_panic(bytes: Vec<u8>, parameters in prop::collection::vec(0_u8..64, 0..40)) {
             let mut reader = BitReader::new(bytes.as_slice());
             for k in parameters {
-                let _ = reader.rice(k).unwrap();
+                let _ = reader.rice(k);
             }
-            let _ = (reader.take(64).unwrap(), reader.align().unwrap());
+            let _ = (reader.take(64), reader.align());
         }
     }
 
@@ -167,8 +167,8 @@ mod tests {
             bits.put(1 << zeros, zeros + 1);
             bits.put(0, k);
             bits.align();
-            let read = BitReader::new(bits.bytes.as_slice()).rice(k).unwrap();
-            assert_eq!(read, expected, "{zeros} {k}");
+            let read = BitReader::new(bits.bytes.as_slice()).rice(k);
+            assert_eq!(read.ok(), expected, "{zeros} {k}");
         }
     }
 }
