@@ -176,7 +176,8 @@ impl Files {
         now: Instant,
     ) -> Assembled {
         let round = Round {
-            old: Some(old),
+            filters: &old.filters,
+            whitelists: &old.whitelists,
             is_start: false,
             is_asked,
             now,
@@ -245,7 +246,7 @@ impl Files {
         }
         for (path, names) in whitelists::files(&config.whitelist) {
             let (_, rested) = self.states.look(path, round.now);
-            let mut old = round.old.iter().flat_map(|old| &old.whitelists);
+            let mut old = round.whitelists.iter();
             let old = old.find(|file| file.path == path && file.names == names);
             let rested = (!round.is_asked).then_some(rested);
             let (file, read, wait) = Whitelist::read(path, names, old, rested);

@@ -18,7 +18,8 @@ use std::time::Instant;
 
 use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
-use super::{Snapshot, last_good};
+use super::last_good;
+use super::whitelists::Whitelist;
 use crate::address::Canonical;
 use crate::base::access;
 use crate::base::clock::{minute, now_s};
@@ -109,7 +110,8 @@ impl Choice {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round<'a> {
     /// What is in effect.
-    pub(super) old: Option<&'a Snapshot>,
+    pub(super) filters: &'a [Choice],
+    pub(super) whitelists: &'a [Whitelist],
     /// Whether the daemon starts, and mail waits.
     pub(super) is_start: bool,
     /// Whether somebody has asked for it: then removals need not wait.
@@ -121,7 +123,8 @@ impl<'a> Round<'a> {
     /// The round of a start.
     pub(super) fn first(now: Instant) -> Self {
         Self {
-            old: None,
+            filters: &[],
+            whitelists: &[],
             is_start: true,
             is_asked: false,
             now,
@@ -130,7 +133,8 @@ impl<'a> Round<'a> {
 
     /// The filters in effect.
     fn in_effect(self) -> impl Iterator<Item = &'a Loaded> {
-        self.old.into_iter().flat_map(Snapshot::files)
+        let files = self.filters.iter();
+        files.filter_map(|choice| choice.file.as_ref())
     }
 }
 
