@@ -18,13 +18,14 @@ use std::path::{Path, PathBuf};
 use rows::{Rows, Table};
 pub use settings::{
     Config, DRAIN, ExemptSettings, LimitSettings, ListSettings, LogSettings, MaxUnchanged, OnError,
-    Position, READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
+    Position, READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings,
 };
 pub use values::age_text;
 
 use crate::base::numbers::counted;
 use crate::base::settings::{Checker, text_of};
 pub use crate::base::settings::{Error, Percent, Problem};
+use crate::policy::Entries;
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
@@ -72,7 +73,7 @@ impl Config {
         // A sender who is told to write to the contact must not be refused there. It was just parsed.
         let contact = config.contact.as_bytes();
         if !contact.is_empty() {
-            let _ = config.exempt.recipients.entries.add(contact);
+            let _ = config.exempt.recipients.add(contact);
         }
         let problems = checker.into_problems();
         let error = (!problems.is_empty()).then(|| Error::Faulty {
@@ -117,8 +118,8 @@ impl Config {
             old.filter(move |file| !of(&self.whitelist).contains(file))
                 .map(|file| file.display().to_string())
         };
-        let fewer = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
-            let removed = now.entries.lacks(&old.entries) as u64;
+        let fewer = |now: &Entries, old: &Entries, one, many| {
+            let removed = now.lacks(old) as u64;
             (removed > 0).then(|| counted(removed, one, many))
         };
         let (now, before) = (&self.whitelist.entries, &old.whitelist.entries);

@@ -83,7 +83,7 @@ impl Default for Config {
                 authenticated: true,
                 local: true,
                 networks: Vec::new(),
-                recipients: WrittenEntries::of(exempt.into()),
+                recipients: Entries::of_setting(exempt.into()),
             },
             safety: SafetySettings {
                 max_reject_share: Percent::ALL,
@@ -147,10 +147,6 @@ pub struct ListSettings {
     pub must_hit: Vec<String>,
     /// Whether the list is used.
     pub enabled: bool,
-    /// The recipients in `terms`.
-    pub(super) recipients: WrittenEntries,
-    /// The exceptions in `terms`.
-    pub(super) except_recipients: WrittenEntries,
 }
 
 /// Line and column of a setting. Two configurations do not differ because of it.
@@ -160,26 +156,6 @@ pub struct Position(pub usize, pub usize);
 impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
-    }
-}
-
-/// Entries in a setting.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenEntries {
-    /// As a set.
-    pub entries: Entries,
-    /// As written, for `print-config`.
-    pub(super) written: Vec<String>,
-}
-
-impl WrittenEntries {
-    pub(super) fn of(written: Vec<String>) -> Self {
-        let mut entries = Entries::default();
-        for entry in &written {
-            // Each one was parsed before.
-            let _ = entries.add(entry.as_bytes());
-        }
-        Self { entries, written }
     }
 }
 
@@ -211,8 +187,6 @@ impl ListSettings {
             max_unchanged: MaxUnchanged::Auto,
             must_hit: Vec::new(),
             enabled: true,
-            recipients: WrittenEntries::default(),
-            except_recipients: WrittenEntries::default(),
         }
     }
 }
@@ -223,7 +197,7 @@ pub struct WhitelistSettings {
     /// Text files of entries.
     pub files: Vec<PathBuf>,
     /// Entries in the configuration itself.
-    pub entries: WrittenEntries,
+    pub entries: Entries,
     /// Whether a whitelisted address in a header needs an aligned DKIM signature.
     pub require_dkim: bool,
     /// The servers whose `Authentication-Results` are trusted.
@@ -249,7 +223,7 @@ pub struct ExemptSettings {
     /// Networks of clients.
     pub networks: Vec<Network>,
     /// Recipients.
-    pub recipients: WrittenEntries,
+    pub recipients: Entries,
 }
 
 /// `[safety]`

@@ -89,12 +89,28 @@ pub struct Entries {
     /// Each entry, with the first day on which it no longer counts, if it ends.
     ends: HashMap<Box<[u8]>, Option<u16>>,
     kinds: Option<Kinds>,
+    /// Those of a setting, as written.
+    written: Vec<String>,
 }
 
 impl Entries {
     /// Returns the address rules for whitelists and recipients: the default ones.
     pub fn rules() -> Rules {
         Rules::default()
+    }
+
+    /// Creates the set of a setting, whose entries were parsed before.
+    pub fn of_setting(written: Vec<String>) -> Self {
+        let mut entries = Self::default();
+        for entry in &written {
+            let _ = entries.add(entry.as_bytes());
+        }
+        Self { written, ..entries }
+    }
+
+    /// Returns the entries of a setting as written.
+    pub fn written(&self) -> &[String] {
+        &self.written
     }
 
     /// Adds one entry as an administrator writes it, and returns its kind.

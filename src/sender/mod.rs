@@ -144,7 +144,7 @@ impl Senders {
     pub fn add_header(&mut self, identity: Identity, written: &[u8]) {
         let value = written;
         if value.len() >= MAYBE_CUT_BYTES {
-            self.store.truncate();
+            self.store.truncated = true;
         }
         if let Some(address) = plain::mailbox(value) {
             Out::new(&mut self.store, identity).push(address);
@@ -186,7 +186,7 @@ impl Senders {
         if fits {
             *scanned += value.len();
         } else {
-            self.store.truncate();
+            self.store.truncated = true;
         }
         fits
     }
@@ -203,7 +203,7 @@ impl Senders {
 
     /// Returns the number of senders.
     pub fn len(&self) -> usize {
-        self.store.len()
+        self.iter().len()
     }
 
     /// Returns whether the message has named no sender so far.
@@ -215,7 +215,7 @@ impl Senders {
     /// missing. Unless an address that was seen causes a rejection, the verdict is then uncertain,
     /// and the log should say so.
     pub fn truncated(&self) -> bool {
-        self.store.truncated()
+        self.store.truncated
     }
 }
 

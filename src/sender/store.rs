@@ -53,7 +53,8 @@ pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
     kept: [Kept; Identity::ALL.len()],
-    truncated: bool,
+    /// Whether addresses may be missing.
+    pub(super) truncated: bool,
 }
 
 /// An earlier state of the store, for a rollback.
@@ -71,19 +72,6 @@ impl Store {
         self.found.shrink_to(FOUND_KEPT);
         self.kept = Default::default();
         self.truncated = false;
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.found.len()
-    }
-
-    /// Records that addresses may be missing.
-    pub(super) fn truncate(&mut self) {
-        self.truncated = true;
-    }
-
-    pub(super) fn truncated(&self) -> bool {
-        self.truncated
     }
 
     pub(super) fn get(&self, number: usize) -> Option<Sender<'_>> {

@@ -221,7 +221,7 @@ impl Files {
 
     /// The snapshot with this configuration.
     fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
-        let mut policy = Policy::new();
+        let mut policy = Policy::default();
         let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
         let (mut faults, mut waiting, mut builds) = (Vec::new(), Vec::new(), Vec::new());
         for list in config.enabled_lists() {
@@ -318,7 +318,7 @@ impl Snapshot {
     /// The snapshot without a valid configuration: every sender is undecided.
     fn without_config(mut config: Config) -> Self {
         config.lists = vec![ListSettings::unknown("configuration")];
-        let mut policy = Policy::new();
+        let mut policy = Policy::default();
         for settings in &config.lists {
             let reason = "the configuration is faulty".into();
             policy.add(settings.terms.clone(), None, Some(reason));
@@ -341,7 +341,7 @@ fn configure(policy: &mut Policy, config: &Config) {
     policy.correspondents_want_dkim = config.whitelist.correspondents_need_dkim();
     policy
         .exempt_recipients
-        .clone_from(&config.exempt.recipients.entries);
+        .clone_from(&config.exempt.recipients);
     policy.mixed_recipients = config.mixed_recipients;
     policy.undecided = Some(match config.on_error {
         OnError::Tempfail => Action::Tempfail,
