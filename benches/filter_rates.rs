@@ -84,7 +84,7 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
         let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
         let (records, after) = rest.split_at(here);
         rest = after;
-        encode_page(shape, records, false, &mut page);
+        encode_page(writer.layout(), records, &mut page);
         writer.append(std::slice::from_ref(&page)).expect("append");
     }
     writer.finish().expect("finish the filter");

@@ -43,11 +43,13 @@ pub(super) struct Scratch {
 
 /// What a file has for each of its pages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    pub(crate) shape: Shape,
+pub struct Layout {
+    /// Number of pages and probes.
+    pub shape: Shape,
     /// Bloom bits; a part of a list has none.
-    pub(crate) bits: bool,
-    pub(crate) records: bool,
+    pub bits: bool,
+    /// Exact records.
+    pub records: bool,
 }
 
 /// The records of a page, in the order of their keys, each key once.

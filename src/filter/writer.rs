@@ -128,17 +128,12 @@ impl EncodedPage {
     }
 }
 
-/// Encodes one page of a filter: its sorted, distinct records, if any.
+/// Encodes one page of a file: its sorted, distinct records, if any.
 ///
 /// # Panics
 ///
 /// If the records are out of order, or of several pages.
-pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &mut EncodedPage) {
-    let layout = Layout {
-        shape,
-        bits: true,
-        records: with_records,
-    };
+pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
     out.encode(layout, PageRecords::Any(records), &mut Filling::new());
 }
 
@@ -215,21 +210,8 @@ impl Writer {
         self.header.shape
     }
 
-    /// Encodes one page of this file: its sorted, distinct records, if any.
-    ///
-    /// # Panics
-    ///
-    /// If the records are out of order, or of several pages.
-    pub fn encode(&self, records: &[Record], out: &mut EncodedPage) {
-        out.encode(
-            self.layout(),
-            PageRecords::Any(records),
-            &mut Filling::new(),
-        );
-    }
-
     /// Returns what must be encoded for each page.
-    pub(crate) fn layout(&self) -> Layout {
+    pub fn layout(&self) -> Layout {
         Layout {
             shape: self.header.shape,
             bits: self.header.part.is_none(),

@@ -91,7 +91,7 @@ fn a_union_of_pages_holds_both() {
             Writer::begin(replacement, spec.clone(), records.len() as u64, shape, None).unwrap();
         for records in by_page(shape, records) {
             let mut page = EncodedPage::new();
-            encode_page(shape, records, false, &mut page);
+            encode_page(writer.layout(), records, &mut page);
             writer.append(&[page]).unwrap();
         }
         writer.finish().unwrap();

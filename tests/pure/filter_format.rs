@@ -14,7 +14,7 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, page, sizing,
+    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, encode_page, page, sizing,
 };
 use filters::write;
 use proptest::prelude::*;
@@ -291,7 +291,7 @@ proptest! {
         for number in 0..shape.pages {
             let here = |record: &&Record| page::page_of(record.key, shape.pages) == number;
             let here: Vec<_> = records.iter().filter(here).copied().collect();
-            writer.encode(&here, &mut page);
+            encode_page(writer.layout(), &here, &mut page);
             writer.append(std::slice::from_ref(&page)).unwrap();
         }
         writer.finish().unwrap();

@@ -302,7 +302,7 @@ fn lost_pages_and_entries_are_noticed() {
     let pages = |writer: &Writer| -> Vec<_> {
         let encoded = by_page(writer.shape(), &records).map(|records| {
             let mut page = EncodedPage::new();
-            encode_page(writer.shape(), records, true, &mut page);
+            encode_page(writer.layout(), records, &mut page);
             page
         });
         encoded.collect()
