@@ -256,26 +256,19 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
     let mut longest = 0;
     let mut at = 0;
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
-        let refuse = |message: String| {
-            Err(TemplateError {
-                offset: base + at,
-                message,
-            })
-        };
+        let refuse = |message: &str| refuse(base + at, message);
         if rest.starts_with("{{") || rest.starts_with("}}") {
             text.push_str(&rest[..1]);
             at += 2;
         } else if let Some(named) = rest.strip_prefix('{') {
             let Some((name, _)) = named.split_once('}') else {
-                return refuse("a { without its }; write {{ for a literal brace".to_owned());
+                return refuse("a { without its }; write {{ for a literal brace");
             };
             let Some(field) = FIELDS.iter().position(|field| field.0 == name) else {
                 let names = FIELDS.iter().map(|field| format!("{{{}}}", field.0));
                 let names: Vec<String> = names.collect();
-                return refuse(format!(
-                    "{{{name}}} is unknown; known are {}",
-                    names.join(" ")
-                ));
+                let names = names.join(" ");
+                return refuse(&format!("{{{name}}} is unknown; known are {names}"));
             };
             longest += FIELDS[field].1;
             if !text.is_empty() {
@@ -284,7 +277,7 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
             parts.push(Part::Field(field));
             at += name.len() + 2;
         } else if rest.starts_with('}') {
-            return refuse("a } without its {; write }} for a literal brace".to_owned());
+            return refuse("a } without its {; write }} for a literal brace");
         } else {
             let end = rest.find(['{', '}']).unwrap_or(rest.len());
             text.push_str(&rest[..end]);
@@ -300,10 +293,7 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
         let message = format!(
             "this line can grow to {longest} bytes; mail servers take {LINE_MAX_BYTES}, so break it in two"
         );
-        return Err(TemplateError {
-            offset: base,
-            message,
-        });
+        return refuse(base, message);
     }
     Ok(parts)
 }
@@ -336,25 +326,15 @@ fn either<'a>(text: &'a str, default: &'static str) -> &'a [u8] {
 
 /// Appends printable ASCII unchanged, one `?` for every other character, cut at `longest` bytes.
 fn clean_into(value: &[u8], longest: usize, out: &mut String) {
-    let clean = value.utf8_chunks().flat_map(|chunk| {
-        let odd = if chunk.invalid().is_empty() {
-            None
+    let text = String::from_utf8_lossy(value);
+    let clean = |c: char| {
+        if c == ' ' || c.is_ascii_graphic() {
+            c
         } else {
-            Some('?')
-        };
-        chunk
-            .valid()
-            .chars()
-            .map(|c| {
-                if c == ' ' || c.is_ascii_graphic() {
-                    c
-                } else {
-                    '?'
-                }
-            })
-            .chain(odd)
-    });
-    out.extend(clean.take(longest));
+            '?'
+        }
+    };
+    out.extend(text.chars().map(clean).take(longest));
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl Senders {
     pub fn clear(&mut self) {
         self.store.clear();
         self.scanner.paths.reset();
-        self.parser.reset();
+        self.parser = header::Parser::default();
         self.scanned_bytes = Default::default();
     }
 
@@ -173,7 +173,6 @@ impl Senders {
         const KEPT_BYTES: usize = 1024;
         if value.len() > KEPT_BYTES {
             self.scanner.give_back();
-            self.parser.give_back();
             self.unfolded = Vec::new();
         }
     }

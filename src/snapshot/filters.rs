@@ -349,28 +349,19 @@ fn check_addresses(list: &ListSettings, must_miss: &[String], file: &Loaded) -> 
 }
 
 /// Adds which user may not read a file, and the command that changes this; or how to compile a missing filter.
-fn with_advice(error: filter::Error) -> filter::Error {
-    let filter::Error::Io {
-        path,
-        action,
-        source,
-    } = error
-    else {
-        return error;
-    };
-    let mut source = access::explained(&path, source);
-    if source.kind() == io::ErrorKind::NotFound {
-        let advice = format!(
-            "{source}; compile it with blocklist-compile build -o {} LIST",
-            path.display()
-        );
-        source = io::Error::new(source.kind(), advice);
+fn with_advice(mut error: filter::Error) -> filter::Error {
+    if let filter::Error::Io { path, source, .. } = &mut error {
+        let kind = source.kind();
+        let cause = access::explained(path, std::mem::replace(source, kind.into()));
+        *source = match kind {
+            io::ErrorKind::NotFound => {
+                let build = format!("blocklist-compile build -o {} LIST", path.display());
+                io::Error::new(kind, format!("{cause}; compile it with {build}"))
+            }
+            _ => cause,
+        };
     }
-    filter::Error::Io {
-        path,
-        action,
-        source,
-    }
+    error
 }
 
 /// Reads a file completely. At a start, loads its pages into memory, or looks up random keys if the pages stay on disk.
