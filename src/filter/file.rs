@@ -21,8 +21,8 @@ use twox_hash::XxHash3_64;
 
 use super::error::{Error, Problem};
 use super::format::{self, HEADER_BYTES, Header, Section};
-use super::key::Key;
 use super::page::{self, PAGE_BYTES, Page};
+use super::record::Key;
 use super::record_block::{Decoded, RecordBlock};
 use super::records;
 use super::sizing;

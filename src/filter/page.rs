@@ -16,7 +16,7 @@
 use fearless_simd::Simd;
 use fearless_simd::prelude::*;
 
-use super::key::Key;
+use super::record::Key;
 
 /// Size of a page in bytes.
 pub const PAGE_BYTES: usize = 4096;

@@ -8,10 +8,9 @@ use std::convert::Infallible;
 
 use super::error::Problem;
 use super::fields::Fields;
-use super::key::Key;
 use super::packed::{mask, unpack, unpacked};
 use super::page;
-use super::record::{CLASS_BYTES, Class, Record};
+use super::record::{CLASS_BYTES, Class, Key, Record};
 use super::records::{WHOLE, class_bits, index};
 use super::sizing::Shape;
 

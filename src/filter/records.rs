@@ -20,10 +20,9 @@
 //! A part of a list is written once and read once, so speed counts more than size there: all 64 bits
 //! of a distance are low bits, and there are no high words.
 
-use super::key::Key;
 use super::packed::{length, mask, pack, put_words};
 use super::page;
-use super::record::{Class, Record};
+use super::record::{Class, Key, Record};
 use super::sizing::Shape;
 
 /// Returns the checksum of a block: its XXH3-64.

@@ -12,8 +12,7 @@ use twox_hash::XxHash3_64;
 use super::super::error::{Error, Problem};
 use super::super::fields::Fields;
 use super::super::file::open;
-use super::super::key::Key;
-use super::super::record::Class;
+use super::super::record::{Class, Key};
 use super::rice::{BitReader, malformed};
 use super::{
     COUNT_BITS, Head, MAGIC, PARAMETER_BITS, PRELUDE_BYTES, SEGMENT_EDITS, SUM_BYTES, Touch,
