@@ -259,11 +259,7 @@ pub(super) fn decode_header(
     let rules_version = fields.u16()?;
     let [rules, kinds] = fields.array()?;
     let flags = fields.u32()?;
-    if flags == FLAG_RECORDS | FLAG_OLD_PART {
-        return Err(Problem::OldPart);
-    }
-    let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
-    check_field("flags", flags.into(), is_possible)?;
+    check_flags(flags)?;
     let digest = bytes[DIGEST_AT..].first_chunk().copied();
     let part = digest
         .map(u128::from_le_bytes)
@@ -336,6 +332,14 @@ fn check_version(
         true => Ok(()),
         false => Err(Problem::sum("header bytes")),
     }
+}
+
+fn check_flags(flags: u32) -> Result<(), Problem> {
+    if flags == FLAG_RECORDS | FLAG_OLD_PART {
+        return Err(Problem::OldPart);
+    }
+    let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
+    check_field("flags", flags.into(), is_possible)
 }
 
 fn read_sections(fields: &mut Fields<&[u8]>) -> Result<Sections, Problem> {
