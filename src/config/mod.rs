@@ -60,7 +60,7 @@ impl Config {
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
         let known = settings();
-        let checker = Checker::new(text, &known).with_removed(&rows::REMOVED);
+        let checker = Checker::new(text, &known, &rows::REMOVED);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));

@@ -64,6 +64,7 @@ mod token;
 mod word;
 
 pub use identity::{Identity, Sender, Strength};
+use path::Paths;
 use scan::Scanner;
 pub use store::{MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_TEXT_BYTES};
 use store::{Out, Store};
@@ -120,23 +121,21 @@ impl Senders {
     /// Adds the envelope sender: the argument of MAIL FROM as the client sent it, with or without
     /// angle brackets and ESMTP parameters. The null sender `<>` adds nothing.
     pub fn add_mail_from(&mut self, argument: &[u8]) {
-        if !self.may_scan(Identity::MailFrom, argument) {
-            return;
-        }
-        let mut out = Out::new(&mut self.store, Identity::MailFrom);
-        envelope::scan(&mut self.scanner.paths, argument, &mut out);
-        self.give_back(argument);
+        self.add_envelope(argument, envelope::scan);
     }
 
     /// Adds the envelope sender as the mail server understood it (`{mail_addr}`). It does not
     /// replace the sender that the argument gave.
     pub fn add_mail_addr(&mut self, address: &[u8]) {
-        if !self.may_scan(Identity::MailFrom, address) {
-            return;
+        self.add_envelope(address, envelope::understood);
+    }
+
+    fn add_envelope(&mut self, text: &[u8], read: fn(&mut Paths, &[u8], &mut Out<'_>)) {
+        if self.may_scan(Identity::MailFrom, text) {
+            let mut out = Out::new(&mut self.store, Identity::MailFrom);
+            read(&mut self.scanner.paths, text, &mut out);
+            self.give_back(text);
         }
-        let mut out = Out::new(&mut self.store, Identity::MailFrom);
-        envelope::understood(&mut self.scanner.paths, address, &mut out);
-        self.give_back(address);
     }
 
     /// Adds the senders in one header value. Call it for every occurrence of the header. Folds may

@@ -30,20 +30,16 @@ pub(crate) struct Checker<'t> {
 }
 
 impl<'t> Checker<'t> {
-    pub(crate) fn new(text: &'t str, settings: Settings<'t>) -> Self {
+    /// `removed` are settings of earlier versions, to tell what replaces them.
+    pub(crate) fn new(text: &'t str, settings: Settings<'t>, removed: &'t [Removed]) -> Self {
         Self {
             text,
             settings,
-            removed: &[],
+            removed,
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
             has_broken_table: Cell::new(false),
         }
-    }
-
-    /// Knows settings of earlier versions, to tell what replaces them.
-    pub(crate) fn with_removed(self, removed: &'t [Removed]) -> Self {
-        Self { removed, ..self }
     }
 
     /// Records an error at a byte of the text.
