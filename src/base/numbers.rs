@@ -9,14 +9,13 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// Shows a number of bytes with a unit.
 pub(crate) fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB"] {
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    for unit in ["KiB", "MiB", "GiB"] {
         if value < 1024.0 {
-            return if unit == "bytes" {
-                format!("{bytes} bytes")
-            } else {
-                format!("{value:.1} {unit}")
-            };
+            return format!("{value:.1} {unit}");
         }
         value /= 1024.0;
     }

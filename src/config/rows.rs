@@ -5,7 +5,6 @@
 //! it is invalid there.
 
 use std::cell::RefCell;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -138,7 +137,7 @@ impl<'s> Rows<'s, '_> {
             name,
             value,
             |text| path(text, folder),
-            |path| shown_path(path),
+            |path| path.display().to_string(),
         );
     }
 
@@ -172,7 +171,7 @@ impl<'s> Rows<'s, '_> {
             name,
             value,
             |text| path(text, folder),
-            |path| shown_path(path),
+            |path| path.display().to_string(),
         );
     }
 
@@ -219,17 +218,9 @@ impl<'s> Rows<'s, '_> {
     }
 }
 
-fn shown_path(path: &Path) -> String {
-    path.display().to_string()
-}
-
 fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid> {
     let error = |error: EndpointError| Invalid::from(error.to_string());
     written.parse().map_err(error)
-}
-
-fn shown<T: Display>(value: &T) -> String {
-    value.to_string()
 }
 
 impl Config {
@@ -246,7 +237,7 @@ impl Config {
             seen.borrow_mut().push(listen.at.clone());
             Ok(listen)
         };
-        rows.each("listen", &mut self.listen, once, shown);
+        rows.each("listen", &mut self.listen, once, ToString::to_string);
         rows.choice("on_error", &mut self.on_error, &OnError::NAMES);
         let mixed = &mut self.mixed_recipients;
         rows.choice("mixed_recipients", mixed, &MixedRecipients::NAMES);
@@ -268,7 +259,12 @@ impl Config {
             rows.boolean("authenticated", &mut exempt.authenticated);
             rows.boolean("local", &mut exempt.local);
             let network = |written: &str| written.parse().map_err(Invalid::from);
-            rows.each("networks", &mut exempt.networks, network, shown);
+            rows.each(
+                "networks",
+                &mut exempt.networks,
+                network,
+                ToString::to_string,
+            );
             rows.entries("recipients", &mut exempt.recipients);
         });
         rows.section("safety", |rows| {
@@ -290,7 +286,11 @@ impl Config {
             rows.one("connections", connections, read, print);
         });
         rows.section("status", |rows| {
-            let print = |listen: &Option<Endpoint>| listen.as_ref().map_or_else(String::new, shown);
+            let print = |listen: &Option<Endpoint>| {
+                listen
+                    .as_ref()
+                    .map_or_else(String::new, ToString::to_string)
+            };
             rows.text("listen", &mut self.status.listen, status_listen, print);
             rows.boolean("show_addresses", &mut self.status.show_addresses);
         });
@@ -341,7 +341,7 @@ impl ListSettings {
         rows.choice("load", &mut self.load, &loads);
         rows.must_have("check", "the senders to look up");
         let identity = |written: &str| choice(written, &Identity::NAMES);
-        rows.each("check", &mut terms.check, identity, shown);
+        rows.each("check", &mut terms.check, identity, ToString::to_string);
         rows.choice("action", &mut terms.action, &Action::NAMES);
         let action = terms.action;
         let printed = terms.reply(action).map(|reply| reply.to_string().into());

@@ -88,7 +88,7 @@ impl fmt::Display for Network {
 pub struct Entries {
     /// Each entry, with the first day on which it no longer counts, if it ends.
     ends: HashMap<Box<[u8]>, Option<u16>>,
-    kinds: Option<Kinds>,
+    kinds: Kinds,
     /// Those of a setting, as written.
     written: Vec<String>,
 }
@@ -128,7 +128,7 @@ impl Entries {
     /// It is not an address, domain, subtree or local part.
     pub fn add_until(&mut self, written: &[u8], expires: Option<u16>) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
-        self.kinds.get_or_insert(Kinds::EMPTY).insert(entry.kind());
+        self.kinds.insert(entry.kind());
         self.insert(entry.as_bytes().into(), expires);
         Ok(entry.kind())
     }
@@ -140,10 +140,9 @@ impl Entries {
 
     /// Adds all entries of another set. Of two that are the same, the one that ends later counts.
     pub fn add_all(&mut self, other: &Self) {
-        let held = |kind: &Kind| other.kinds.is_some_and(|kinds| kinds.contains(*kind));
-        for kind in Kind::ALL.into_iter().filter(held) {
-            self.kinds.get_or_insert(Kinds::EMPTY).insert(kind);
-        }
+        let kinds = Kind::ALL.into_iter();
+        let held = kinds.filter(|kind| other.kinds.contains(*kind));
+        held.for_each(|kind| self.kinds.insert(kind));
         for (entry, &expires) in &other.ends {
             self.insert(entry.clone(), expires);
         }
@@ -176,7 +175,7 @@ impl Entries {
     /// Returns the entry that names this address on a day, in days since 1970; of several, the most
     /// specific.
     pub fn find(&self, address: &Canonical, today: u16) -> Option<&[u8]> {
-        let found = address.lookups(self.kinds?, |_, entry| {
+        let found = address.lookups(self.kinds, |_, entry| {
             match self.ends.get_key_value(entry) {
                 Some((found, end)) if end.is_none_or(|end| today < end) => {
                     ControlFlow::Break(&**found)
@@ -215,7 +214,10 @@ impl Entries {
     }
 
     fn find_in(&self, written: &[u8], memory: &mut Canonical) -> Option<&[u8]> {
-        if self.kinds?.contains(Kind::LocalPart)
+        if self.is_empty() {
+            return None;
+        }
+        if self.kinds.contains(Kind::LocalPart)
             && let Some(word) = bare_word(written)
         {
             let entry = [word.to_ascii_lowercase().as_slice(), b"@"].concat();

@@ -202,14 +202,11 @@ impl<'s, 't> Section<'s, 't> {
         name: &'static str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> Option<T> {
-        if self.table.is_some_and(|table| table.contains_key(name)) {
-            self.optional(name, read)
-        } else {
-            self.asked.borrow_mut().push(name);
+        if !self.has(name) {
             let message = format!("[{}] missing required setting {name}", self.path);
             self.checker.problem(self.start(), message);
-            None
         }
+        self.optional(name, read)
     }
 
     /// Returns a list of strings, each read by `read`. Records and omits invalid ones. One string
