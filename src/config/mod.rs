@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use rows::{Rows, Table};
 pub use settings::{
-    Config, DRAIN, ExemptSettings, LimitSettings, ListSettings, LogSettings, MaxUnchanged, OnError,
-    Position, READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings,
+    Config, DRAIN, ExemptSettings, ListSettings, LogSettings, MaxUnchanged, OnError, Position,
+    READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings,
 };
 pub use values::age_text;
 

@@ -282,7 +282,7 @@ impl Config {
                 usize::try_from(connections).map_err(|_| "too large for this machine".into())
             };
             let print = |connections: &usize| Some(Value::Integer(*connections as i64));
-            let connections = &mut self.limits.connections;
+            let connections = &mut self.connections_max;
             rows.one("connections", connections, read, print);
         });
         rows.section("status", |rows| {

@@ -58,8 +58,8 @@ pub struct Config {
     pub exempt: ExemptSettings,
     /// Safeguards that keep a wrong list from stopping mail.
     pub safety: SafetySettings,
-    /// The limits.
-    pub limits: LimitSettings,
+    /// Most simultaneous connections (`[limits]`).
+    pub connections_max: usize,
     /// The status pages.
     pub status: StatusSettings,
     /// The log.
@@ -90,9 +90,7 @@ impl Default for Config {
                 max_shrink: Percent(50),
                 must_miss: Vec::new(),
             },
-            limits: LimitSettings {
-                connections: 10_000,
-            },
+            connections_max: 10_000,
             status: StatusSettings {
                 listen: Some(Endpoint::Unix("/run/blocklist-milter/status.sock".into())),
                 show_addresses: false,
@@ -236,13 +234,6 @@ pub struct SafetySettings {
     pub max_shrink: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
-}
-
-/// `[limits]`
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitSettings {
-    /// Most simultaneous connections.
-    pub connections: usize,
 }
 
 /// `[status]`

@@ -578,7 +578,7 @@ fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
 fn settings_that_take_a_restart_are_named() {
     let before = &rig().live.snapshot().config;
     let mut config = before.clone();
-    (config.limits.connections, config.log.level) = (7, LevelFilter::DEBUG);
+    (config.connections_max, config.log.level) = (7, LevelFilter::DEBUG);
     let changed = ["log.level", "limits.connections"];
     assert_eq!(config.needs_restart(before), changed);
     assert!(before.needs_restart(before).is_empty());
