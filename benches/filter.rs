@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::{first_key, page_of};
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Shape, Spec, Writer, encode_page, sizing,
+    EncodedPage, Filter, Key, Layout, Load, Record, Shape, Spec, Writer, encode_page, sizing,
 };
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -56,7 +56,16 @@ fn spec() -> Spec {
 fn begin(path: &Path, entries: u64) -> Writer {
     let output = Replacement::claim(path).expect("claim the output");
     let shape = sizing::shape(entries, spec().fpr);
-    Writer::begin(output, spec(), entries, shape).expect("begin the filter")
+    Writer::begin(output, spec(), entries, shape, None).expect("begin the filter")
+}
+
+fn layout(shape: Shape, records: bool) -> Layout {
+    let bits = true;
+    Layout {
+        shape,
+        bits,
+        records,
+    }
 }
 
 /// A filter on disk, written once per run.
@@ -75,7 +84,7 @@ static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
         let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
         let (records, after) = rest.split_at(here);
         rest = after;
-        encode_page(shape, records, true, &mut page);
+        encode_page(writer.layout(), records, &mut page);
         writer.append(std::slice::from_ref(&page)).expect("append");
     }
     writer.finish().expect("finish the filter");
@@ -159,7 +168,7 @@ fn write_pages(bencher: Bencher<'_, '_>) {
             let step = u64::MAX / shape.pages / load;
             let records: Vec<_> = (0..load).map(|i| record(Key(first.0 + i * step))).collect();
             let mut page = EncodedPage::new();
-            encode_page(shape, &records, true, &mut page);
+            encode_page(layout(shape, true), &records, &mut page);
             page
         })
         .collect();
@@ -198,7 +207,7 @@ fn fill_page(bencher: Bencher<'_, '_>, fpr: f64) {
     let mut page = EncodedPage::new();
     bencher
         .counter(ItemsCount::new(records.len()))
-        .bench_local(|| encode_page(shape, black_box(&records), false, &mut page));
+        .bench_local(|| encode_page(layout(shape, false), black_box(&records), &mut page));
 }
 
 #[divan::bench(args = RATES)]
@@ -208,7 +217,7 @@ fn fill_page_and_records(bencher: Bencher<'_, '_>, fpr: f64) {
     let mut page = EncodedPage::new();
     bencher
         .counter(ItemsCount::new(records.len()))
-        .bench_local(|| encode_page(shape, black_box(&records), true, &mut page));
+        .bench_local(|| encode_page(layout(shape, true), black_box(&records), &mut page));
 }
 
 /// The same with 20 sources and a hundred days; a third of the entries expire.
@@ -225,5 +234,5 @@ fn fill_page_and_mixed_records(bencher: Bencher<'_, '_>, fpr: f64) {
     let mut page = EncodedPage::new();
     bencher
         .counter(ItemsCount::new(records.len()))
-        .bench_local(|| encode_page(shape, black_box(&records), true, &mut page));
+        .bench_local(|| encode_page(layout(shape, true), black_box(&records), &mut page));
 }

@@ -77,14 +77,14 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let entries = records.len() as u64;
     let shape = sizing::shape(entries, fpr);
     let output = Replacement::claim(&path).expect("claim the output");
-    let mut writer = Writer::begin(output, spec, entries, shape).expect("begin the filter");
+    let mut writer = Writer::begin(output, spec, entries, shape, None).expect("begin the filter");
     let mut page = EncodedPage::new();
     let mut rest = &records[..];
     for number in 0..shape.pages {
         let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
         let (records, after) = rest.split_at(here);
         rest = after;
-        encode_page(shape, records, false, &mut page);
+        encode_page(writer.layout(), records, &mut page);
         writer.append(std::slice::from_ref(&page)).expect("append");
     }
     writer.finish().expect("finish the filter");

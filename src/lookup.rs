@@ -219,7 +219,6 @@ impl Lookup {
 
 /// Returns whether this program can make the keys of a filter. The arguments are from the filter's
 /// header: the version of the address rules, the bits of their options and of the kinds of entries.
-#[must_use]
 pub fn knows(rules_version: u16, rules: u8, kinds: u8) -> bool {
     understood(rules_version, rules, kinds).is_some()
 }

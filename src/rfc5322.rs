@@ -214,18 +214,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_one_quoted_string() {
-        for text in ["", "a", "a b", "\"", "\\", "a\\\"", "(x)@"] {
-            let mut quoted = Vec::new();
-            quote(text.as_bytes(), &mut quoted);
-            assert!(is_quoted_string(&quoted), "{text}");
-        }
-        for text in ["", "\"", "a", "\"a\\\"", "\"a\"b", "\"a\"b\"", "a\""] {
-            assert!(!is_quoted_string(text.as_bytes()), "{text}");
-        }
-    }
-
-    #[test]
     fn a_byte_is_atext_or_special_or_a_dot_or_a_control() {
         for byte in 0..=u8::MAX {
             let kinds = [

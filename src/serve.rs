@@ -176,7 +176,7 @@ pub fn options(config: &Config) -> Options {
         listen: config.listen.clone(),
         status: config.status.listen.clone(),
         workers: None,
-        connections_max: config.limits.connections,
+        connections_max: config.connections_max,
         drain: DRAIN,
         limit_calls: config.sandbox,
     }

@@ -74,7 +74,6 @@ impl Work {
 
 impl Canonical {
     /// Creates an empty form; `as_bytes` is empty.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -122,19 +121,16 @@ impl Canonical {
     }
 
     /// Returns `local@domain`.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.outer.canonical.bytes
     }
 
     /// Returns the part before the `@`, in quotes if it needs them.
-    #[must_use]
     pub fn local(&self) -> &[u8] {
         self.outer.canonical.local()
     }
 
     /// Returns the part after the `@`.
-    #[must_use]
     pub fn domain(&self) -> &[u8] {
         self.outer.canonical.domain()
     }

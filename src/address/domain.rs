@@ -226,15 +226,10 @@ fn ipv6(text: &str) -> Option<String> {
 /// Reads four numbers of one to three digits. `Ipv4Addr` rejects leading zeros, which RFC 5321
 /// allows.
 fn dotted(text: &str) -> Option<[u8; 4]> {
-    let mut numbers = text.split('.').map(|number| {
+    let number = |number: &str| {
         let plain = (1..=3).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
-        plain.then(|| number.parse().ok()).flatten()
-    });
-    let four = [
-        numbers.next()??,
-        numbers.next()??,
-        numbers.next()??,
-        numbers.next()??,
-    ];
-    numbers.next().is_none().then_some(four)
+        number.parse().ok().filter(|_| plain)
+    };
+    let numbers: Option<Vec<u8>> = text.split('.').take(5).map(number).collect();
+    numbers?.try_into().ok()
 }

@@ -29,7 +29,6 @@ impl Kinds {
     pub const ALL: Self = Self(0b1111);
 
     /// Returns whether `kind` is in the set.
-    #[must_use]
     pub fn contains(self, kind: Kind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
@@ -41,7 +40,6 @@ impl Kinds {
 
     /// Reads one byte of the filter file, where bit n is the kind with number n; returns `None` if
     /// a bit is set that no kind has.
-    #[must_use]
     pub fn from_bits(bits: u8) -> Option<Self> {
         (bits & !Self::ALL.0 == 0).then_some(Self(bits))
     }

@@ -339,26 +339,15 @@ mod tests {
     fn every_domain_finds_its_own_provider() {
         for provider in &PROVIDERS {
             for domain in provider.domains {
-                assert_eq!(
-                    super::provider(domain.as_bytes()),
-                    Some(provider),
-                    "{domain}"
-                );
+                let found = super::provider(domain.as_bytes());
+                assert_eq!(found, Some(provider), "{domain}");
                 let under = format!("user.{domain}");
                 let left = |domain: &str| leave_alone(b"a", domain.as_bytes(), Rules::default());
                 assert!(!left(domain), "{domain}");
                 assert!(!provider.subdomains || !left(&under), "{under}");
             }
         }
-        for other in [
-            "",
-            "a",
-            "com",
-            "gmail.co",
-            "gmail.com.example",
-            "xgmail.com",
-            "yahoo.com",
-        ] {
+        for other in "|a|com|gmail.co|gmail.com.example|xgmail.com|yahoo.com".split('|') {
             assert_eq!(super::provider(other.as_bytes()), None, "{other}");
         }
     }

@@ -29,7 +29,6 @@ impl Default for Rules {
 
 impl Rules {
     /// Returns them as one byte of the filter file: bit 0 `providers`, 1 `plus`, 2 `srs`, 3 `nfkc`.
-    #[must_use]
     pub fn bits(self) -> u8 {
         u8::from(self.providers)
             | u8::from(self.plus) << 1
@@ -38,7 +37,6 @@ impl Rules {
     }
 
     /// Reads the byte that [`Self::bits`] returned; `None` if an unknown bit is set.
-    #[must_use]
     pub fn from_bits(bits: u8) -> Option<Self> {
         (bits < 16).then_some(Self {
             providers: bits & 1 != 0,

@@ -134,19 +134,3 @@ fn normalized(text: &str, how: Fold) -> std::borrow::Cow<'_, str> {
         },
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn blanks_begin_with_few_bytes() {
-        let blanks = ('\u{80}'..=char::MAX).filter(|&c| is_invisible(c) || c.is_whitespace());
-        let first = |c: char| c.encode_utf8(&mut [0; MAX_CHAR_BYTES]).as_bytes()[0];
-        let begins: BTreeSet<u8> = blanks.map(first).collect();
-        let expected = (0x80..=u8::MAX).filter(|&byte| may_begin_blank(byte));
-        assert!(begins.into_iter().eq(expected));
-    }
-}

@@ -8,25 +8,21 @@ use jiff::Timestamp;
 const DAY_S: u64 = 86_400;
 
 /// Returns the seconds since 1970. Whether an entry has expired depends on this clock alone.
-#[must_use]
 pub fn now_s() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
 }
 
 /// Returns the days since 1970.
-#[must_use]
 pub fn today() -> u16 {
     day_number(now_s())
 }
 
 /// Returns the day number of a time in seconds since 1970, at most [`u16::MAX`], a day in 2149.
-#[must_use]
 pub fn day_number(seconds: u64) -> u16 {
     u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
 }
 
 /// Formats a time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.
-#[must_use]
 pub fn minute(s: u64) -> String {
     let time = i64::try_from(s)
         .ok()

@@ -172,17 +172,4 @@ mod tests {
         write("memory", "memory.usage_in_bytes", "1\n");
         assert_eq!(room("9:name=systemd:/\n4:cpu,memory:/box\n"), Some(1000));
     }
-
-    #[test]
-    fn there_is_room_for_a_page_and_not_for_all_the_world() {
-        assert!(has_room_for(4096));
-        assert!(!has_room_for(u64::MAX));
-    }
-
-    #[test]
-    fn available_memory_is_read_in_bytes() {
-        let text = "MemFree: 1 kB\nMemAvailable:       24672440 kB\n";
-        assert_eq!(kib_after("MemAvailable:", text), Some(24_672_440 * 1024));
-        assert_eq!(kib_after("MemAvailable:", "nothing"), None);
-    }
 }

@@ -35,7 +35,6 @@ macro_rules! named {
             }
 
             /// Returns its name in settings, the log and JSON.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$one => $name,)+

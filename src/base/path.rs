@@ -35,7 +35,6 @@ pub fn if_exists<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 /// Returns whether there is certainly no file at this path, or none at the target of its link.
 /// [`Path::exists`] would also return false if the disk cannot be read.
-#[must_use]
 pub fn is_missing(path: &Path) -> bool {
     matches!(if_exists(fs::metadata(path)), Ok(None))
 }

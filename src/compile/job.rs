@@ -123,7 +123,7 @@ impl<'a> Job<'a> {
     ) -> Result<Report, Error> {
         self.progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
-        let writer = Writer::begin_part(replacement, spec, entries, shape, digest)?;
+        let writer = Writer::begin(replacement, spec, entries, shape, digest)?;
         let header = assemble(writer, records, self.workers(), self.progress)?;
         Ok(self.finished(report, &header))
     }

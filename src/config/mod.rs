@@ -17,14 +17,15 @@ use std::path::{Path, PathBuf};
 
 use rows::{Rows, Table};
 pub use settings::{
-    Config, DRAIN, ExemptSettings, LimitSettings, ListSettings, LogSettings, MaxUnchanged, OnError,
-    Position, READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
+    Config, DRAIN, ExemptSettings, ListSettings, LogSettings, MaxUnchanged, OnError, Position,
+    READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings,
 };
 pub use values::age_text;
 
 use crate::base::numbers::counted;
 use crate::base::settings::{Checker, text_of};
 pub use crate::base::settings::{Error, Percent, Problem};
+use crate::policy::Entries;
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
@@ -59,7 +60,7 @@ impl Config {
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
         let known = settings();
-        let checker = Checker::new(text, &known).with_removed(&rows::REMOVED);
+        let checker = Checker::new(text, &known, &rows::REMOVED);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
@@ -72,7 +73,7 @@ impl Config {
         // A sender who is told to write to the contact must not be refused there. It was just parsed.
         let contact = config.contact.as_bytes();
         if !contact.is_empty() {
-            let _ = config.exempt.recipients.entries.add(contact);
+            let _ = config.exempt.recipients.add(contact);
         }
         let problems = checker.into_problems();
         let error = (!problems.is_empty()).then(|| Error::Faulty {
@@ -117,8 +118,8 @@ impl Config {
             old.filter(move |file| !of(&self.whitelist).contains(file))
                 .map(|file| file.display().to_string())
         };
-        let fewer = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
-            let removed = now.entries.lacks(&old.entries) as u64;
+        let fewer = |now: &Entries, old: &Entries, one, many| {
+            let removed = now.lacks(old) as u64;
             (removed > 0).then(|| counted(removed, one, many))
         };
         let (now, before) = (&self.whitelist.entries, &old.whitelist.entries);

@@ -5,8 +5,6 @@
 //! it is invalid there.
 
 use std::cell::RefCell;
-use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,9 +13,7 @@ use toml::Value;
 use toml::de::DeValue;
 use tracing::level_filters::LevelFilter;
 
-use super::settings::{
-    Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings, WrittenEntries,
-};
+use super::settings::{Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings};
 use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
 use crate::base::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
@@ -25,7 +21,7 @@ use crate::base::settings::{
 use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Endpoint, EndpointError, Listen};
 use crate::filter::Load;
-use crate::policy::{Action, LISTS_MAX, MixedRecipients, Weak};
+use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Weak};
 use crate::sender::Identity;
 
 const SOCKET_GROUP: &str =
@@ -110,21 +106,6 @@ impl<'s> Rows<'s, '_> {
         self.one(name, value, boolean, |value| Some((*value).into()));
     }
 
-    fn number<N: Copy + TryFrom<u64> + TryInto<i64>>(
-        &mut self,
-        name: &'static str,
-        value: &mut N,
-        range: RangeInclusive<u64>,
-    ) {
-        let read = |value: &DeValue<'_>| {
-            let number = number(value, range)?;
-            N::try_from(number).map_err(|_| Invalid::from("too large for this machine"))
-        };
-        self.one(name, value, read, |value| {
-            Some(Value::Integer((*value).try_into().unwrap_or(i64::MAX)))
-        });
-    }
-
     fn text<T>(
         &mut self,
         name: &'static str,
@@ -156,7 +137,7 @@ impl<'s> Rows<'s, '_> {
             name,
             value,
             |text| path(text, folder),
-            |path| shown_path(path),
+            |path| path.display().to_string(),
         );
     }
 
@@ -190,14 +171,15 @@ impl<'s> Rows<'s, '_> {
             name,
             value,
             |text| path(text, folder),
-            |path| shown_path(path),
+            |path| path.display().to_string(),
         );
     }
 
     /// Entries of every kind.
-    fn entries(&mut self, name: &'static str, value: &mut WrittenEntries) {
-        self.each(name, &mut value.written, entry, String::clone);
-        *value = WrittenEntries::of(std::mem::take(&mut value.written));
+    fn entries(&mut self, name: &'static str, value: &mut Entries) {
+        let mut written = value.written().to_vec();
+        self.each(name, &mut written, entry, String::clone);
+        *value = Entries::of_setting(written);
     }
 
     /// Says what a list lacks if it is empty.
@@ -236,17 +218,9 @@ impl<'s> Rows<'s, '_> {
     }
 }
 
-fn shown_path(path: &Path) -> String {
-    path.display().to_string()
-}
-
 fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid> {
     let error = |error: EndpointError| Invalid::from(error.to_string());
     written.parse().map_err(error)
-}
-
-fn shown<T: Display>(value: &T) -> String {
-    value.to_string()
 }
 
 impl Config {
@@ -263,7 +237,7 @@ impl Config {
             seen.borrow_mut().push(listen.at.clone());
             Ok(listen)
         };
-        rows.each("listen", &mut self.listen, once, shown);
+        rows.each("listen", &mut self.listen, once, ToString::to_string);
         rows.choice("on_error", &mut self.on_error, &OnError::NAMES);
         let mixed = &mut self.mixed_recipients;
         rows.choice("mixed_recipients", mixed, &MixedRecipients::NAMES);
@@ -285,7 +259,12 @@ impl Config {
             rows.boolean("authenticated", &mut exempt.authenticated);
             rows.boolean("local", &mut exempt.local);
             let network = |written: &str| written.parse().map_err(Invalid::from);
-            rows.each("networks", &mut exempt.networks, network, shown);
+            rows.each(
+                "networks",
+                &mut exempt.networks,
+                network,
+                ToString::to_string,
+            );
             rows.entries("recipients", &mut exempt.recipients);
         });
         rows.section("safety", |rows| {
@@ -298,10 +277,20 @@ impl Config {
             rows.each("must_miss", &mut safety.must_miss, address, String::clone);
         });
         rows.section("limits", |rows| {
-            rows.number("connections", &mut self.limits.connections, 1..=1_000_000);
+            let read = |value: &DeValue<'_>| {
+                let connections = number(value, 1..=1_000_000)?;
+                usize::try_from(connections).map_err(|_| "too large for this machine".into())
+            };
+            let print = |connections: &usize| Some(Value::Integer(*connections as i64));
+            let connections = &mut self.connections_max;
+            rows.one("connections", connections, read, print);
         });
         rows.section("status", |rows| {
-            let print = |listen: &Option<Endpoint>| listen.as_ref().map_or_else(String::new, shown);
+            let print = |listen: &Option<Endpoint>| {
+                listen
+                    .as_ref()
+                    .map_or_else(String::new, ToString::to_string)
+            };
             rows.text("listen", &mut self.status.listen, status_listen, print);
             rows.boolean("show_addresses", &mut self.status.show_addresses);
         });
@@ -352,16 +341,14 @@ impl ListSettings {
         rows.choice("load", &mut self.load, &loads);
         rows.must_have("check", "the senders to look up");
         let identity = |written: &str| choice(written, &Identity::NAMES);
-        rows.each("check", &mut terms.check, identity, shown);
+        rows.each("check", &mut terms.check, identity, ToString::to_string);
         rows.choice("action", &mut terms.action, &Action::NAMES);
         let action = terms.action;
         let printed = terms.reply(action).map(|reply| reply.to_string().into());
         let read = |value: &DeValue<'_>| reply(text(value)?, action).map(Some);
         rows.one("reply", &mut terms.reply, read, |_| printed);
-        rows.entries("recipients", &mut self.recipients);
-        rows.entries("except_recipients", &mut self.except_recipients);
-        terms.recipients = self.recipients.entries.clone();
-        terms.except_recipients = self.except_recipients.entries.clone();
+        rows.entries("recipients", &mut terms.recipients);
+        rows.entries("except_recipients", &mut terms.except_recipients);
         let milder = |written: &str| {
             let mut choices = vec![("same", None)];
             choices.extend(Action::NAMES.map(|(name, action)| (name, Some(action))));

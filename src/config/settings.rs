@@ -58,8 +58,8 @@ pub struct Config {
     pub exempt: ExemptSettings,
     /// Safeguards that keep a wrong list from stopping mail.
     pub safety: SafetySettings,
-    /// The limits.
-    pub limits: LimitSettings,
+    /// Most simultaneous connections (`[limits]`).
+    pub connections_max: usize,
     /// The status pages.
     pub status: StatusSettings,
     /// The log.
@@ -83,16 +83,14 @@ impl Default for Config {
                 authenticated: true,
                 local: true,
                 networks: Vec::new(),
-                recipients: WrittenEntries::of(exempt.into()),
+                recipients: Entries::of_setting(exempt.into()),
             },
             safety: SafetySettings {
                 max_reject_share: Percent::ALL,
                 max_shrink: Percent(50),
                 must_miss: Vec::new(),
             },
-            limits: LimitSettings {
-                connections: 10_000,
-            },
+            connections_max: 10_000,
             status: StatusSettings {
                 listen: Some(Endpoint::Unix("/run/blocklist-milter/status.sock".into())),
                 show_addresses: false,
@@ -147,10 +145,6 @@ pub struct ListSettings {
     pub must_hit: Vec<String>,
     /// Whether the list is used.
     pub enabled: bool,
-    /// The recipients in `terms`.
-    pub(super) recipients: WrittenEntries,
-    /// The exceptions in `terms`.
-    pub(super) except_recipients: WrittenEntries,
 }
 
 /// Line and column of a setting. Two configurations do not differ because of it.
@@ -160,26 +154,6 @@ pub struct Position(pub usize, pub usize);
 impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
-    }
-}
-
-/// Entries in a setting.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenEntries {
-    /// As a set.
-    pub entries: Entries,
-    /// As written, for `print-config`.
-    pub(super) written: Vec<String>,
-}
-
-impl WrittenEntries {
-    pub(super) fn of(written: Vec<String>) -> Self {
-        let mut entries = Entries::default();
-        for entry in &written {
-            // Each one was parsed before.
-            let _ = entries.add(entry.as_bytes());
-        }
-        Self { entries, written }
     }
 }
 
@@ -211,8 +185,6 @@ impl ListSettings {
             max_unchanged: MaxUnchanged::Auto,
             must_hit: Vec::new(),
             enabled: true,
-            recipients: WrittenEntries::default(),
-            except_recipients: WrittenEntries::default(),
         }
     }
 }
@@ -223,7 +195,7 @@ pub struct WhitelistSettings {
     /// Text files of entries.
     pub files: Vec<PathBuf>,
     /// Entries in the configuration itself.
-    pub entries: WrittenEntries,
+    pub entries: Entries,
     /// Whether a whitelisted address in a header needs an aligned DKIM signature.
     pub require_dkim: bool,
     /// The servers whose `Authentication-Results` are trusted.
@@ -249,7 +221,7 @@ pub struct ExemptSettings {
     /// Networks of clients.
     pub networks: Vec<Network>,
     /// Recipients.
-    pub recipients: WrittenEntries,
+    pub recipients: Entries,
 }
 
 /// `[safety]`
@@ -262,13 +234,6 @@ pub struct SafetySettings {
     pub max_shrink: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
-}
-
-/// `[limits]`
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitSettings {
-    /// Most simultaneous connections.
-    pub connections: usize,
 }
 
 /// `[status]`

@@ -102,27 +102,3 @@ pub(super) fn entry(written: &str) -> Result<String, Invalid> {
         Err(error) => Err(format!("\"{}\": {error}", escaped(written.as_bytes())).into()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_contact_is_a_mailbox_that_a_reply_can_show() {
-        for good in ["", "postmaster@our.example", "Help.desk+mail@our.example"] {
-            assert_eq!(contact(good).unwrap(), good);
-        }
-        for wrong in [
-            "our.example",
-            "postmaster@",
-            "@our.example",
-            "<help@our.example>",
-            "Help Desk <help@our.example>",
-            "hälp@our.example",
-            "a@our.example, b@our.example",
-            "https://our.example/help",
-        ] {
-            assert!(contact(wrong).is_err(), "{wrong}");
-        }
-    }
-}

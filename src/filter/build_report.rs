@@ -4,8 +4,7 @@
 //! administrator who lets a list shrink approves that generation, for the daemon too. A report that
 //! is missing, cannot be read or has other fields says nothing, and stops nothing.
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use super::Spec;
 use crate::base::clock::minute;
 use crate::base::numbers::counted;
 use crate::base::replacement::Replacement;
+use crate::base::whole_file::read;
 
 /// A longer report is not read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -74,11 +74,8 @@ impl BuildReport {
     pub fn of(filter: &Path) -> Option<Self> {
         let path = Self::path(filter);
         // Opening a FIFO would block.
-        let file = path.is_file().then(|| File::open(path).ok())??;
-        let mut json = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut json).ok()?;
-        let is_whole = json.len() as u64 <= MAX_BYTES;
-        serde_json::from_slice(&json).ok().filter(|_| is_whole)
+        let report = path.is_file().then(|| read(&path, MAX_BYTES, "a report"))?;
+        serde_json::from_slice(&report.ok()??).ok()
     }
 
     /// Replaces the report of a filter.
@@ -88,8 +85,8 @@ impl BuildReport {
     pub fn write(&self, filter: &Path) -> io::Result<()> {
         let replacement = Replacement::claim(&Self::path(filter)).map_err(io::Error::other)?;
         let json = serde_json::to_string_pretty(self)? + "\n";
-        replacement.file().write_all(json.as_bytes())?;
-        replacement.commit().map_err(io::Error::other)
+        let written = replacement.commit_with(json.as_bytes());
+        written.map_err(io::Error::other)
     }
 
     /// Returns whether an administrator has approved that this filter is so much smaller.

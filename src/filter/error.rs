@@ -99,11 +99,6 @@ pub enum Problem {
         "one part of a list, made by an earlier version of blocklist-compile: build it again with this one"
     )]
     OldPart,
-    /// A share of a merge, which earlier builds of this program wrote.
-    #[error(
-        "one share of a merge, which this version no longer makes; merge the parts with one blocklist-compile merge"
-    )]
-    Share,
     /// A version of the layout that this program does not know.
     #[error(
         "format version {found}, but this program reads {known}: build the filter again, or update the program"

@@ -11,22 +11,23 @@
 //!
 //! Memory is allocated only after the length of the file has shown that the file has as many bytes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
 use super::error::{Error, Problem};
 use super::format::{self, HEADER_BYTES, Header, Section};
-use super::key::Key;
 use super::page::{self, PAGE_BYTES, Page};
+use super::record::Key;
 use super::record_block::{Decoded, RecordBlock};
 use super::records;
 use super::sizing;
 use super::sources;
+use crate::base::access::open_regular;
 use crate::base::parallel::{on_threads, processors};
 
 /// Maximum size of records that are kept in memory along with the pages: those of about 200,000
@@ -65,26 +66,13 @@ pub(super) struct PageCounts {
 impl Reader {
     /// Opens a file and reads its header, without the sources; returns their number.
     pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
-        let failed = |action| Error::io(path, action);
-        let invalid = |problem| Error::invalid(path, problem);
         let (file, file_bytes) = open(path)?;
-        if file_bytes < HEADER_BYTES as u64 {
-            let mut magic = [0; format::MAGIC.len()];
-            let expected = HEADER_BYTES as u64;
-            let problem = match file.read_exact_at(&mut magic, 0) {
-                Ok(()) if magic == format::MAGIC => Problem::Size {
-                    expected,
-                    got: file_bytes,
-                },
-                Ok(()) => format::not_ours(magic),
-                Err(_) => Problem::NotAFilter,
-            };
-            return Err(invalid(problem));
-        }
         let mut bytes = [0; HEADER_BYTES];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(failed("read the header"))?;
-        let (header, sources) = format::decode_header(&bytes, file_bytes).map_err(invalid)?;
+        let there = &mut bytes[..index(file_bytes).min(HEADER_BYTES)];
+        file.read_exact_at(there, 0)
+            .map_err(Error::io(path, "read the header"))?;
+        let (header, sources) = format::decode_header(&bytes, file_bytes)
+            .map_err(|problem| Error::invalid(path, problem))?;
         Ok((file, header, sources))
     }
 
@@ -395,23 +383,17 @@ impl Reader {
     }
 }
 
-/// Opens a regular file, and returns its length. Does not block: a pipe in place of the file would
-/// wait for a writer.
+/// Opens a regular file, and returns its length.
 pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
-        .open(path)
-        .map_err(Error::io(path, "open"))?;
-    let metadata = file
-        .metadata()
-        .map_err(Error::io(path, "read its length"))?;
-    if !metadata.is_file() {
-        return Err(Error::NotAFile {
+    let file = open_regular(path).map_err(|source| match source.kind() {
+        ErrorKind::InvalidInput => Error::NotAFile {
             path: path.to_owned(),
-        });
-    }
-    Ok((file, metadata.len()))
+        },
+        _ => Error::io(path, "open")(source),
+    })?;
+    let metadata = file.metadata();
+    let bytes = metadata.map_err(Error::io(path, "read its length"))?.len();
+    Ok((file, bytes))
 }
 
 /// Decodes the directory. The ends of its rows must rise, and the last must be the end of the

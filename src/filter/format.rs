@@ -45,9 +45,6 @@ pub const FORMAT_VERSION: u32 = 1;
 /// that a transfer as text is noticed at once (the idea is from PNG).
 pub const MAGIC: [u8; 8] = *b"\x89blf\r\n\x1a\n";
 
-/// First bytes of a share of a merge, which earlier builds of this program wrote.
-const SHARE_MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
-
 /// Size of the header.
 pub const HEADER_BYTES: usize = PAGE_BYTES;
 
@@ -249,14 +246,15 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     out
 }
 
-/// Decodes the header of a file of `file_bytes`, and checks each field. The caller must read the
+/// Decodes the header of a file of `file_bytes`, and checks each field; zeros stand for what a short
+/// file lacks. The caller must read the
 /// sources, whose number is returned with the header.
 pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
 ) -> Result<(Header, u32), Problem> {
     let mut fields = Fields::new(bytes.as_slice(), Problem::damaged("malformed header"));
-    check_version(&mut fields, bytes)?;
+    check_version(&mut fields, bytes, file_bytes)?;
     let header_bytes = fields.u32()?;
     let rules_version = fields.u16()?;
     let [rules, kinds] = fields.array()?;
@@ -313,10 +311,17 @@ pub(super) fn decode_header(
 }
 
 /// Reads the first fields of a header, and checks that this program can read the others.
-fn check_version(fields: &mut Fields<&[u8]>, bytes: &[u8; HEADER_BYTES]) -> Result<(), Problem> {
-    match fields.array()? {
-        MAGIC => {}
-        magic => return Err(not_ours(magic)),
+fn check_version(
+    fields: &mut Fields<&[u8]>,
+    bytes: &[u8; HEADER_BYTES],
+    file_bytes: u64,
+) -> Result<(), Problem> {
+    if fields.array()? != MAGIC {
+        return Err(Problem::NotAFilter);
+    }
+    let (expected, got) = (HEADER_BYTES as u64, file_bytes);
+    if got < expected {
+        return Err(Problem::Size { expected, got });
     }
     let (found, known) = (fields.u32()?, FORMAT_VERSION);
     if found != known {
@@ -352,14 +357,6 @@ fn read_sections(fields: &mut Fields<&[u8]>) -> Result<Sections, Problem> {
         sources: section()?,
         records: section()?,
     })
-}
-
-/// Returns the problem of a file that does not begin like a filter.
-pub(super) fn not_ours(magic: [u8; 8]) -> Problem {
-    match magic {
-        SHARE_MAGIC => Problem::Share,
-        _ => Problem::NotAFilter,
-    }
 }
 
 /// Checks that the sections are exactly where they would be written.

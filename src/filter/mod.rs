@@ -14,10 +14,9 @@
 //!
 //! | file         | is about |
 //! |--------------|----------|
-//! | `key`        | the hash that an entry is found by |
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
-//! | `record`     | the data about a key, and what records have in common |
+//! | `record`     | the hash that an entry is found by, the data about it, and what records have in common |
 //! | `records`, `packed` | sorted keys of a page with source and dates, as a block; numbers of few bits side by side |
 //! | `record_block` | reading such a block, or one record in it |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
@@ -38,7 +37,6 @@ mod error;
 mod fields;
 mod file;
 pub mod format;
-mod key;
 mod packed;
 pub mod page;
 mod record;
@@ -65,11 +63,11 @@ pub use digest::Digest;
 pub use error::{Error, Problem};
 pub use file::RECORDS_IN_MEMORY_BYTES;
 pub use format::{Header, Spec};
-pub use key::Key;
-pub use record::Record;
 pub(crate) use record::{Class, Dates};
+pub use record::{Key, Record};
 pub use record_file::RecordFile;
-pub(crate) use records::{Layout, PageRecords};
+pub use records::Layout;
+pub(crate) use records::PageRecords;
 pub use sizing::Shape;
 pub use sources::Source;
 pub use stats::Stats;

@@ -1,14 +1,27 @@
-//! The data about a key, and the part of it that records have in common: the entry's kind, its
-//! source and its dates. A page stores each distinct class once.
+//! The key of an entry, the data about it, and the class that records have in common: the entry's
+//! kind, its source and its dates. A page stores each distinct class once.
 //!
 //! ```text
 //!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
 //! ```
 
-use super::key::Key;
+use twox_hash::XxHash3_64;
 
 /// Size of a class in a block.
 pub(super) const CLASS_BYTES: usize = 10;
+
+/// 64 uniformly distributed bits, by which an entry is stored and looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// Returns the key of an entry: XXH3-64 of its canonical text with the seed of the filter.
+    #[inline]
+    pub fn of(entry: &[u8], seed: u64) -> Self {
+        Self(XxHash3_64::oneshot_with_seed(seed, entry))
+    }
+}
 
 /// A listed key with the data about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -11,8 +11,7 @@ use std::path::Path;
 use super::error::{Error, Problem};
 use super::file::Reader;
 use super::format::Header;
-use super::key::Key;
-use super::record::Class;
+use super::record::{Class, Key};
 use super::record_block::Decoded;
 
 /// A file that is open for its records.

@@ -20,10 +20,9 @@
 //! A part of a list is written once and read once, so speed counts more than size there: all 64 bits
 //! of a distance are low bits, and there are no high words.
 
-use super::key::Key;
 use super::packed::{length, mask, pack, put_words};
 use super::page;
-use super::record::{Class, Record};
+use super::record::{Class, Key, Record};
 use super::sizing::Shape;
 
 /// Returns the checksum of a block: its XXH3-64.
@@ -43,11 +42,13 @@ pub(super) struct Scratch {
 
 /// What a file has for each of its pages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    pub(crate) shape: Shape,
+pub struct Layout {
+    /// Number of pages and probes.
+    pub shape: Shape,
     /// Bloom bits; a part of a list has none.
-    pub(crate) bits: bool,
-    pub(crate) records: bool,
+    pub bits: bool,
+    /// Exact records.
+    pub records: bool,
 }
 
 /// The records of a page, in the order of their keys, each key once.

@@ -1,8 +1,8 @@
 //! Figures that the pages of a filter give: fill, entries, rates.
 
 use super::file::PageCounts;
-use super::key::Key;
 use super::page::{PAGE_BITS, SplitMix};
+use super::record::Key;
 use super::sizing;
 use super::{Error, Filter};
 

@@ -15,10 +15,9 @@ use super::digest::Digest;
 use super::error::{Error, Problem};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
-use super::key::Key;
 use super::packed::length;
 use super::page::{self, Filling, PAGE_BYTES, Page};
-use super::record::Record;
+use super::record::{Key, Record};
 use super::records::{self, Layout, PageRecords, Scratch};
 use super::sizing::Shape;
 use super::sources;
@@ -128,17 +127,12 @@ impl EncodedPage {
     }
 }
 
-/// Encodes one page of a filter: its sorted, distinct records, if any.
+/// Encodes one page of a file: its sorted, distinct records, if any.
 ///
 /// # Panics
 ///
 /// If the records are out of order, or of several pages.
-pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &mut EncodedPage) {
-    let layout = Layout {
-        shape,
-        bits: true,
-        records: with_records,
-    };
+pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
     out.encode(layout, PageRecords::Any(records), &mut Filling::new());
 }
 
@@ -161,25 +155,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a filter of exactly this many entries, with a given shape, in a claimed output.
+    /// Begins a filter of exactly this many entries, with a given shape, in a claimed output; with the
+    /// XXH3-128 of a text, a part of a list made from it: its pages are not written, only their records.
     ///
     /// # Errors
-    /// [`Error::Unwritable`] when the spec exceeds a limit.
+    /// [`Error::Unwritable`] when the spec exceeds a limit, or that of a part has no records.
     pub fn begin(
-        replacement: Replacement,
-        spec: Spec,
-        entries: u64,
-        shape: Shape,
-    ) -> Result<Self, Error> {
-        Self::begin_part(replacement, spec, entries, shape, None)
-    }
-
-    /// Does the same for a part of a list, made from a text with this XXH3-128: its pages are not
-    /// written, only their records. Without a digest, it is a filter.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin), and when the spec has no records.
-    pub fn begin_part(
         replacement: Replacement,
         spec: Spec,
         entries: u64,
@@ -228,21 +209,8 @@ impl Writer {
         self.header.shape
     }
 
-    /// Encodes one page of this file: its sorted, distinct records, if any.
-    ///
-    /// # Panics
-    ///
-    /// If the records are out of order, or of several pages.
-    pub fn encode(&self, records: &[Record], out: &mut EncodedPage) {
-        out.encode(
-            self.layout(),
-            PageRecords::Any(records),
-            &mut Filling::new(),
-        );
-    }
-
     /// Returns what must be encoded for each page.
-    pub(crate) fn layout(&self) -> Layout {
+    pub fn layout(&self) -> Layout {
         Layout {
             shape: self.header.shape,
             bits: self.header.part.is_none(),

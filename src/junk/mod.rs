@@ -27,7 +27,7 @@ use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
 use crate::list;
-use crate::policy::{Entries, dkim_domains, dmarc, is_aligned};
+use crate::policy::{Authentication, Entries, is_aligned};
 use crate::sender::Strength;
 use crate::snapshot;
 
@@ -308,15 +308,13 @@ fn check(
         .iter()
         .filter(|field| is_results(&field.name))
     {
-        let dmarc = dmarc(&field.value, trusted);
-        if dmarc.failed {
+        let results = Authentication::read(&field.value, trusted);
+        if results.has_failed {
             return Err(format!("{sender}: DMARC failed, probably forged"));
         }
-        let signers = dkim_domains(&field.value, trusted);
-        confirmed |= signers
-            .iter()
-            .any(|signer| is_aligned(signer, form.domain()))
-            || dmarc.passed.iter().any(|domain| domain == form.domain());
+        let mut signers = results.signers.iter();
+        confirmed |= signers.any(|signer| is_aligned(signer, form.domain()))
+            || results.passed.iter().any(|domain| domain == form.domain());
     }
     let why = || format!("{sender}: neither DKIM nor DMARC confirms it, perhaps forged");
     confirmed.then_some(()).ok_or_else(why)

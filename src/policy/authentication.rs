@@ -12,58 +12,54 @@
 use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
 use crate::rfc5322::{Nesting, Role, is_atext, is_in_domain};
 
-/// Returns the domains with a valid signature in canonical form, according to an
-/// `Authentication-Results` of one of `trusted` (lower case).
-pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
-    if !is_ours(value, trusted) {
-        return Vec::new();
-    }
-    let value = without_comments(value);
-    let signer = |result| {
-        let mut by_identity = None;
-        for (name, value) in words(result).filter_map(named) {
-            if name.eq_ignore_ascii_case(b"header.d") {
-                return domain(unquoted(value));
-            }
-            if name.eq_ignore_ascii_case(b"header.i") {
-                by_identity = value.rsplit(|&byte| byte == b'@').next().and_then(domain);
-            }
-        }
-        by_identity
-    };
-    results(&value, b"dkim", b"pass")
-        .filter_map(signer)
-        .collect()
-}
-
-/// What DMARC says of the domain in From.
+/// What an `Authentication-Results` says; domains are in canonical form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dmarc {
-    /// The domains that passed, in canonical form.
+pub struct Authentication {
+    /// The domains with a valid signature (DKIM).
+    pub signers: Vec<Vec<u8>>,
+    /// The domains of From that passed DMARC.
     pub passed: Vec<Vec<u8>>,
-    /// Whether one has failed, whichever.
-    pub failed: bool,
+    /// Whether one has failed DMARC, whichever.
+    pub has_failed: bool,
 }
 
-/// Reads the results of DMARC of an `Authentication-Results` of one of `trusted` (lower case).
-pub fn dmarc(value: &[u8], trusted: &[String]) -> Dmarc {
-    if !is_ours(value, trusted) {
-        return Dmarc::default();
+impl Authentication {
+    /// Reads a field, if one of `trusted` (lower case) wrote it; of another, nothing.
+    pub fn read(value: &[u8], trusted: &[String]) -> Self {
+        if !is_ours(value, trusted) {
+            return Self::default();
+        }
+        let value = without_comments(value);
+        let of = |method, property| results(&value, method, b"pass").filter_map(property);
+        Self {
+            signers: of(b"dkim", signer as fn(&[u8]) -> Option<Vec<u8>>).collect(),
+            passed: of(b"dmarc", author).collect(),
+            has_failed: results(&value, b"dmarc", b"fail").next().is_some(),
+        }
     }
-    let value = without_comments(value);
-    let from = |result| {
-        let is_from = |name: &[u8]| name.eq_ignore_ascii_case(b"header.from");
-        let (_, value) = words(result)
-            .filter_map(named)
-            .find(|(name, _)| is_from(name))?;
-        domain(unquoted(value))
-    };
-    Dmarc {
-        passed: results(&value, b"dmarc", b"pass")
-            .filter_map(from)
-            .collect(),
-        failed: results(&value, b"dmarc", b"fail").next().is_some(),
+}
+
+/// Returns the domain that has signed, of a result of DKIM.
+fn signer(result: &[u8]) -> Option<Vec<u8>> {
+    match property(result, b"header.d") {
+        Some(value) => domain(unquoted(value)),
+        None => domain(
+            property(result, b"header.i")?
+                .rsplit(|&byte| byte == b'@')
+                .next()?,
+        ),
     }
+}
+
+/// Returns the domain in From, of a result of DMARC.
+fn author(result: &[u8]) -> Option<Vec<u8>> {
+    domain(unquoted(property(result, b"header.from")?))
+}
+
+fn property<'a>(result: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut all = words(result).filter_map(named);
+    let found = all.find(|(found, _)| found.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value)
 }
 
 /// Returns whether one of our servers wrote the field. Only as it writes it, at the very beginning:
@@ -157,89 +153,4 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
         }
     }
     clean
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_signer_is_no_longer_than_a_domain() {
-        let long = format!("m; dkim=pass header.d={}.example", "a".repeat(100_000));
-        assert!(dkim_domains(long.as_bytes(), &["m".to_owned()]).is_empty());
-    }
-
-    /// Divides rows at ` => `. Text and result of a row may be empty.
-    fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
-        let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
-        lines.map(|line| {
-            let (text, result) = line.split_once("=>").expect("two cells");
-            (text.trim_end(), result.trim_start())
-        })
-    }
-
-    #[test]
-    fn dmarc_counts_if_our_own_server_reports_it() {
-        for (value, result) in rows(
-            r#"
-            m; dmarc=pass (p=none) header.from=Shop.Example                => shop.example
-            m; dkim=pass header.d=x.example; dmarc = fail header.from=shop.example => failed
-            m; dmarc/1=FAIL                                                => failed
-            m; dmarc=pass header.d=shop.example                            =>
-            m; x dmarc=pass header.from=shop.example; y dmarc=fail         =>
-            m; dmarc=none header.from=shop.example                         =>
-            m; spf=pass reason="; dmarc=fail" (dmarc=fail)                 =>
-            x; dmarc=fail; dmarc=pass header.from=shop.example             =>
-            "#,
-        ) {
-            let found = dmarc(value.as_bytes(), &["m".to_owned()]);
-            let failed = result == "failed";
-            let passed = if failed { "" } else { result };
-            assert_eq!(found.passed.concat(), passed.as_bytes(), "{value}");
-            assert_eq!(found.failed, failed, "{value}");
-        }
-    }
-
-    #[test]
-    fn only_valid_signatures_reported_by_our_own_server_count() {
-        let found = |value: &str| {
-            let domains = dkim_domains(value.as_bytes(), &["mx.our.example".to_owned()]);
-            let domains = domains.iter().map(|domain| String::from_utf8_lossy(domain));
-            domains.collect::<Vec<_>>().join(" ")
-        };
-        for (value, domains) in rows(
-            r#"
-            mx.our.example; dkim=pass header.d=shop.example                => shop.example
-            mx.our.example; dkim=pass header.i=@shop.example               => shop.example
-            mx.our.example; dkim=pass header.d=a.example; dkim=pass header.d=b.example => a.example b.example
-            mx.our.example; dkim=fail header.d=shop.example                =>
-            mx.our.example; spf=pass smtp.mailfrom=shop.example            =>
-            mx.our.example; dkim=fail (dkim=pass header.d=shop.example) header.d=x.example =>
-            mx.our.example; dkim=fail reason="; dkim=pass header.d=shop.example" =>
-            mx.other.example; dkim=pass header.d=shop.example              =>
-            (mx.our.example;) mx.other.example; dkim=pass header.d=shop.example =>
-            mx.our.exam"x"ple; dkim=pass header.d=shop.example             =>
-            mx.our.exam""ple; dkim=pass header.d=shop.example              =>
-            ""mx.our.example; dkim=pass header.d=shop.example              =>
-            mx.our.example; dkim=pass reason="good; key" header.d=shop.example => shop.example
-            mx.our.example; dkim=pass header.d=shop.exam"x"ple header.i=x@shop.example =>
-            mx.our.example; dkim/1=pass header.d="shop.example."           => shop.example
-            "mx.our.example"; dkim=pass header.d=shop.example              =>
-            (a) mx.our.example; dkim=pass header.d=shop.example            =>
-            mx.our.example(amavisd); dkim=pass header.d=shop.example       => shop.example
-            mx.our.example; dkim=pass header.i="x; y"@bücher.example       => xn--bcher-kva.example
-            "mx.our.e\xample"; dkim=pass header.d=shop.example             =>
-            mx.our.example; "dkim=pass" header.d=shop.example              =>
-            mx.our.example; dkim/2=pass header.d=shop.example              =>
-            mx.our.example; dkim=pass header.d="a shop.example"            =>
-            mx.our.example; dkim=pass header.d=                            =>
-            mx.our.example; none                                           =>
-                                                                           =>
-            "#,
-        ) {
-            assert_eq!(found(value), domains, "{value}");
-        }
-        let folded = " MX.our.example 1;\n\tdkim = pass (2048-bit; good)\n header.d = Shop.Example header.s=k";
-        assert_eq!(found(folded), "shop.example");
-    }
 }

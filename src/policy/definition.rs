@@ -51,11 +51,6 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Creates a policy without lists.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds a list. Without a look-up, every sender that it checks is undecided; with a doubt, every hit, for this reason.
     pub fn add(&mut self, terms: Arc<Terms>, lookup: Option<Lookup>, doubt: Option<Arc<str>>) {
         debug_assert!(

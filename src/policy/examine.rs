@@ -187,12 +187,8 @@ pub struct Circumstances<'a> {
     pub aligned: &'a dyn Fn(&[u8]) -> bool,
 }
 
-/// Why the look-ups of a sender in a list ended.
-enum Stop {
-    /// This entry is listed.
-    Found(Kind, Box<[u8]>, Evidence),
-    Exhausted,
-}
+/// An entry that is listed.
+type Found = (Kind, Box<[u8]>, Evidence);
 
 impl List {
     /// Looks up a sender in this list, which has index `number`.
@@ -202,10 +198,10 @@ impl List {
         form: &Canonical,
         now: &mut Circumstances<'_>,
         seen: &mut impl FnMut(Seen<'_>),
-    ) -> Option<Stop> {
+    ) -> Result<Option<Found>, Exhausted> {
         let Some(lookup) = &self.lookup else {
             let evidence = Evidence::Undecided(String::new());
-            return Some(Stop::Found(Kind::Mailbox, form.as_bytes().into(), evidence));
+            return Ok(Some((Kind::Mailbox, form.as_bytes().into(), evidence)));
         };
         let Circumstances {
             reads,
@@ -217,7 +213,7 @@ impl List {
         let mut failed = None;
         let found = lookup.visit(form, *today, reads, |kind, entry, outcome| {
             if budget.look_up().is_err() {
-                return ControlFlow::Break(Stop::Exhausted);
+                return ControlFlow::Break(Err(Exhausted));
             }
             let evidence = match &outcome {
                 Outcome::Miss | Outcome::FalsePositive | Outcome::Expired(_) | Outcome::Unread => {
@@ -239,13 +235,16 @@ impl List {
             match evidence {
                 None => ControlFlow::Continue(()),
                 Some(evidence @ Evidence::Undecided(_)) => {
-                    failed.get_or_insert_with(|| Stop::Found(kind, Box::from(entry), evidence));
+                    failed.get_or_insert_with(|| (kind, Box::from(entry), evidence));
                     ControlFlow::Continue(())
                 }
-                Some(evidence) => ControlFlow::Break(Stop::Found(kind, Box::from(entry), evidence)),
+                Some(evidence) => ControlFlow::Break(Ok((kind, Box::from(entry), evidence))),
             }
         });
-        found.break_value().or(failed)
+        match found {
+            ControlFlow::Break(found) => found.map(Some),
+            ControlFlow::Continue(()) => Ok(failed),
+        }
     }
 }
 
@@ -283,10 +282,8 @@ impl Policy {
             let Some(form) = scratch.forms.get(list.rules) else {
                 continue;
             };
-            let (kind, entry, evidence) = match list.find(index, form, now, &mut seen) {
-                None => continue,
-                Some(Stop::Exhausted) => return Err(Exhausted),
-                Some(Stop::Found(kind, entry, evidence)) => (kind, entry, evidence),
+            let Some((kind, entry, evidence)) = list.find(index, form, now, &mut seen)? else {
+                continue;
             };
             if !self.whitelist.is_empty() || !self.correspondents.is_empty() {
                 now.budget.read(sender.address, WHITELIST_READS)?;

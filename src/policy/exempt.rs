@@ -88,13 +88,29 @@ impl fmt::Display for Network {
 pub struct Entries {
     /// Each entry, with the first day on which it no longer counts, if it ends.
     ends: HashMap<Box<[u8]>, Option<u16>>,
-    kinds: Option<Kinds>,
+    kinds: Kinds,
+    /// Those of a setting, as written.
+    written: Vec<String>,
 }
 
 impl Entries {
     /// Returns the address rules for whitelists and recipients: the default ones.
     pub fn rules() -> Rules {
         Rules::default()
+    }
+
+    /// Creates the set of a setting, whose entries were parsed before.
+    pub fn of_setting(written: Vec<String>) -> Self {
+        let mut entries = Self::default();
+        for entry in &written {
+            let _ = entries.add(entry.as_bytes());
+        }
+        Self { written, ..entries }
+    }
+
+    /// Returns the entries of a setting as written.
+    pub fn written(&self) -> &[String] {
+        &self.written
     }
 
     /// Adds one entry as an administrator writes it, and returns its kind.
@@ -112,7 +128,7 @@ impl Entries {
     /// It is not an address, domain, subtree or local part.
     pub fn add_until(&mut self, written: &[u8], expires: Option<u16>) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
-        self.kinds.get_or_insert(Kinds::EMPTY).insert(entry.kind());
+        self.kinds.insert(entry.kind());
         self.insert(entry.as_bytes().into(), expires);
         Ok(entry.kind())
     }
@@ -124,10 +140,9 @@ impl Entries {
 
     /// Adds all entries of another set. Of two that are the same, the one that ends later counts.
     pub fn add_all(&mut self, other: &Self) {
-        let held = |kind: &Kind| other.kinds.is_some_and(|kinds| kinds.contains(*kind));
-        for kind in Kind::ALL.into_iter().filter(held) {
-            self.kinds.get_or_insert(Kinds::EMPTY).insert(kind);
-        }
+        let kinds = Kind::ALL.into_iter();
+        let held = kinds.filter(|kind| other.kinds.contains(*kind));
+        held.for_each(|kind| self.kinds.insert(kind));
         for (entry, &expires) in &other.ends {
             self.insert(entry.clone(), expires);
         }
@@ -160,7 +175,7 @@ impl Entries {
     /// Returns the entry that names this address on a day, in days since 1970; of several, the most
     /// specific.
     pub fn find(&self, address: &Canonical, today: u16) -> Option<&[u8]> {
-        let found = address.lookups(self.kinds?, |_, entry| {
+        let found = address.lookups(self.kinds, |_, entry| {
             match self.ends.get_key_value(entry) {
                 Some((found, end)) if end.is_none_or(|end| today < end) => {
                     ControlFlow::Break(&**found)
@@ -199,7 +214,10 @@ impl Entries {
     }
 
     fn find_in(&self, written: &[u8], memory: &mut Canonical) -> Option<&[u8]> {
-        if self.kinds?.contains(Kind::LocalPart)
+        if self.is_empty() {
+            return None;
+        }
+        if self.kinds.contains(Kind::LocalPart)
             && let Some(word) = bare_word(written)
         {
             let entry = [word.to_ascii_lowercase().as_slice(), b"@"].concat();
@@ -289,96 +307,66 @@ mod tests {
 
     #[test]
     fn networks() {
-        let holds = |network: &str, address: &str| {
-            network
-                .parse::<Network>()
-                .unwrap()
-                .contains(address.parse().unwrap())
-        };
-        assert!(holds("192.0.2.0/24", "192.0.2.255"));
-        assert!(!holds("192.0.2.0/24", "192.0.3.0"));
-        assert!(holds("192.0.2.7", "192.0.2.7"));
-        assert!(!holds("192.0.2.7", "192.0.2.6"));
-        assert!(holds("0.0.0.0/0", "255.255.255.255"));
-        assert!(!holds("0.0.0.0/0", "2001:db8::1"));
-        assert!(holds("192.0.2.0/24", "::ffff:192.0.2.9"));
-        assert!(holds("::ffff:192.0.2.0/120", "192.0.2.9"));
-        assert!(!holds("::ffff:192.0.2.0/120", "192.0.3.9"));
-        assert!(holds("::ffff:192.0.2.7", "::ffff:192.0.2.7"));
-        assert!(holds("2001:db8::/32", "2001:db8:ffff::1"));
-        assert!(holds("::/0", "2001:db8::1"));
-        assert!(holds("[2001:db8::1]", "2001:db8::1"));
-        for wrong in [
-            "",
-            "192.0.2.0/33",
-            "192.0.2.1/24",
-            "example.com",
-            "192.0.2.0/",
-            "2001:db8::/129",
+        for (network, inside, outside) in [
+            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
+            ("192.0.2.0/24", "::ffff:192.0.2.9", "::ffff:192.0.3.9"),
+            ("192.0.2.7", "192.0.2.7", "192.0.2.6"),
+            ("0.0.0.0/0", "255.255.255.255", "2001:db8::1"),
+            ("::ffff:192.0.2.0/120", "192.0.2.9", "192.0.3.9"),
+            ("::ffff:192.0.2.7", "::ffff:192.0.2.7", "192.0.2.6"),
+            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::1"),
+            ("::/0", "2001:db8::1", "192.0.2.7"),
+            ("[2001:db8::1]", "2001:db8::1", "2001:db8::2"),
         ] {
+            let holds = |address: &str| {
+                let network: Network = network.parse().unwrap();
+                network.contains(address.parse().unwrap())
+            };
+            assert!(holds(inside) && !holds(outside), "{network}");
+        }
+        let wrong = "|192.0.2.0/33|192.0.2.1/24|example.com|192.0.2.0/|2001:db8::/129";
+        for wrong in wrong.split('|') {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }
     }
 
-    #[test]
-    fn recipients() {
+    /// Returns whether a recipient is exempt, and whether one of the entries names it.
+    fn found(written: &str, understood: Option<&str>) -> (bool, bool) {
         let mut entries = Entries::default();
-        for entry in [
-            "postmaster@",
-            "abuse@",
-            "helpdesk@our.example",
-            "@open.example",
-        ] {
+        let all = "postmaster@|abuse@|helpdesk@our.example|@open.example|\"john doe\"@our.example";
+        for entry in all.split('|') {
             entries.add(entry.as_bytes()).unwrap();
         }
-        entries.add(b"\"john doe\"@our.example").unwrap();
-        let found = |written: &str, understood: Option<&str>| {
-            let recipient = Recipient {
-                written: written.as_bytes(),
-                understood: understood.map(str::as_bytes),
-            };
-            let mut memory = Canonical::new();
-            let exempt = entries.find_exempt(recipient, &mut memory).is_some();
-            let named = entries.find_recipient(recipient, &mut memory).is_some();
-            assert!(named || !exempt, "{written}");
-            (exempt, named)
+        let recipient = Recipient {
+            written: written.as_bytes(),
+            understood: understood.map(str::as_bytes),
         };
-        for written in [
-            "<postmaster>",
-            "POSTMASTER",
-            "<Abuse@our.example>",
-            "<abuse@b\u{fc}cher.example>",
-            "<abuse@[192.0.2.1]>",
-            "helpdesk@our.example",
-            "<x@open.example>",
-            "<\"John Doe\"@our.example>",
-        ] {
-            assert_eq!(found(written, None), (true, true), "{written}");
-        }
-        for written in [
-            "<>",
-            "",
-            "<user>",
-            "<user@our.example>",
-            "<x@sub.open.example>",
-            "<abuse%other@our.example>",
-        ] {
-            assert_eq!(found(written, None), (false, false), "{written}");
-        }
+        let mut memory = Canonical::new();
+        let exempt = entries.find_exempt(recipient, &mut memory).is_some();
+        let named = entries.find_recipient(recipient, &mut memory).is_some();
+        assert!(named || !exempt, "{written}");
+        (exempt, named)
+    }
+
+    #[test]
+    fn recipients() {
+        let plain = "<postmaster>|POSTMASTER|<Abuse@our.example>|<abuse@b\u{fc}cher.example>|\
+            <abuse@[192.0.2.1]>|helpdesk@our.example|<x@open.example>|<\"John Doe\"@our.example>";
+        let others = "<>||<user>|<user@our.example>|<x@sub.open.example>|<abuse%other@our.example>";
         // A sender would be found there; an exempt recipient is not.
-        for written in [
-            "<prvs=0=abuse@our.example>",
-            "<mailto:abuse@our.example>",
-            "<abuse(x)@our.example>",
-            "<\"abuse\"@our.example>",
-            "<@relay.example:abuse@our.example>",
-            "<user%other.example@open.example>",
-            "<other.example!user@open.example>",
-            "<helpdesk@our.example(x)>",
-            "<helpdesk@our\u{200b}.example>",
-            "<x <abuse@our.example>",
-        ] {
-            assert_eq!(found(written, None), (false, true), "{written}");
+        let hidden = "<prvs=0=abuse@our.example>|<mailto:abuse@our.example>|\
+            <abuse(x)@our.example>|<\"abuse\"@our.example>|<@relay.example:abuse@our.example>|\
+            <user%other.example@open.example>|<other.example!user@open.example>|\
+            <helpdesk@our.example(x)>|<helpdesk@our\u{200b}.example>|<x <abuse@our.example>";
+        let all = [
+            (plain, (true, true)),
+            (others, (false, false)),
+            (hidden, (false, true)),
+        ];
+        for (written, expected) in all {
+            for written in written.split('|') {
+                assert_eq!(found(written, None), expected, "{written}");
+            }
         }
         // The form that the server understood also counts, with the same condition.
         for (understood, expected) in [

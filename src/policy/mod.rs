@@ -30,7 +30,7 @@ mod reply;
 mod verdict;
 
 pub use action::{Action, Effect, Mark};
-pub use authentication::{Dmarc, dkim_domains, dmarc, is_aligned};
+pub use authentication::{Authentication, is_aligned};
 pub use breaker::{Change, CircuitBreaker};
 pub use definition::{LISTS_MAX, MixedRecipients, Policy};
 pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};

@@ -60,9 +60,8 @@ impl Verdict {
     /// For a recipient that needs a transaction of its own.
     pub const APART: Self = Self {
         action: Some(Action::Tempfail),
-        hit: None,
         reason: Reason::MixedRecipients,
-        unsoftened: None,
+        ..Self::UNLISTED
     };
 
     /// No sender is listed, or none was looked up.
@@ -162,9 +161,8 @@ impl Policy {
         let strongest = || list_sets.iter().map(|&lists| self.strongest(lists, counts));
         let truncated = |action| Verdict {
             action: Some(action),
-            hit: None,
             reason: Reason::Undecided,
-            unsoftened: None,
+            ..Verdict::UNLISTED
         };
         if strongest().all(|action| action > Some(Action::Tag)) {
             return truncated(undecided);

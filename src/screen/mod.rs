@@ -43,7 +43,7 @@ use crate::address::behind_route;
 use crate::base::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
 use crate::policy::{
-    Action, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,
+    Action, Authentication, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict,
 };
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
@@ -385,7 +385,8 @@ impl<O: Observer> Handler for Screen<O> {
         {
             // Limited, because anybody can add thousands of them.
             let trusted = &snapshot.config.whitelist.authserv_ids;
-            message.dkim.extend(dkim_domains(value, trusted));
+            let results = Authentication::read(value, trusted);
+            message.dkim.extend(results.signers);
             message.dkim.truncate(DKIM_MAX);
             true
         } else {

@@ -30,33 +30,17 @@ pub(super) const MAX_VALUE_BYTES: usize = 2 * 1024;
 /// per byte is a hundred times ours; this limits it to about a millisecond.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Parses values within the limit of one message.
+/// Parses values within the limit of one message: the bytes that are left.
 #[derive(Debug)]
-pub(super) struct Parser {
-    left_bytes: usize,
-    line: Vec<u8>,
-}
+pub(super) struct Parser(usize);
 
 impl Default for Parser {
     fn default() -> Self {
-        Self {
-            left_bytes: MAX_MESSAGE_BYTES,
-            line: Vec::new(),
-        }
+        Self(MAX_MESSAGE_BYTES)
     }
 }
 
 impl Parser {
-    /// Resets the limit for a new message.
-    pub(super) fn reset(&mut self) {
-        self.left_bytes = MAX_MESSAGE_BYTES;
-    }
-
-    /// Frees its memory.
-    pub(super) fn give_back(&mut self) {
-        self.line = Vec::new();
-    }
-
     /// Adds the addresses that mail-parser finds and the scan did not. `strong` says whether the
     /// scan found an address that is not weak.
     pub(super) fn add_missed(
@@ -66,16 +50,13 @@ impl Parser {
         strong: bool,
         out: &mut Out<'_>,
     ) {
-        if value.len() > MAX_VALUE_BYTES || value.len() > self.left_bytes {
+        if value.len() > MAX_VALUE_BYTES || value.len() > self.0 {
             return;
         }
-        self.left_bytes -= value.len();
-        self.line.clear();
-        self.line.extend_from_slice(value);
+        self.0 -= value.len();
         // Without an end of line the parser drops its last token.
-        self.line.push(b'\n');
-        let value = &self.line[..self.line.len() - 1];
-        let parsed = MessageStream::new(&self.line).parse_address();
+        let line = [value, b"\n"].concat();
+        let parsed = MessageStream::new(&line).parse_address();
         let HeaderValue::Address(addresses) = parsed else {
             return;
         };

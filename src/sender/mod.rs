@@ -52,7 +52,6 @@
 //! of a [`Sender`] are as written, without comments and folding; [`crate::address`] makes the
 //! canonical form.
 
-mod charset;
 mod encoded;
 mod envelope;
 mod header;
@@ -65,6 +64,7 @@ mod token;
 mod word;
 
 pub use identity::{Identity, Sender, Strength};
+use path::Paths;
 use scan::Scanner;
 pub use store::{MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_TEXT_BYTES};
 use store::{Out, Store};
@@ -106,7 +106,6 @@ pub struct Senders {
 
 impl Senders {
     /// Returns an empty collection.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -115,30 +114,28 @@ impl Senders {
     pub fn clear(&mut self) {
         self.store.clear();
         self.scanner.paths.reset();
-        self.parser.reset();
+        self.parser = header::Parser::default();
         self.scanned_bytes = Default::default();
     }
 
     /// Adds the envelope sender: the argument of MAIL FROM as the client sent it, with or without
     /// angle brackets and ESMTP parameters. The null sender `<>` adds nothing.
     pub fn add_mail_from(&mut self, argument: &[u8]) {
-        if !self.may_scan(Identity::MailFrom, argument) {
-            return;
-        }
-        let mut out = Out::new(&mut self.store, Identity::MailFrom);
-        envelope::scan(&mut self.scanner.paths, argument, &mut out);
-        self.give_back(argument);
+        self.add_envelope(argument, envelope::scan);
     }
 
     /// Adds the envelope sender as the mail server understood it (`{mail_addr}`). It does not
     /// replace the sender that the argument gave.
     pub fn add_mail_addr(&mut self, address: &[u8]) {
-        if !self.may_scan(Identity::MailFrom, address) {
-            return;
+        self.add_envelope(address, envelope::understood);
+    }
+
+    fn add_envelope(&mut self, text: &[u8], read: fn(&mut Paths, &[u8], &mut Out<'_>)) {
+        if self.may_scan(Identity::MailFrom, text) {
+            let mut out = Out::new(&mut self.store, Identity::MailFrom);
+            read(&mut self.scanner.paths, text, &mut out);
+            self.give_back(text);
         }
-        let mut out = Out::new(&mut self.store, Identity::MailFrom);
-        envelope::understood(&mut self.scanner.paths, address, &mut out);
-        self.give_back(address);
     }
 
     /// Adds the senders in one header value. Call it for every occurrence of the header. Folds may
@@ -146,7 +143,7 @@ impl Senders {
     pub fn add_header(&mut self, identity: Identity, written: &[u8]) {
         let value = written;
         if value.len() >= MAYBE_CUT_BYTES {
-            self.store.truncate();
+            self.store.truncated = true;
         }
         if let Some(address) = plain::mailbox(value) {
             Out::new(&mut self.store, identity).push(address);
@@ -175,7 +172,6 @@ impl Senders {
         const KEPT_BYTES: usize = 1024;
         if value.len() > KEPT_BYTES {
             self.scanner.give_back();
-            self.parser.give_back();
             self.unfolded = Vec::new();
         }
     }
@@ -188,7 +184,7 @@ impl Senders {
         if fits {
             *scanned += value.len();
         } else {
-            self.store.truncate();
+            self.store.truncated = true;
         }
         fits
     }
@@ -199,19 +195,16 @@ impl Senders {
     }
 
     /// Returns the sender with this index, in the order in which they were found.
-    #[must_use]
     pub fn get(&self, number: usize) -> Option<Sender<'_>> {
         self.store.get(number)
     }
 
     /// Returns the number of senders.
-    #[must_use]
     pub fn len(&self) -> usize {
-        self.store.len()
+        self.iter().len()
     }
 
     /// Returns whether the message has named no sender so far.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -219,9 +212,8 @@ impl Senders {
     /// Returns whether a limit was reached, here or in the mail server, so that addresses may be
     /// missing. Unless an address that was seen causes a rejection, the verdict is then uncertain,
     /// and the log should say so.
-    #[must_use]
     pub fn truncated(&self) -> bool {
-        self.store.truncated()
+        self.store.truncated
     }
 }
 

@@ -14,7 +14,6 @@ use super::word::{Word, has_address, is_divided};
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     pub(super) word: Word,
-    text: Vec<u8>,
     decoded: Vec<u8>,
     whole: Canonical,
     other: Canonical,
@@ -56,24 +55,19 @@ impl Paths {
         }
         if out.pushed() == before && may_encode(inside) {
             // An encoded word that contains the `@` as well.
-            let mut text = std::mem::take(&mut self.text);
-            let start = text.len();
+            let mut text = Vec::new();
             encoded::decode_all(inside, |_| false, &mut text);
-            self.words(&text[start..], out);
-            text.truncate(start);
-            self.text = text;
+            self.words(&text, out);
         }
         if out.pushed() == before && has_address(inside) {
             // `<"spam@bad.example">`: the quoted text is the address. The same text in a comment
             // is not: `<root (spam@bad.example)>` is root's.
-            let mut peeled = std::mem::take(&mut self.decoded);
-            peeled.clear();
-            peeled.extend(inside.iter().map(|&byte| match byte {
-                b'"' => b' ',
-                byte => byte,
-            }));
+            let mut peeled = inside.to_vec();
+            peeled
+                .iter_mut()
+                .filter(|byte| **byte == b'"')
+                .for_each(|byte| *byte = b' ');
             self.words(&peeled, out);
-            self.decoded = peeled;
         }
         if inside.iter().any(u8::is_ascii_whitespace) {
             self.without_blanks(inside, out);
@@ -130,11 +124,9 @@ impl Paths {
         let special = |byte| matches!(byte, b'"' | b'(' | b'<' | b',' | b';' | b':' | b'[');
         let ats = inside.iter().filter(|&&byte| byte == b'@').count();
         if ats == 1 && !inside.iter().copied().any(special) {
-            let mut squeezed = std::mem::take(&mut self.decoded);
-            squeezed.clear();
-            squeezed.extend(inside.iter().filter(|byte| !byte.is_ascii_whitespace()));
+            let mut squeezed = inside.to_vec();
+            squeezed.retain(|byte| !byte.is_ascii_whitespace());
             self.words(&squeezed, out);
-            self.decoded = squeezed;
         }
     }
 

@@ -24,7 +24,6 @@ pub(super) struct Scanner {
     /// The word before an angle address, while that address is read.
     stem: Word,
     run: Run,
-    text: Vec<u8>,
 }
 
 /// The text between two commas, semicolons or colons.
@@ -83,7 +82,6 @@ impl Scanner {
     pub(super) fn give_back(&mut self) {
         self.paths.give_back();
         self.stem = Word::default();
-        self.text = Vec::new();
     }
 
     /// Pushes the addresses of a header value. Returns whether any was not weak.
@@ -94,8 +92,7 @@ impl Scanner {
             return true;
         }
         if may_encode(value) || has_address(value) || has_wide_at(value) {
-            let mut text = std::mem::take(&mut self.text);
-            text.clear();
+            let mut text = Vec::new();
             encoded::decode_all(
                 value,
                 |byte| matches!(byte, b'"' | b'(' | b')' | b'\\'),
@@ -105,7 +102,6 @@ impl Scanner {
             out.set_strength(Strength::Weak);
             self.segments(&text, out);
             out.set_strength(Strength::Strong);
-            self.text = text;
         }
         false
     }
@@ -190,9 +186,9 @@ impl Scanner {
                     _ => bare.extend_from_slice(bytes),
                 }
             }
-            self.text.clear();
-            encoded::decode_all(&bare, |_| false, &mut self.text);
-            if let Some(address) = plain::mailbox(&self.text) {
+            let mut text = Vec::new();
+            encoded::decode_all(&bare, |_| false, &mut text);
+            if let Some(address) = plain::mailbox(&text) {
                 out.push(address);
             }
         }

@@ -53,7 +53,8 @@ pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
     kept: [Kept; Identity::ALL.len()],
-    truncated: bool,
+    /// Whether addresses may be missing.
+    pub(super) truncated: bool,
 }
 
 /// An earlier state of the store, for a rollback.
@@ -71,19 +72,6 @@ impl Store {
         self.found.shrink_to(FOUND_KEPT);
         self.kept = Default::default();
         self.truncated = false;
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.found.len()
-    }
-
-    /// Records that addresses may be missing.
-    pub(super) fn truncate(&mut self) {
-        self.truncated = true;
-    }
-
-    pub(super) fn truncated(&self) -> bool {
-        self.truncated
     }
 
     pub(super) fn get(&self, number: usize) -> Option<Sender<'_>> {
@@ -229,42 +217,5 @@ impl<'s> Out<'s> {
     pub(super) fn rollback(&mut self, (mark, pushed): (Mark, u64)) {
         self.store.rollback(mark);
         self.pushed = pushed;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn numbered(store: &mut Store, range: std::ops::Range<u32>) {
-        let mut out = Out::new(store, Identity::From);
-        for number in range {
-            out.push(format!("{number}@bad.example").as_bytes());
-        }
-    }
-
-    #[test]
-    fn the_first_addresses_are_there_once_and_are_taken_back_in_order() {
-        let mut store = Store::default();
-        let first = u32::try_from(COMPARED).unwrap();
-        for range in [0..first, 0..100] {
-            numbered(&mut store, range);
-        }
-        assert_eq!(store.len(), 100);
-        let mark = store.mark();
-        numbered(&mut store, 100..3_000);
-        assert_eq!(store.len(), 3_000);
-        store.rollback(mark);
-        assert_eq!(store.len(), 100);
-        let expected: Vec<Vec<u8>> = (0..100)
-            .map(|number| format!("{number}@bad.example").into_bytes())
-            .collect();
-        let found: Vec<Vec<u8>> = store.iter().map(|s| s.address.to_vec()).collect();
-        assert_eq!(found, expected);
-        store.clear();
-        assert_eq!(store.len(), 0);
-        assert!(store.text.capacity() <= TEXT_BYTES_KEPT && store.found.capacity() <= FOUND_KEPT);
-        numbered(&mut store, 0..20);
-        assert_eq!(store.len(), 20);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::filters::{Choice, Circumstances, Filters};
+use super::filters::{Choice, Filters, Round};
 use super::whitelists::{self, Waiting, Whitelist};
 use super::{Error, FileProblem, Snapshot, last_good};
 use crate::base::access;
@@ -138,30 +138,6 @@ impl Assembled {
     }
 }
 
-/// The circumstances in which files are read.
-#[derive(Clone, Copy, Debug)]
-struct Round<'a> {
-    /// What is in effect.
-    old: Option<&'a Snapshot>,
-    /// Whether the daemon starts, and mail waits.
-    is_start: bool,
-    /// Whether somebody has asked for it: then removals need not wait.
-    is_asked: bool,
-    now: Instant,
-}
-
-impl Round<'_> {
-    /// The round of a start.
-    fn first(now: Instant) -> Self {
-        Self {
-            old: None,
-            is_start: true,
-            is_asked: false,
-            now,
-        }
-    }
-}
-
 /// What is known of the files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -200,7 +176,8 @@ impl Files {
         now: Instant,
     ) -> Assembled {
         let round = Round {
-            old: Some(old),
+            filters: &old.filters,
+            whitelists: &old.whitelists,
             is_start: false,
             is_asked,
             now,
@@ -244,17 +221,12 @@ impl Files {
 
     /// The snapshot with this configuration.
     fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
-        let mut policy = Policy::new();
+        let mut policy = Policy::default();
         let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
         let (mut faults, mut waiting, mut builds) = (Vec::new(), Vec::new(), Vec::new());
-        let circumstances = Circumstances {
-            config: &config,
-            in_effect: &round.old.map_or_else(Vec::new, |old| old.files().collect()),
-            is_start: round.is_start,
-        };
         for list in config.enabled_lists() {
             let (state, _) = self.states.look(&list.filter, round.now);
-            let (choice, fault) = self.filters.choose(list, state, &circumstances);
+            let (choice, fault) = self.filters.choose(list, state, &config, round);
             let report = BuildReport::path(&list.filter);
             self.states.look(&report, round.now);
             let filter = choice.filter();
@@ -274,7 +246,7 @@ impl Files {
         }
         for (path, names) in whitelists::files(&config.whitelist) {
             let (_, rested) = self.states.look(path, round.now);
-            let mut old = round.old.iter().flat_map(|old| &old.whitelists);
+            let mut old = round.whitelists.iter();
             let old = old.find(|file| file.path == path && file.names == names);
             let rested = (!round.is_asked).then_some(rested);
             let (file, read, wait) = Whitelist::read(path, names, old, rested);
@@ -346,7 +318,7 @@ impl Snapshot {
     /// The snapshot without a valid configuration: every sender is undecided.
     fn without_config(mut config: Config) -> Self {
         config.lists = vec![ListSettings::unknown("configuration")];
-        let mut policy = Policy::new();
+        let mut policy = Policy::default();
         for settings in &config.lists {
             let reason = "the configuration is faulty".into();
             policy.add(settings.terms.clone(), None, Some(reason));
@@ -369,7 +341,7 @@ fn configure(policy: &mut Policy, config: &Config) {
     policy.correspondents_want_dkim = config.whitelist.correspondents_need_dkim();
     policy
         .exempt_recipients
-        .clone_from(&config.exempt.recipients.entries);
+        .clone_from(&config.exempt.recipients);
     policy.mixed_recipients = config.mixed_recipients;
     policy.undecided = Some(match config.on_error {
         OnError::Tempfail => Action::Tempfail,

@@ -27,8 +27,7 @@
 //! If the folder does not exist, no copies are made. Errors here never delay mail or a reload.
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufReader, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -273,8 +272,7 @@ fn note_in_effect(copy: &Path) -> io::Result<()> {
 
 fn copy_text(copy: &Path, text: &str) -> Result<(), Error> {
     let replacement = Replacement::claim_as_created(copy)?;
-    replacement.file().write_all_at(text.as_bytes(), 0)?;
-    Ok(replacement.commit()?)
+    Ok(replacement.commit_with(text.as_bytes())?)
 }
 
 fn copy_filter(copy: &Path, source: &File) -> Result<(), Error> {
@@ -286,23 +284,12 @@ fn copy_filter(copy: &Path, source: &File) -> Result<(), Error> {
         if free / 2 < bytes {
             return Err(Error::NoRoom(bytes, free));
         }
-        copy_bytes(source, replacement.file(), bytes)?;
+        let mut source = BufReader::with_capacity(1 << 20, source);
+        // All others who read this open file say where.
+        source.rewind()?;
+        io::copy(&mut source, &mut replacement.file())?;
     }
     // With one thread only, because mail is served at the same time.
     Filter::open(replacement.path(), Load::Disk)?.check(1)?;
     Ok(replacement.commit()?)
-}
-
-fn copy_bytes(from: &File, to: &File, bytes: u64) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut at = 0;
-    while at < bytes {
-        let most = usize::try_from(bytes - at).unwrap_or(usize::MAX);
-        let piece = buffer.len().min(most);
-        let piece = &mut buffer[..piece];
-        from.read_exact_at(piece, at)?;
-        to.write_all_at(piece, at)?;
-        at += piece.len() as u64;
-    }
-    Ok(())
 }

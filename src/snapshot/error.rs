@@ -110,16 +110,13 @@ impl Error {
     }
 
     fn of_filter_file(&self) -> Option<&io::Error> {
-        match self {
-            Self::Filter {
-                source: lookup::Error::Filter(source),
-                ..
-            } => match &**source {
-                filter::Error::Io { source, .. } => Some(source),
-                _ => None,
-            },
-            _ => None,
+        if let Self::Filter { source, .. } = self
+            && let lookup::Error::Filter(source) = source
+            && let filter::Error::Io { source, .. } = &**source
+        {
+            return Some(source);
         }
+        None
     }
 
     /// The list to which it belongs.

@@ -14,10 +14,12 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
 use super::last_good;
+use super::whitelists::Whitelist;
 use crate::address::Canonical;
 use crate::base::access;
 use crate::base::clock::{minute, now_s};
@@ -104,13 +106,36 @@ impl Choice {
     }
 }
 
-/// The circumstances of a choice.
-pub(super) struct Circumstances<'a> {
-    pub(super) config: &'a Config,
-    /// The filters in effect.
-    pub(super) in_effect: &'a [&'a Loaded],
+/// The circumstances in which files are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round<'a> {
+    /// What is in effect.
+    pub(super) filters: &'a [Choice],
+    pub(super) whitelists: &'a [Whitelist],
     /// Whether the daemon starts, and mail waits.
     pub(super) is_start: bool,
+    /// Whether somebody has asked for it: then removals need not wait.
+    pub(super) is_asked: bool,
+    pub(super) now: Instant,
+}
+
+impl<'a> Round<'a> {
+    /// The round of a start.
+    pub(super) fn first(now: Instant) -> Self {
+        Self {
+            filters: &[],
+            whitelists: &[],
+            is_start: true,
+            is_asked: false,
+            now,
+        }
+    }
+
+    /// The filters in effect.
+    fn in_effect(self) -> impl Iterator<Item = &'a Loaded> {
+        let files = self.filters.iter();
+        files.filter_map(|choice| choice.file.as_ref())
+    }
 }
 
 /// What is known about filters beside those in effect.
@@ -153,10 +178,11 @@ impl Filters {
         &mut self,
         list: &ListSettings,
         state: Option<FileState>,
-        now: &Circumstances<'_>,
+        config: &Config,
+        round: Round<'_>,
     ) -> (Choice, Option<FileProblem>) {
-        let must_miss = &now.config.safety.must_miss;
-        let newest = self.newest(list, state, now);
+        let must_miss = &config.safety.must_miss;
+        let newest = self.newest(list, state, config, round);
         let (newest, error) = match newest {
             Err(error) => (None, error),
             Ok(file) => match check_addresses(list, must_miss, &file) {
@@ -174,9 +200,9 @@ impl Filters {
         let is_good = |file: &Loaded| {
             file.is_whole() != Some(false) && check_addresses(list, must_miss, file).is_ok()
         };
-        let at_path = || now.in_effect.iter().filter(|file| file.path == list.filter);
-        let older = at_path().find(|file| is_good(file)).copied().cloned();
-        let older = older.or_else(|| self.copy(list, now).filter(is_good));
+        let at_path = || (round.in_effect()).filter(|file| file.path == list.filter);
+        let older = at_path().find(|file| is_good(file)).cloned();
+        let older = older.or_else(|| self.copy(list, config, round).filter(is_good));
         let instead = older.as_ref().map(Loaded::description);
         let choice = Choice {
             is_newest: false,
@@ -191,7 +217,6 @@ impl Filters {
                 // It may be damaged in a few places only, and each read is checked.
                 (None, _) => at_path()
                     .find(|file| file.is_whole() == Some(false))
-                    .copied()
                     .cloned(),
             },
         };
@@ -203,12 +228,13 @@ impl Filters {
         &mut self,
         list: &ListSettings,
         state: Option<FileState>,
-        now: &Circumstances<'_>,
+        config: &Config,
+        round: Round<'_>,
     ) -> Result<Loaded, Error> {
         let path = &list.filter;
-        let file = self.open(list, path, state, now)?;
-        let is_same = |known: &&Loaded| Arc::ptr_eq(&known.filter, &file.filter);
-        if now.in_effect.iter().any(is_same) && file.is_whole() != Some(false) {
+        let file = self.open(list, path, state, round)?;
+        let is_same = |known: &Loaded| Arc::ptr_eq(&known.filter, &file.filter);
+        if round.in_effect().any(is_same) && file.is_whole() != Some(false) {
             return Ok(file);
         }
         if let Some(last) = self.last.get(path) {
@@ -217,25 +243,19 @@ impl Filters {
                 let report = BuildReport::of(path);
                 report.is_some_and(|report| report.approves_shrink(facts.generation, facts.entries))
             };
-            gate::compare(
-                &facts,
-                last,
-                now.config.safety.max_shrink,
-                now_s(),
-                may_shrink,
-            )
-            .map_err(|why| unfit(list, why))?;
+            gate::compare(&facts, last, config.safety.max_shrink, now_s(), may_shrink)
+                .map_err(|why| unfit(list, why))?;
         }
-        vouch(list, &file, now.is_start)?;
+        vouch(list, &file, round.is_start)?;
         Ok(file)
     }
 
     /// The last good copy for a list, if there is one that can be vouched for.
-    fn copy(&mut self, list: &ListSettings, now: &Circumstances<'_>) -> Option<Loaded> {
-        let at = last_good::filter(now.config, &list.filter)?;
+    fn copy(&mut self, list: &ListSettings, config: &Config, round: Round<'_>) -> Option<Loaded> {
+        let at = last_good::usable_copy(config, &list.filter, "blf")?;
         let state = FileState::of(&at).ok();
-        let file = self.open(list, &at, state, now).ok()?;
-        vouch(list, &file, now.is_start).ok()?;
+        let file = self.open(list, &at, state, round).ok()?;
+        vouch(list, &file, round.is_start).ok()?;
         Some(file)
     }
 
@@ -245,19 +265,19 @@ impl Filters {
         list: &ListSettings,
         at: &Path,
         state: Option<FileState>,
-        now: &Circumstances<'_>,
+        round: Round<'_>,
     ) -> Result<Loaded, Error> {
         let is_same = |known: &&Loaded| {
             (&*known.at, known.load, known.state) == (at, list.load, state) && state.is_some()
         };
-        let known = now.in_effect.iter().copied().chain(&self.opened);
+        let known = round.in_effect().chain(&self.opened);
         let known = known.chain(&self.before).find(is_same).cloned();
         let file = match known {
             Some(file) => file,
             None => {
                 let filter = Filter::open(at, Load::Disk);
                 let filter = filter.map_err(|error| unreadable(list, with_advice(error)))?;
-                let before = now.in_effect.iter().find(|before| {
+                let before = round.in_effect().find(|before| {
                     before.path == list.filter
                         && filter.header().has_entries_of(before.filter.header())
                 });
@@ -329,28 +349,19 @@ fn check_addresses(list: &ListSettings, must_miss: &[String], file: &Loaded) -> 
 }
 
 /// Adds which user may not read a file, and the command that changes this; or how to compile a missing filter.
-fn with_advice(error: filter::Error) -> filter::Error {
-    let filter::Error::Io {
-        path,
-        action,
-        source,
-    } = error
-    else {
-        return error;
-    };
-    let mut source = access::explained(&path, source);
-    if source.kind() == io::ErrorKind::NotFound {
-        let advice = format!(
-            "{source}; compile it with blocklist-compile build -o {} LIST",
-            path.display()
-        );
-        source = io::Error::new(source.kind(), advice);
+fn with_advice(mut error: filter::Error) -> filter::Error {
+    if let filter::Error::Io { path, source, .. } = &mut error {
+        let kind = source.kind();
+        let cause = access::explained(path, std::mem::replace(source, kind.into()));
+        *source = match kind {
+            io::ErrorKind::NotFound => {
+                let build = format!("blocklist-compile build -o {} LIST", path.display());
+                io::Error::new(kind, format!("{cause}; compile it with {build}"))
+            }
+            _ => cause,
+        };
     }
-    filter::Error::Io {
-        path,
-        action,
-        source,
-    }
+    error
 }
 
 /// Reads a file completely. At a start, loads its pages into memory, or looks up random keys if the pages stay on disk.
@@ -379,7 +390,6 @@ fn vouch(list: &ListSettings, file: &Loaded, is_start: bool) -> Result<(), Error
 
 /// Twice the declared rate, plus six standard deviations of a Poisson count, which is the possible effect of chance.
 fn rate_bound(declared: f64, probes: u64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
     let probes = probes as f64;
     let expected = 2.0 * declared * probes;
     (expected + 6.0 * expected.sqrt() + 6.0) / probes

@@ -14,17 +14,13 @@ const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// In the names of copies. Unfinished copies begin with a dot.
 pub(super) const MARK: &str = ".last-good.";
 
-/// The copy of the filter at this path, if it may be used.
-pub(super) fn filter(config: &Config, filter: &Path) -> Option<PathBuf> {
-    usable_copy(config, filter, "blf")
-}
-
 /// The configuration that was last in effect with this path, if it may be used. `faulty` says where the copy is.
 pub(super) fn config(faulty: &Config, config_path: &Path) -> Option<Config> {
     Config::load(&usable_copy(faulty, config_path, "toml")?).ok()
 }
 
-fn usable_copy(config: &Config, original: &Path, ending: &str) -> Option<PathBuf> {
+/// The copy of the file at this path, if it may be used.
+pub(super) fn usable_copy(config: &Config, original: &Path, ending: &str) -> Option<PathBuf> {
     let copy = copy_of(&config.state, original, ending);
     is_fresh(&copy).then_some(copy)
 }

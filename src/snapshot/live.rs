@@ -37,7 +37,7 @@ pub struct Live {
     circuit_breaker: CircuitBreaker,
     started: Instant,
     cases: AtomicU64,
-    failure_reported_s: AtomicU64,
+    failure_told: Mutex<Option<Instant>>,
     has_room_for: fn(u64) -> bool,
 }
 
@@ -106,7 +106,7 @@ impl Live {
             circuit_breaker: CircuitBreaker::default(),
             started,
             cases: AtomicU64::new(0),
-            failure_reported_s: AtomicU64::new(0),
+            failure_told: Mutex::default(),
             has_room_for: memory::has_room_for,
         }
     }
@@ -140,16 +140,10 @@ impl Live {
 
     /// Logs that a filter cannot be read, at most once a minute.
     pub fn tell_failure(&self, list: &str, failure: &str) {
-        const PERIOD_S: u64 = 60;
-        let now = self.uptime_s() + PERIOD_S;
-        let reported = self.failure_reported_s.load(Ordering::Relaxed);
-        let due = now >= reported + PERIOD_S;
-        if due
-            && self
-                .failure_reported_s
-                .compare_exchange(reported, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        {
+        const PERIOD: Duration = Duration::from_secs(60);
+        let mut told = lock(&self.failure_told);
+        if told.is_none_or(|told| told.elapsed() >= PERIOD) {
+            *told = Some(Instant::now());
             error!(
                 list,
                 reason = failure,

@@ -122,7 +122,7 @@ pub(super) fn united(config: &Config, files: &[Whitelist]) -> (Arc<Entries>, Arc
         }
         all
     };
-    let whitelist = united(&config.whitelist.entries.entries, Names::Whitelisted);
+    let whitelist = united(&config.whitelist.entries, Names::Whitelisted);
     (
         whitelist,
         united(&Entries::default(), Names::Correspondents),

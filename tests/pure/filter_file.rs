@@ -88,10 +88,10 @@ fn a_union_of_pages_holds_both() {
     let write = |path: &Path, records: &[Record]| {
         let replacement = Replacement::claim(path).unwrap();
         let mut writer =
-            Writer::begin(replacement, spec.clone(), records.len() as u64, shape).unwrap();
+            Writer::begin(replacement, spec.clone(), records.len() as u64, shape, None).unwrap();
         for records in by_page(shape, records) {
             let mut page = EncodedPage::new();
-            encode_page(shape, records, false, &mut page);
+            encode_page(writer.layout(), records, &mut page);
             writer.append(&[page]).unwrap();
         }
         writer.finish().unwrap();
@@ -100,7 +100,7 @@ fn a_union_of_pages_holds_both() {
     let filters = paths.map(|(path, records)| write(&path, records));
     let path = folder.path("union.blf");
     let replacement = Replacement::claim(&path).unwrap();
-    let mut writer = Writer::begin(replacement, spec.clone(), 3_000, shape).unwrap();
+    let mut writer = Writer::begin(replacement, spec.clone(), 3_000, shape, None).unwrap();
     for number in 0..shape.pages {
         let [mut united, other] = filters
             .each_ref()

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, page, sizing,
+    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, encode_page, page, sizing,
 };
 use filters::write;
 use proptest::prelude::*;
@@ -286,12 +286,12 @@ proptest! {
         let spec = Spec { kinds: 0b1111, ..example().0 };
         let entries = records.len() as u64;
         let shape = sizing::shape(entries, spec.fpr);
-        let mut writer = Writer::begin_part(replacement, spec, entries, shape, Some(digest)).unwrap();
+        let mut writer = Writer::begin(replacement, spec, entries, shape, Some(digest)).unwrap();
         let mut page = EncodedPage::new();
         for number in 0..shape.pages {
             let here = |record: &&Record| page::page_of(record.key, shape.pages) == number;
             let here: Vec<_> = records.iter().filter(here).copied().collect();
-            writer.encode(&here, &mut page);
+            encode_page(writer.layout(), &here, &mut page);
             writer.append(std::slice::from_ref(&page)).unwrap();
         }
         writer.finish().unwrap();

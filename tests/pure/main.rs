@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod address;
+mod authentication;
 mod blocklists;
 mod compile_half;
 mod compile_hostile;

@@ -82,16 +82,15 @@ pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
 /// Begins a filter with this number of entries.
 pub fn begin(path: &Path, spec: Spec, entries: u64) -> Result<Writer, Error> {
     let shape = sizing::shape(entries, spec.fpr);
-    Writer::begin(Replacement::claim(path)?, spec, entries, shape)
+    Writer::begin(Replacement::claim(path)?, spec, entries, shape, None)
 }
 
 /// Writes a filter as a compiler would, page by page.
 pub fn write(path: &Path, spec: Spec, records: &[Record]) -> Result<Header, Error> {
-    let with_records = spec.records;
     let mut writer = begin(path, spec, records.len() as u64)?;
     let mut page = EncodedPage::new();
     for records in by_page(writer.shape(), records) {
-        encode_page(writer.shape(), records, with_records, &mut page);
+        encode_page(writer.layout(), records, &mut page);
         writer.append(std::slice::from_ref(&page))?;
     }
     writer.finish()

@@ -265,7 +265,7 @@ fn pages_that_hit_everybody_are_refused() {
     let (pages, probes) = (1, 20);
     let shape = Shape { pages, probes };
     let replacement = Replacement::claim(&folder.path("a.blf")).unwrap();
-    let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape).unwrap();
+    let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape, None).unwrap();
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();
@@ -302,7 +302,7 @@ fn lost_pages_and_entries_are_noticed() {
     let pages = |writer: &Writer| -> Vec<_> {
         let encoded = by_page(writer.shape(), &records).map(|records| {
             let mut page = EncodedPage::new();
-            encode_page(writer.shape(), records, true, &mut page);
+            encode_page(writer.layout(), records, &mut page);
             page
         });
         encoded.collect()

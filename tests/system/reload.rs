@@ -507,7 +507,7 @@ fn begin(rig: &Rig, name: &str, entries: u64, change: fn(&mut Spec)) -> Writer {
     change(&mut spec);
     let shape = sizing::shape(entries, spec.fpr);
     let replacement = Replacement::claim(&rig.path(name)).expect("our own folder");
-    Writer::begin(replacement, spec, entries, shape).expect("a shape")
+    Writer::begin(replacement, spec, entries, shape, None).expect("a shape")
 }
 
 #[test]
@@ -578,7 +578,7 @@ fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
 fn settings_that_take_a_restart_are_named() {
     let before = &rig().live.snapshot().config;
     let mut config = before.clone();
-    (config.limits.connections, config.log.level) = (7, LevelFilter::DEBUG);
+    (config.connections_max, config.log.level) = (7, LevelFilter::DEBUG);
     let changed = ["log.level", "limits.connections"];
     assert_eq!(config.needs_restart(before), changed);
     assert!(before.needs_restart(before).is_empty());

@@ -30,20 +30,16 @@ pub(crate) struct Checker<'t> {
 }
 
 impl<'t> Checker<'t> {
-    pub(crate) fn new(text: &'t str, settings: Settings<'t>) -> Self {
+    /// `removed` are settings of earlier versions, to tell what replaces them.
+    pub(crate) fn new(text: &'t str, settings: Settings<'t>, removed: &'t [Removed]) -> Self {
         Self {
             text,
             settings,
-            removed: &[],
+            removed,
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
             has_broken_table: Cell::new(false),
         }
-    }
-
-    /// Knows settings of earlier versions, to tell what replaces them.
-    pub(crate) fn with_removed(self, removed: &'t [Removed]) -> Self {
-        Self { removed, ..self }
     }
 
     /// Records an error at a byte of the text.
@@ -206,14 +202,11 @@ impl<'s, 't> Section<'s, 't> {
         name: &'static str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
     ) -> Option<T> {
-        if self.table.is_some_and(|table| table.contains_key(name)) {
-            self.optional(name, read)
-        } else {
-            self.asked.borrow_mut().push(name);
+        if !self.has(name) {
             let message = format!("[{}] missing required setting {name}", self.path);
             self.checker.problem(self.start(), message);
-            None
         }
+        self.optional(name, read)
     }
 
     /// Returns a list of strings, each read by `read`. Records and omits invalid ones. One string

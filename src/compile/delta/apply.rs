@@ -121,7 +121,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     }
     progress.begin(Phase::Writing, last.new.entries);
     let spec = last.new.spec.clone();
-    let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape)?;
+    let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape, None)?;
     let writer = fill(writer, stream, deltas.threads.max(1), progress)?;
     if !put_in_place(writer, &last, progress)? {
         let what = "it does not make the filter that it names";

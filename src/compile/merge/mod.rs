@@ -201,7 +201,7 @@ impl Merge<'_> {
         // Fuller pages have a higher rate. The union declares its own, and `info` and the report
         // show it.
         spec.fpr = spec.fpr.max(rate);
-        let writer = Writer::begin(replacement, spec, entries, filters[0].shape())?;
+        let writer = Writer::begin(replacement, spec, entries, filters[0].shape(), None)?;
         let header = pages::merge_pages(writer, filters, progress)?;
         Ok(self.job.finished(report, &header))
     }

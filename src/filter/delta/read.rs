@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::Hasher;
-use std::io::{self, BufReader, Read, Take};
+use std::io::{self, BufReader, ErrorKind, Read, Take};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,8 @@ use twox_hash::XxHash3_64;
 use super::super::error::{Error, Problem};
 use super::super::fields::Fields;
 use super::super::file::open;
-use super::super::key::Key;
-use super::super::record::Class;
-use super::rice::BitReader;
+use super::super::record::{Class, Key};
+use super::rice::{BitReader, malformed};
 use super::{
     COUNT_BITS, Head, MAGIC, PARAMETER_BITS, PRELUDE_BYTES, SEGMENT_EDITS, SUM_BYTES, Touch,
     VERSION,
@@ -177,66 +176,64 @@ impl Edits {
         {
             return Ok(());
         }
-        let read = self.segment().map_err(Error::io(&self.path, "read"))?;
-        read.ok_or_else(|| {
-            let what = "an edit in it cannot be read";
-            Error::invalid(&self.path, Problem::Delta { what })
+        self.segment().map_err(|error| match error.kind() {
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                let what = "an edit in it cannot be read";
+                Error::invalid(&self.path, Problem::Delta { what })
+            }
+            _ => Error::io(&self.path, "read")(error),
         })
     }
 
-    /// Reads a segment; returns `None` if it is malformed.
-    fn segment(&mut self) -> io::Result<Option<()>> {
-        /// Returns `None` from this function if there is no value.
-        macro_rules! some {
-            ($value:expr) => {
-                match $value {
-                    Some(value) => value,
-                    None => return Ok(None),
-                }
-            };
-        }
-        let touched = some!(self.bits.take(COUNT_BITS)?);
-        let added = some!(self.bits.take(COUNT_BITS)?);
+    /// Reads a segment.
+    fn segment(&mut self) -> io::Result<()> {
+        let touched = self.bits.take(COUNT_BITS)?;
+        let added = self.bits.take(COUNT_BITS)?;
         if !(1..=SEGMENT_EDITS as u64).contains(&(touched + added)) {
-            return Ok(None);
+            return Err(malformed());
         }
-        self.touched_left = some!(self.touched_left.checked_sub(touched));
-        self.added_left = some!(self.added_left.checked_sub(added));
+        let left = self.touched_left.checked_sub(touched);
+        self.touched_left = left.ok_or_else(malformed)?;
+        let left = self.added_left.checked_sub(added);
+        self.added_left = left.ok_or_else(malformed)?;
         let mut parameters = [0; 4];
         for parameter in &mut parameters {
-            let bits = some!(self.bits.take(PARAMETER_BITS)?);
-            *parameter = u8::try_from(bits).unwrap_or(0);
+            *parameter = u8::try_from(self.bits.take(PARAMETER_BITS)?).unwrap_or(0);
         }
         let [gaps, numbers, key_gaps, key_numbers] = parameters;
         for _ in 0..touched {
-            let gap = some!(self.bits.rice(gaps)?);
-            let index = some!(self.next_index.and_then(|next| next.checked_add(gap)));
-            self.next_index = index.checked_add(1);
+            let index = after_gap(&mut self.next_index, self.bits.rice(gaps)?)?;
             let number = match self.head.changed.is_empty() {
                 true => 0,
-                false => some!(self.bits.rice(numbers)?),
+                false => self.bits.rice(numbers)?,
             };
             let touch = match number.checked_sub(1) {
                 None => Touch::Removed,
-                Some(number) => Touch::Changed(some!(class(&self.head.changed, number))),
+                Some(number) => Touch::Changed(class(&self.head.changed, number)?),
             };
             self.touched.push_back((index, touch));
         }
         for _ in 0..added {
-            let gap = some!(self.bits.rice(key_gaps)?);
-            let key = some!(self.next_key.and_then(|next| next.checked_add(gap)));
-            self.next_key = key.checked_add(1);
+            let key = after_gap(&mut self.next_key, self.bits.rice(key_gaps)?)?;
             let number = match self.head.added.len() > 1 {
-                true => some!(self.bits.rice(key_numbers)?),
+                true => self.bits.rice(key_numbers)?,
                 false => 0,
             };
-            let class = some!(class(&self.head.added, number));
+            let class = class(&self.head.added, number)?;
             self.added.push_back((Key(key), class));
         }
         self.bits.align()
     }
 }
 
-fn class(classes: &[Class], number: u64) -> Option<Class> {
-    classes.get(usize::try_from(number).ok()?).copied()
+/// Returns the number after a gap from the lowest possible one, which it raises.
+fn after_gap(next: &mut Option<u64>, gap: u64) -> io::Result<u64> {
+    let number = next.and_then(|next| next.checked_add(gap));
+    *next = number.and_then(|number| number.checked_add(1));
+    number.ok_or_else(malformed)
+}
+
+fn class(classes: &[Class], number: u64) -> io::Result<Class> {
+    let class = usize::try_from(number).ok().and_then(|at| classes.get(at));
+    class.copied().ok_or_else(malformed)
 }

@@ -7,8 +7,7 @@ use std::os::unix::fs::FileExt;
 use twox_hash::XxHash3_64;
 
 use super::super::error::Error;
-use super::super::key::Key;
-use super::super::record::Class;
+use super::super::record::{Class, Key};
 use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
 use crate::base::replacement::Replacement;

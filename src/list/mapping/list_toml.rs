@@ -81,7 +81,7 @@ impl ListToml {
     /// # Errors
     /// Its faults: all of them, with their lines.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let checker = Checker::new(text, &SETTINGS);
+        let checker = Checker::new(text, &SETTINGS, &[]);
         let list = Self::read(&checker);
         let problems = checker.into_problems();
         if problems.is_empty() {

@@ -40,7 +40,7 @@ fn sorted(names: &[String]) -> Vec<Text> {
 
 /// Reads the profiles, and the problems of their text.
 fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
-    let checker = Checker::new(text_of, &[]);
+    let checker = Checker::new(text_of, &[], &[]);
     let profiles = {
         let document = checker.document();
         let top = checker.section("", document.get_ref(), 0..0);
