@@ -28,7 +28,7 @@ fn rig() -> Rig {
 #[test]
 fn explain_and_the_daemon_say_the_same_of_every_message() {
     let rig = messages::rig();
-    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let mut explainer = Explainer::open(&rig.path("c.toml"), &[]).unwrap();
     let mut peer = rig.peer();
     let mut wrong = Vec::new();
     for case in messages::cases() {
@@ -120,7 +120,7 @@ fn query_and_explain_say_the_same_of_every_address() {
     );
     let today = Day::read(b"2026-01-31").unwrap();
     let mut query = Query::open(&rig.path("spam.blf"), Load::Memory, today).unwrap();
-    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let mut explainer = Explainer::open(&rig.path("c.toml"), &[]).unwrap();
     let (mut found, mut wrong) = ([0, 0], Vec::new());
     for (written, _) in groups.iter().flatten() {
         let asked = query.ask(written).unwrap();
@@ -166,7 +166,7 @@ fn a_whitelist_may_be_packed_or_in_utf_16() {
             .replace('@', rig.path("").to_str().unwrap())
             .replace("NAME", name);
         fs::write(rig.path("other.toml"), config).unwrap();
-        let mut explainer = Explainer::open(&rig.path("other.toml")).unwrap();
+        let mut explainer = Explainer::open(&rig.path("other.toml"), &[]).unwrap();
         let explained = explainer.explain(&Mail::from_address("spam@bad.example"));
         assert_eq!(explained.decision.verdict, expected, "{name}");
     }

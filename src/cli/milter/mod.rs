@@ -136,7 +136,7 @@ fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
     mail.recipient_addrs = bytes(&args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
-    let mut explanation = Explainer::open(config)?.explain(&mail);
+    let mut explanation = Explainer::open(config, &[])?.explain(&mail);
     explanation.find_lines();
     let is_sender = |named: &explain::Named| named.canonical.is_some();
     if let Some(address) = &address
@@ -159,11 +159,11 @@ fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
 }
 
 fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
-    let explainer = Explainer::open(config)?;
+    let explainer = Explainer::open(config, &[])?;
     let other = match (&args.against, args.correspondents.as_slice()) {
-        (Some(other), _) => Some(Explainer::open(other)?),
+        (Some(other), _) => Some(Explainer::open(other, &[])?),
         (None, []) => None,
-        (None, files) => Some(Explainer::open_with_correspondents(config, files)?),
+        (None, files) => Some(Explainer::open(config, files)?),
     };
     let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
     out.show_as(&replay, Painted(&replay, out.paint()), args.json)?;
