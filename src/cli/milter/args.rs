@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use super::junk::Junk;
-use super::log::Log;
+use super::daemon::{Log, Reload, Status};
 use super::logs::{Case, Report};
-use super::people::Correspondents;
-use super::reload::Reload;
-use super::status::Status;
+use super::people::{Correspondents, Junk};
 use crate::cli::examples;
 use crate::setup_check::Places;
 

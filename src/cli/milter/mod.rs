@@ -4,12 +4,9 @@
 //! the setup is wrong; 2 failed. For `status`: 0 no problem, 1 warning, 2 critical or no answer.
 
 pub mod args;
-pub mod junk;
-pub mod log;
+pub mod daemon;
 pub mod logs;
 pub mod people;
-pub mod reload;
-pub mod status;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +56,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Replay(args)) => replay(config, &args, out),
         Some(Command::Report(args)) => logs::report(config, &args, out),
         Some(Command::Correspondents(args)) => people::correspondents(&args, out),
-        Some(Command::Junk(args)) => junk::junk(config, &args, out),
+        Some(Command::Junk(args)) => people::junk(config, &args, out),
         Some(Command::Case(args)) => logs::case(config, &args, out),
         Some(Command::SetupCheck(args)) => {
             if !rustix::process::geteuid().is_root() {
@@ -69,9 +66,9 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
             out.show(&findings, args.json)?;
             Ok(success(!findings.is_wrong()))
         }
-        Some(Command::Reload(args)) => reload::reload(config, &args, out),
-        Some(Command::Status(args)) => status::status(config, &args, out),
-        Some(Command::Log(args)) => log::log(config, &args, out),
+        Some(Command::Reload(args)) => daemon::reload(config, &args, out),
+        Some(Command::Status(args)) => daemon::status(config, &args, out),
+        Some(Command::Log(args)) => daemon::log(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
             Ok(success(demo::run(out, paint)?))
