@@ -13,7 +13,7 @@ use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
 
 use crate::keys::{self, signer_of};
 use crate::manifest::{self, Delta, Full, Manifest, file_name};
-use crate::state::{Kept, State, of_digest, remove_others};
+use crate::state::{Kept, Removed, State, of_digest, remove_others};
 use crate::store::{Got, Small, Store};
 use crate::{Error, Fetch};
 
@@ -349,28 +349,10 @@ fn scratch(filter: &Path) -> PathBuf {
     beside(filter, ".fetching")
 }
 
-/// That folder, removed when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(filter: &Path) -> Result<Self, Error> {
-        let folder = scratch(filter);
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(Error::io(&folder, "create"))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Result<(), Error> {
-    let scratch = Scratch::new(&wanted.output)?;
+    let scratch = Removed(scratch(&wanted.output));
+    let created = DirBuilder::new().mode(0o700).create(&scratch.0);
+    created.map_err(Error::io(&scratch.0, "create"))?;
     let mut paths = Vec::new();
     for (number, delta) in chain.iter().enumerate() {
         let path = scratch.0.join(format!("{number}.delta"));

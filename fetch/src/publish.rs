@@ -16,7 +16,7 @@ use sha2::Digest as _;
 use crate::keys::{self, Signer, signer_of};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
 use crate::promote;
-use crate::state::{self, Lock};
+use crate::state::{self, Lock, Removed};
 use crate::store::{Got, Small, Store, hashed, replaced};
 use crate::{Error, Publish};
 
@@ -453,13 +453,4 @@ fn sha256(path: &Path) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io(path, "open"))?;
     let (_, sha) = hashed(&mut file).map_err(Error::io(path, "read"))?;
     Ok(Digest(sha.finalize().into()).to_string())
-}
-
-/// A file that is removed when it is no longer needed.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }

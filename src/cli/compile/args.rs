@@ -590,14 +590,3 @@ fn formats() -> String {
     let known = Format::known();
     format!("Format of the inputs: {known} [default: detected from their content]")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn definitions_hold_together() {
-        Cli::command().debug_assert();
-    }
-}
