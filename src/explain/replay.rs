@@ -164,16 +164,16 @@ impl Sums {
                 .collect::<Vec<_>>()
         });
         for (name, (explanation, other)) in judged.into_iter().flatten() {
-            self.add(name, explanation, other);
+            self.add(name, &explanation, other);
         }
     }
 
-    fn add(&mut self, name: String, explanation: Explanation, other: Option<&'static str>) {
+    fn add(&mut self, name: String, explanation: &Explanation, other: Option<&'static str>) {
         self.replay.messages += 1;
         let before = explanation.decision.verdict;
         count(&mut self.verdicts, Some(before));
         if before != "accept" {
-            let decided = Decided::new(name.clone(), &explanation);
+            let decided = Decided::new(name.clone(), explanation);
             count(&mut self.senders, decided.sender.clone());
             count(&mut self.sources, decided.source.clone());
             count(

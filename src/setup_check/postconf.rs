@@ -101,11 +101,10 @@ impl Postconf {
             };
             let (own, port) = name.rsplit_once(':').unwrap_or((host, name));
             let host = own.trim_matches(['[', ']']);
-            let host = match host.contains(':') {
-                true => format!("[{host}]"),
-                false => host.to_owned(),
-            };
-            is_smtp(port).then(|| format!("{host}:25"))
+            is_smtp(port).then(|| match host.contains(':') {
+                true => format!("[{host}]:25"),
+                false => format!("{host}:25"),
+            })
         };
         master.lines().filter_map(door).collect()
     }
@@ -155,17 +154,14 @@ impl Service {
 
     /// Returns the setting `receive_override_options` with or without `no_milters`.
     pub(super) fn options_with(&self, no_milters: bool) -> String {
-        let options = self.options.split([',', ' ', '\t']);
-        let mut options: Vec<&str> = options
-            .filter(|option| !option.is_empty() && *option != "no_milters")
-            .collect();
+        let mut options = split(&self.options);
+        options.retain(|option| *option != "no_milters");
         options.extend(no_milters.then_some("no_milters"));
         format!("receive_override_options = {}", options.join(","))
     }
 
     pub(super) fn skips_milters(&self) -> bool {
-        let mut options = self.options.split([',', ' ', '\t']);
-        options.any(|option| option == "no_milters")
+        split(&self.options).contains(&"no_milters")
     }
 }
 

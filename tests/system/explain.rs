@@ -40,7 +40,7 @@ fn explain_and_the_daemon_say_the_same_of_every_message() {
             .identities
             .iter()
             .filter(|named| named.list.is_some());
-        let listed = listed.map(|named| messages::named(&named.identity));
+        let listed = listed.map(|named| messages::named(named.identity));
         let listed: BTreeSet<_> = listed.collect();
         let mut letter = TestMail::new(&case.mail, &["<user@mail.example>"], &[]);
         let fields = mail.headers.fields.iter();
