@@ -94,19 +94,14 @@ fn check(config: &Path, json: bool, out: &mut Output) -> Done {
         write!(out, "{}", checked?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let errors = match &checked {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.lines().map(str::to_owned).collect(),
-    };
+    let errors = checked.as_ref().err().into_iter();
+    let errors = errors.flat_map(|errors| errors.lines().map(str::to_owned));
     out.json(&CheckJson {
         good: checked.is_ok(),
-        errors,
+        errors: errors.collect(),
         checked: checked.as_ref().ok(),
     })?;
-    Ok(match checked {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(FAILED),
-    })
+    Ok(ExitCode::from(if checked.is_ok() { 0 } else { FAILED }))
 }
 
 fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
