@@ -205,10 +205,9 @@ fn described(wanted: &Publish) -> Result<Full, Error> {
 
 /// If the store is a folder, locks it against other publishers.
 pub(crate) fn lock_store(store: &Store, list: &str) -> Result<Option<Lock>, Error> {
-    let in_store = store.folder().map(|folder| folder.join(list));
-    in_store
-        .map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"))
-        .transpose()
+    let folder = store.folder.as_ref().map(|folder| folder.join(list));
+    let lock = folder.map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"));
+    lock.transpose()
 }
 
 /// The number of the manifest after `before`. It is never lower than the time, so hosts accept a new store after the old
