@@ -227,10 +227,8 @@ pub fn percent(pattern: &str) -> Option<u8> {
 /// A number below 100 for a host, always the same.
 fn hundredth(host: &str) -> u8 {
     let Digest(bytes) = Digest::of(host.as_bytes());
-    let number = bytes
-        .iter()
-        .take(8)
-        .fold(0, |number, byte| number << 8 | u128::from(*byte));
+    let number = bytes.first_chunk().copied().map(u64::from_be_bytes);
+    let number = u128::from(number.unwrap_or_default());
     u8::try_from((number * 100) >> 64).unwrap_or(u8::MAX)
 }
 

@@ -181,20 +181,15 @@ impl Peer {
             &[VERSION, ACTIONS, STEPS].map(u32::to_be_bytes).concat(),
         );
         let (code, payload) = peer.packet()?;
-        let number = |at: usize| {
-            let bytes = payload.get(at..at + 4);
-            let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or_else(
-                || broken("a negotiation cut short"),
-                |bytes| Ok(u32::from_be_bytes(bytes)),
-            )
-        };
         if code != b'O' {
             return broken("no negotiation");
         }
-        let actions = number(4)?;
-        peer.steps = number(8)?;
-        if number(0)? > VERSION || actions & !ACTIONS != 0 || peer.steps & !STEPS != 0 {
+        let (&[version, actions, steps, ..], _) = payload.as_chunks() else {
+            return broken("a negotiation cut short");
+        };
+        let [version, actions, steps] = [version, actions, steps].map(u32::from_be_bytes);
+        peer.steps = steps;
+        if version > VERSION || actions & !ACTIONS != 0 || steps & !STEPS != 0 {
             return broken("more than was offered");
         }
         Ok(peer)
