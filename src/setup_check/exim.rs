@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::findings::{About, Severity};
-use super::milter::Milter;
 use super::program::{PATIENCE, output_of, program, within};
+use super::units::Milter;
 use crate::base::access::Account;
 use crate::demo;
 use crate::endpoint::{Door, Endpoint};
@@ -153,7 +153,7 @@ fn check_stage(
 fn check_socket(at: &Endpoint, exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) {
     let asked = at.clone();
     if let Err(why) = within(PATIENCE, move || ask(&asked)) {
-        findings.wrong(format!("{at} does not answer: {why}"), milter.start);
+        findings.wrong(format!("{at} does not answer: {why}"), milter.units.start());
     } else if let Endpoint::Unix(path) = at {
         let user = exim.printed("exim_user").unwrap_or_default();
         let user = user.trim().trim_start_matches("exim_user = ");

@@ -8,9 +8,9 @@ use super::connection::silence;
 use super::findings::{About, Severity};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
-use super::milter::answers_too_late;
 use super::postconf::Service;
 use super::postfix::Postfix;
+use super::units::answers_too_late;
 use crate::base::access::Account;
 use crate::endpoint::Endpoint;
 
@@ -57,7 +57,7 @@ impl Postfix<'_> {
         {
             let remedy = match self.mend() {
                 _ if self.milter.sockets.contains(&Endpoint::Unix(path.clone())) => {
-                    self.milter.start.to_owned()
+                    self.milter.units.start().to_owned()
                 }
                 // It was given before.
                 mend if mend.replaces(milter) && !self.is_daemon_named() => String::new(),

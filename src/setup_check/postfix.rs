@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::findings::About;
 use super::main_cf::{MilterOf, milters, split};
 use super::mend::{Mend, dkim_setting, leads_to_daemon};
-use super::milter::Milter;
 use super::postconf::{Postconf, Service, services};
 use super::smtp;
+use super::units::Milter;
 
 /// Postfix's configuration as far as it is about milters.
 pub(super) struct Postfix<'a> {

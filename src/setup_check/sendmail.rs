@@ -11,8 +11,8 @@ use std::path::Path;
 use super::connection::silence;
 use super::findings::About;
 use super::main_cf::time;
-use super::milter::{Milter, answers_too_late};
 use super::smtp;
+use super::units::{Milter, answers_too_late};
 use crate::base::whole_file::{self, FileError};
 use crate::endpoint::Endpoint;
 
