@@ -262,25 +262,4 @@ mod tests {
             assert_eq!(fields.collect::<Vec<_>>().join(";"), expected, "{text}");
         }
     }
-
-    #[test]
-    fn an_mbox_is_taken_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mbox");
-        let text = "From a@b Mon Jan  1 00:00:00 2026\nFrom: x@y\n\nbody\nFrom here on\n\nFrom c@d Mon\nSubject: 2\n\n";
-        fs::write(&path, text).unwrap();
-        let mut seen = Vec::new();
-        each_message(&path, &mut |_, headers| {
-            let headers = headers.expect("an mbox holds messages");
-            seen.push((
-                headers.envelope_sender().map(<[u8]>::to_vec),
-                headers.fields.len(),
-            ));
-        })
-        .unwrap();
-        assert_eq!(
-            seen,
-            [(Some(b"a@b".to_vec()), 1), (Some(b"c@d".to_vec()), 1)]
-        );
-    }
 }

@@ -3,7 +3,7 @@
 //! It follows the reader's setting of light or dark, and fits a phone: there, tables become lists.
 
 use super::chart::charts;
-use super::html::{self, Text, card, dim, header, paragraph, table};
+use super::html::{self, card, dim, escape, header, paragraph, table};
 use super::log::{self, Search};
 use super::report::{List, Report};
 use super::source::Status;
@@ -23,17 +23,17 @@ pub(super) fn page(report: &Report) -> Page {
     let header = format!(
         "<h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
          <span class=\"dim\">{} · {} · up {} · process {}</span>",
-        Text(&report.mail),
-        Text(&report.version),
+        escape(&report.mail),
+        escape(&report.version),
         approximate(report.uptime_s),
         report.process
     );
     let mut main = format!(
         "<p class=\"first\" id=\"sentence\">{}</p>",
-        Text(&sentence(report))
+        escape(&sentence(report))
     );
     for problem in &report.problems {
-        let (severity, text) = (problem.severity.name(), Text(&problem.text));
+        let (severity, text) = (problem.severity.name(), escape(&problem.text));
         main += &format!("<p class=\"problem {severity}\">{text}</p>");
     }
     main += &innocent(report);
@@ -63,7 +63,7 @@ pub(super) fn page(report: &Report) -> Page {
 fn innocent(report: &Report) -> String {
     let lines = report.possibly_innocent.iter();
     let lines: String = lines
-        .map(|line| format!("<li>{}</li>", Text(line)))
+        .map(|line| format!("<li>{}</li>", escape(line)))
         .collect();
     let lines = match lines.is_empty() {
         true => "<li class=\"dim\">Nobody in the last 24 h.</li>",
@@ -130,8 +130,8 @@ fn lists(report: &Report) -> String {
         #[allow(clippy::cast_precision_loss, reason = "for the eye")]
         let rate = hits(list) as f64 * 1000.0 / report.messages.total.max(1) as f64;
         vec![
-            format!("<b>{}</b>", Text(&list.name)),
-            Text(&action(list)).to_string(),
+            format!("<b>{}</b>", escape(&list.name)),
+            escape(&action(list)),
             grouped(list.filter.as_ref().map_or(0, |filter| filter.entries)),
             format!("<span class=\"{class}\">{built}</span>"),
             grouped(list.hits_24h),
@@ -203,7 +203,7 @@ fn bars(rows: &[(String, u64)], class: &str) -> String {
         let bar = share.map(|share| format!("<i style=\"width:{share}%\"></i>"));
         format!(
             "<div class=\"row {class}\"><span>{}</span><u>{}</u><b>{}</b></div>",
-            Text(name),
+            escape(name),
             bar.unwrap_or_default(),
             grouped(*count)
         )
@@ -225,7 +225,7 @@ impl Status {
         let mut main = form(&address);
         if !address.is_empty() {
             let text = explain(&address);
-            main += &format!("<pre id=\"explanation\">{}</pre>", Text(&text));
+            main += &format!("<pre id=\"explanation\">{}</pre>", escape(&text));
         }
         let main = format!("<section class=\"card\">{main}</section>");
         let paths = ["/explain", "/status.json"];
@@ -238,7 +238,7 @@ fn form(address: &str) -> String {
     format!(
         "<form action=\"/explain\"><label>Address <input name=\"address\" value=\"{}\"></label>\
          <button>Would its mail be refused?</button></form>",
-        Text(address)
+        escape(address)
     )
 }
 

@@ -84,7 +84,9 @@ fn a_large_mailbox_is_replayed_in_its_order() {
     rig.write("other.toml", &other);
     let mbox = (0..2_500).map(|n| {
         let domain = if n % 2 == 0 { "bad.test" } else { "ok.example" };
-        format!("From s{n}@{domain} Mon Jan  1 00:00:00 2026\nSubject: {n}\n\nbody\n\n")
+        format!(
+            "From s{n}@{domain} Mon Jan  1 00:00:00 2026\nSubject: {n}\n\nbody\nFrom here on\n\n"
+        )
     });
     rig.write("mbox", &mbox.collect::<String>());
     let words = ["replay", "--json", "--against", "other.toml", "mbox"];

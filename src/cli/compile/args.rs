@@ -62,13 +62,7 @@ pub enum Command {
     Query(QueryArgs),
     /// Describe a filter file.
     #[command(after_long_help = examples!["blocklist-compile info --json spammers.blf | jq .entries"])]
-    Info {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// The filter file.
-        file: PathBuf,
-    },
+    Info(FileArgs),
     /// Show what list.toml of a folder says about its feed, for the script that fetches it.
     ///
     /// One line: the URL, the limits of the download in bytes and seconds, for how many days a file is kept and may
@@ -167,24 +161,26 @@ pub enum Command {
         "blocklist-compile false-positives own.blf /var/log/mail.log >> whitelist.txt",
     ])]
     FalsePositives {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// The filter file.
-        file: PathBuf,
+        /// The filter.
+        #[command(flatten)]
+        of: FileArgs,
         /// Mail logs, address books or plain lists; - for standard input.
         #[arg(required = true)]
         known_good: Vec<PathBuf>,
     },
     /// Read a whole filter file and check every checksum and record.
     #[command(after_long_help = examples!["blocklist-compile verify spammers.blf"])]
-    Verify {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// The filter file.
-        file: PathBuf,
-    },
+    Verify(FileArgs),
+}
+
+/// Options of `info` and `verify`.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The filter file.
+    pub file: PathBuf,
 }
 
 const ADDRESS_RULES: &str = "Address rules";

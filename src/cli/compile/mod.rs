@@ -43,7 +43,7 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Build(args) => return build(&args, out),
         Command::Preview(args) => return preview::run(&args, out),
         Command::Query(args) => return query::query(&args, out),
-        Command::Info { json, file } => info(&file, json, out)?,
+        Command::Info(of) => info(&of.file, of.json, out)?,
         Command::Feed { folder } => feed(&folder, out)?,
         Command::Update(args) => return update(&args, out),
         Command::Add(args) => return edit(&args, true, out),
@@ -53,12 +53,10 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Apply(args) => return apply(&args, out),
         Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
         Command::Overlap { json, files } => out.show(&inspect::overlap(&files)?, json)?,
-        Command::FalsePositives {
-            json,
-            file,
-            known_good,
-        } => return false_positives(&file, &known_good, json, out),
-        Command::Verify { json, file } => verify(&file, json, out)?,
+        Command::FalsePositives { of, known_good } => {
+            return false_positives(&of.file, &known_good, of.json, out);
+        }
+        Command::Verify(of) => verify(&of.file, of.json, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
