@@ -48,8 +48,8 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
     postfix.check_chain(findings);
     postfix.check_other_ways(findings);
     let server = smtp::Server {
-        start: &postconf.start,
-        reload: &postconf.reload,
+        start: &postconf.make("start"),
+        reload: &postconf.make("reload"),
         has_exceptions: has_maps,
     };
     for door in postconf.doors() {

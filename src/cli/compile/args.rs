@@ -207,14 +207,9 @@ pub struct Build {
     /// For lists that are too large for one machine: build each piece on any machine, then merge all parts. All
     /// parts need the same seed (--seed-from or --seed) and should have the same --date. NAME is the name of the
     /// piece [default: the input file].
-    #[arg(
-        long,
-        value_name = "NAME",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        conflicts_with_all = ["name", "no_records", "max_shrink", "max_growth", "allow_empty"]
-    )]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "")]
+    #[arg(conflicts_with_all = ["name", "no_records", "max_shrink", "max_growth", "allow_empty"])]
     pub part: Option<String>,
     /// Count all inputs as this one list, of which they are pieces.
     ///
