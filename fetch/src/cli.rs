@@ -211,15 +211,3 @@ fn first_line(path: &Path) -> Result<String, Error> {
 fn complain(program: &str, what: &dyn Display) {
     let _ = writeln!(io::stderr(), "{program}: {what}");
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn definitions_hold_together() {
-        FetchCli::command().debug_assert();
-        PublishCli::command().debug_assert();
-    }
-}

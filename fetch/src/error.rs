@@ -50,12 +50,6 @@ impl Error {
 
     /// For `map_err`: the file, and the action as it follows "cannot".
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| {
-            Self::Replacement(replacement::Error::Io {
-                path: path.to_owned(),
-                action,
-                source,
-            })
-        }
+        move |source| Self::Replacement(replacement::Error::io(path, action)(source))
     }
 }

@@ -13,7 +13,7 @@ use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
 
 use crate::keys::{self, signer_of};
 use crate::manifest::{self, Delta, Full, Manifest, file_name};
-use crate::state::{Kept, State, of_digest, remove_others};
+use crate::state::{Kept, Removed, State, of_digest, remove_others};
 use crate::store::{Got, Small, Store};
 use crate::{Error, Fetch};
 
@@ -196,46 +196,44 @@ fn signed(
         && (&state.from, &state.host) == (&wanted.from, &wanted.host);
     let known = state.tag.as_deref().filter(|_| is_same);
     let name = manifest::name(&wanted.list);
+    let refused = |why: &str| Err(Error::Refused(format!("{name}: {why}")));
     let file = match store.read(&name, manifest::MAX_BYTES, known)? {
         Got::File(file) => file,
         Got::Same if known.is_some() => return Ok(None),
         // If this were accepted, a host without the filter would report success.
         Got::Same => {
-            return Err(Error::Refused(format!(
-                "{name}: the store answers that it is unchanged, although it was not asked for changes"
-            )));
+            return refused(
+                "the store answers that it is unchanged, although it was not asked for changes",
+            );
         }
-        Got::Missing => {
-            return Err(Error::Refused(format!(
-                "{name}: the store does not have it"
-            )));
-        }
+        Got::Missing => return refused("the store does not have it"),
     };
     let keys = std::iter::once(&state.key).chain(&state.next_key);
     match signer_of(store, &wanted.list, &file.bytes, keys)? {
         Some(key) => Ok(Some((file, key.clone()))),
-        None => Err(Error::Refused(format!(
-            "{name}: not signed with the key {}: it was changed, or the publisher has another key",
+        None => refused(&format!(
+            "not signed with the key {}: it was changed, or the publisher has another key",
             state.key
-        ))),
+        )),
     }
 }
 
 /// Refuses a manifest that is older than one that this host has seen, or that is from the future.
 fn check_age(manifest: &Manifest, state: &State, now: u64) -> Result<(), Error> {
     let name = manifest::name(&manifest.list);
-    if manifest.number < state.number {
-        return Err(Error::Refused(format!(
-            "{name}: manifest {}, but this host has seen {}: the store has an old manifest",
-            manifest.number, state.number
-        )));
+    let refused = |why: String| Err(Error::Refused(format!("{name}: {why}")));
+    let (number, seen) = (manifest.number, state.number);
+    if number < seen {
+        return refused(format!(
+            "manifest {number}, but this host has seen {seen}: the store has an old manifest"
+        ));
     }
     // Its number must not be stored: after the clock is corrected, all manifests would have lower numbers.
     if manifest.made > now.saturating_add(CLOCKS_APART_S) {
-        return Err(Error::Refused(format!(
-            "{name}: made {} hours in the future: check the clocks of this host and of the publisher",
-            (manifest.made - now) / 3600
-        )));
+        let hours = (manifest.made - now) / 3600;
+        return refused(format!(
+            "made {hours} hours in the future: check the clocks of this host and of the publisher"
+        ));
     }
     manifest.next_key.as_deref().map_or(Ok(()), keys::check)
 }
@@ -349,28 +347,10 @@ fn scratch(filter: &Path) -> PathBuf {
     beside(filter, ".fetching")
 }
 
-/// That folder, removed when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(filter: &Path) -> Result<Self, Error> {
-        let folder = scratch(filter);
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(Error::io(&folder, "create"))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Result<(), Error> {
-    let scratch = Scratch::new(&wanted.output)?;
+    let scratch = Removed(scratch(&wanted.output));
+    let created = DirBuilder::new().mode(0o700).create(&scratch.0);
+    created.map_err(Error::io(&scratch.0, "create"))?;
     let mut paths = Vec::new();
     for (number, delta) in chain.iter().enumerate() {
         let path = scratch.0.join(format!("{number}.delta"));

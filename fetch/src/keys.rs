@@ -48,10 +48,7 @@ fn parse(key: &str) -> Result<PublicKey, Error> {
 }
 
 /// Whether `key` has signed these bytes.
-///
-/// # Errors
-/// `key` is not a public key.
-pub fn has_signed(key: &str, bytes: &[u8], signature: &[u8]) -> Result<bool, Error> {
+fn has_signed(key: &str, bytes: &[u8], signature: &[u8]) -> Result<bool, Error> {
     let key = parse(key)?;
     let signature = std::str::from_utf8(signature).ok();
     let signature = signature.and_then(|text| Signature::decode(text).ok());

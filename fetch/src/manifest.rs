@@ -1,8 +1,7 @@
 //! The manifest: the published filters and deltas of a list. It is signed as a whole, and parsed only after the signature
 //! was verified.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use blocklist_milter::filter::{Digest, Header};
 use blocklist_milter::lookup;
@@ -173,23 +172,23 @@ impl Manifest {
         })
     }
 
-    /// The smallest chain of deltas, in bytes, from one identity to another (Dijkstra's algorithm); `None` if it
-    /// has more than [`MAX_CHAIN`] deltas.
+    /// The smallest chain of deltas, in bytes, from one identity to another; `None` if it has more than [`MAX_CHAIN`]
+    /// deltas.
     #[must_use]
     pub fn chain(&self, from: &str, to: &str) -> Option<Vec<&Delta>> {
-        let mut from_each: HashMap<&str, Vec<&Delta>> = HashMap::new();
-        for delta in &self.deltas {
-            from_each.entry(&delta.old).or_default().push(delta);
-        }
         let mut reached: HashMap<&str, (u64, Option<&Delta>)> = HashMap::from([(from, (0, None))]);
-        let mut next = BinaryHeap::from([Reverse((0, from))]);
-        while let Some(Reverse((bytes, at))) = next.pop() {
-            for delta in from_each.remove(at).unwrap_or_default() {
-                let bytes = delta.bytes.saturating_add(bytes);
+        // Deltas are published in the order of a chain, so that the second pass rarely finds anything.
+        let mut is_shorter = true;
+        while std::mem::take(&mut is_shorter) {
+            for delta in &self.deltas {
+                let Some((bytes, _)) = reached.get(delta.old.as_str()) else {
+                    continue;
+                };
+                let bytes = delta.bytes.saturating_add(*bytes);
                 let known = reached.get(delta.new.as_str());
                 if known.is_none_or(|known| bytes < known.0) {
                     reached.insert(&delta.new, (bytes, Some(delta)));
-                    next.push(Reverse((bytes, &delta.new)));
+                    is_shorter = true;
                 }
             }
         }
@@ -228,10 +227,8 @@ pub fn percent(pattern: &str) -> Option<u8> {
 /// A number below 100 for a host, always the same.
 fn hundredth(host: &str) -> u8 {
     let Digest(bytes) = Digest::of(host.as_bytes());
-    let number = bytes
-        .iter()
-        .take(8)
-        .fold(0, |number, byte| number << 8 | u128::from(*byte));
+    let number = bytes.first_chunk().copied().map(u64::from_be_bytes);
+    let number = u128::from(number.unwrap_or_default());
     u8::try_from((number * 100) >> 64).unwrap_or(u8::MAX)
 }
 

@@ -134,31 +134,13 @@ mod tests {
     #[test]
     fn rings_and_times_are_read() {
         assert!(ring("first=mx1,test-*,*.eu.example,*").is_ok());
-        for wrong in [
-            "first",
-            "=x",
-            "first=",
-            "first=mx1,",
-            "first=a*b",
-            "first=*a*",
-            "first=a, b",
-            "first=0%",
-            "first=x%",
-        ] {
+        let wrong = "first|=x|first=|first=mx1,|first=a*b|first=*a*|first=a, b|first=0%|first=x%";
+        for wrong in wrong.split('|') {
             assert!(ring(wrong).is_err(), "{wrong}");
         }
         assert!(ring("first=5%,mx1").is_ok());
         assert_eq!(time("90m"), Ok(5_400));
-        for wrong in [
-            "",
-            "2",
-            "0h",
-            "h",
-            "-1h",
-            "2w",
-            "99999999999999999999d",
-            "2é",
-        ] {
+        for wrong in "|2|0h|h|-1h|2w|99999999999999999999d|2é".split('|') {
             assert!(time(wrong).is_err(), "{wrong}");
         }
     }

@@ -16,7 +16,7 @@ use sha2::Digest as _;
 use crate::keys::{self, Signer, signer_of};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
 use crate::promote;
-use crate::state::{self, Lock};
+use crate::state::{self, Lock, Removed};
 use crate::store::{Got, Small, Store, hashed, replaced};
 use crate::{Error, Publish};
 
@@ -205,10 +205,9 @@ fn described(wanted: &Publish) -> Result<Full, Error> {
 
 /// If the store is a folder, locks it against other publishers.
 pub(crate) fn lock_store(store: &Store, list: &str) -> Result<Option<Lock>, Error> {
-    let in_store = store.folder().map(|folder| folder.join(list));
-    in_store
-        .map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"))
-        .transpose()
+    let folder = store.folder.as_ref().map(|folder| folder.join(list));
+    let lock = folder.map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"));
+    lock.transpose()
 }
 
 /// The number of the manifest after `before`. It is never lower than the time, so hosts accept a new store after the old
@@ -453,13 +452,4 @@ fn sha256(path: &Path) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io(path, "open"))?;
     let (_, sha) = hashed(&mut file).map_err(Error::io(path, "read"))?;
     Ok(Digest(sha.finalize().into()).to_string())
-}
-
-/// A file that is removed when it is no longer needed.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }

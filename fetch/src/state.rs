@@ -82,6 +82,16 @@ pub(crate) fn remove_others(file: &Path, ending: &str, kept: &[PathBuf]) {
     }
 }
 
+/// A file or folder that is removed when it is no longer needed.
+pub(crate) struct Removed(pub(crate) PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let removed = fs::remove_file(&self.0);
+        let _ = removed.or_else(|_| fs::remove_dir_all(&self.0));
+    }
+}
+
 /// A lock that excludes a second run for the same file, until it is dropped.
 pub(crate) type Lock = Replacement;
 

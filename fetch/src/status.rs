@@ -29,19 +29,15 @@ const MAX_ERROR: usize = 300;
 
 /// A run of `blocklist-fetch`.
 #[derive(Debug)]
-pub struct Run<'a> {
-    /// The host.
-    pub host: &'a str,
-    /// The list.
-    pub list: &'a str,
-    /// The filter.
-    pub filter: &'a Path,
+pub(crate) struct Run<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) list: &'a str,
+    pub(crate) filter: &'a Path,
     /// When it ended, in seconds since 1970.
-    pub now: u64,
+    pub(crate) now: u64,
     /// The exit code.
-    pub code: u8,
-    /// The last error.
-    pub error: Option<&'a str>,
+    pub(crate) code: u8,
+    pub(crate) error: Option<&'a str>,
 }
 
 impl Run<'_> {
@@ -49,7 +45,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let before = fs::read_to_string(path).unwrap_or_default();
         let replacement = Replacement::claim(path)?;
         let file = replacement.file();

@@ -51,7 +51,7 @@ pub enum Error {
 
 impl Error {
     /// Returns a function for `map_err` that adds what was being done, and with which path.
-    fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
             action,

@@ -4,9 +4,9 @@
 //! draws them from the counters of [`Progress`], to which the workers only add.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,60 +19,35 @@ const DRAW: Duration = Duration::from_millis(100);
 /// How often a line is printed where there is no terminal.
 const LINE: Duration = Duration::from_secs(10);
 
-/// Runs a task and shows its progress, unless `quiet`.
+/// Runs a task and shows its progress, unless `quiet`. From now on SIGINT, SIGTERM and SIGHUP end the task
+/// cleanly, and a second signal ends the program immediately.
 pub(super) fn watched<T>(
     quiet: bool,
     task: impl FnOnce(&Progress) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let watcher = Watcher::start(quiet)?;
-    task(&watcher.progress)
-}
-
-/// Draws until it is dropped.
-struct Watcher {
-    progress: Arc<Progress>,
-    drawing: Option<(Sender<()>, JoinHandle<()>)>,
-}
-
-impl Watcher {
-    /// Starts to draw, unless `quiet`. From now on SIGINT, SIGTERM and SIGHUP end the task cleanly,
-    /// and a second signal ends the program immediately.
-    fn start(quiet: bool) -> Result<Self, Error> {
-        let progress = Arc::new(Progress::new());
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let failed = |source| Error::Io {
-                path: "signals".into(),
-                doing: "be watched",
-                source,
-            };
-            // The order matters: the second signal must find the flag that the first one set.
-            signal_hook::flag::register_conditional_default(signal, progress.stop_flag())
-                .map_err(failed)?;
-            signal_hook::flag::register(signal, progress.stop_flag()).map_err(failed)?;
-        }
-        let drawing = (!quiet).then(|| {
-            let (stop, stopped) = mpsc::channel();
-            let watched = Arc::clone(&progress);
-            let started = thread::Builder::new().spawn(move || draw(&watched, &stopped));
-            Some((stop, started.ok()?))
-        });
-        // Without a thread, nothing is drawn.
-        let drawing = drawing.flatten();
-        Ok(Self { progress, drawing })
+    let progress = Progress::new();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let failed = Error::io(Path::new("signals"), "be watched");
+        // The order matters: the second signal must find the flag that the first one set.
+        signal_hook::flag::register_conditional_default(signal, progress.stop_flag())
+            .and_then(|_| signal_hook::flag::register(signal, progress.stop_flag()))
+            .map_err(failed)?;
     }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.drawing.take() {
-            drop(stop);
-            // A failure to draw does no harm.
-            let _ = thread.join();
+    let (stop, stopped) = mpsc::channel();
+    thread::scope(|scope| {
+        // It ends the drawing, also if the task panics.
+        let _stop: Sender<()> = stop;
+        if !quiet {
+            // Without a thread, nothing is drawn.
+            let progress = &progress;
+            let drawing = move || draw(progress, &stopped);
+            let _ = thread::Builder::new().spawn_scoped(scope, drawing);
         }
-    }
+        task(&progress)
+    })
 }
 
-fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
+fn draw(progress: &Progress, stopped: &Receiver<()>) {
     let bar = io::stderr()
         .is_terminal()
         .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));

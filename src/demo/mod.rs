@@ -9,27 +9,29 @@
 //! messages use reserved names. Each message has its expected verdict beside it, and any other
 //! verdict makes the demo fail.
 
-mod exim;
+pub(crate) mod exim;
 mod lists;
 pub mod peer;
 mod scenes;
 mod table;
-mod window;
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use lists::{Error, compile_lists, write_config};
 use peer::{Delivery, Peer, TestMail};
 use scenes::{Scene, scenes};
 use table::Row;
-use window::{LastDecision, ObservedService};
 
+use crate::base::lock::lock;
 use crate::base::paint::Paint;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Service};
+use crate::endpoint::Endpoint;
+use crate::explain::RecordedDecision;
+use crate::screen::{Decision, Observer, Screen};
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
 
@@ -49,6 +51,34 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // There is no remedy if the folder cannot be removed.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The last decision of the daemon.
+#[derive(Clone, Default)]
+struct LastDecision(Arc<Mutex<RecordedDecision>>);
+
+impl Observer for LastDecision {
+    fn decided(&mut self, decision: &Decision<'_>) {
+        *lock(&self.0) = RecordedDecision::of(decision);
+    }
+}
+
+/// The daemon's service with an observer.
+struct ObservedService {
+    live: Arc<Live>,
+    last: LastDecision,
+}
+
+impl Service for ObservedService {
+    type Handler = Screen<LastDecision>;
+
+    fn handler(&self) -> Self::Handler {
+        Screen::with_observer(Arc::clone(&self.live), self.last.clone())
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 }
 
@@ -123,7 +153,7 @@ impl Stage<'_> {
     /// Plays them again by policy delegation, and shows those alone that get a wrong verdict. Returns
     /// how many those are.
     fn as_exim(&mut self, folder: &Path) -> Result<usize, Error> {
-        let socket = folder.join(lists::POLICY);
+        let socket = Endpoint::Unix(folder.join(lists::POLICY));
         let wrong = self.play(false, |mail| exim::deliver(&socket, mail))?;
         if wrong == 0 {
             let same = "sent again as Exim asks, by policy delegation: the same verdicts";
@@ -143,7 +173,7 @@ impl Stage<'_> {
             let row = Row {
                 scene,
                 outcome: &outcome,
-                decision: &self.last.take(),
+                decision: &std::mem::take(&mut *lock(&self.last.0)),
                 paint: self.paint,
             };
             if shows_all || !row.is_expected() {

@@ -18,10 +18,12 @@
 //! A wrong answer of the milter is an error here.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::endpoint::Endpoint;
 
 /// What Postfix offers: version 6, all actions, all steps.
 const VERSION: u32 = 6;
@@ -114,7 +116,7 @@ impl TestMail {
 }
 
 /// The result for a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// The answer for each recipient for which an answer was requested.
     pub recipients: Vec<Answer>,
@@ -126,8 +128,25 @@ pub struct Delivery {
     pub time: Duration,
 }
 
-trait Stream: Read + Write + Send {}
+/// A connection to a daemon.
+pub(super) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
+
+/// Connects to a daemon, which must answer in time.
+pub(super) fn connect(to: &Endpoint) -> io::Result<Box<dyn Stream>> {
+    Ok(match to {
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Box::new(stream)
+        }
+        Endpoint::Inet { host, port, .. } => {
+            let stream = TcpStream::connect((host.as_str(), *port))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Box::new(stream)
+        }
+    })
+}
 
 /// A connection to a milter.
 pub struct Peer {
@@ -141,26 +160,18 @@ impl Peer {
     /// Connects to a unix socket and negotiates.
     ///
     /// # Errors
-    /// Those of the socket, or the milter violates the protocol.
+    /// Those of [`connect`](Self::connect).
     pub fn unix(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Self::negotiate(Box::new(stream))
+        Self::connect(&Endpoint::Unix(path.to_owned()))
     }
 
-    /// Connects over TCP and negotiates.
+    /// Connects and negotiates.
     ///
     /// # Errors
     /// Those of the socket, or the milter violates the protocol.
-    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Self::negotiate(Box::new(stream))
-    }
-
-    fn negotiate(stream: Box<dyn Stream>) -> io::Result<Self> {
+    pub fn connect(to: &Endpoint) -> io::Result<Self> {
         let mut peer = Self {
-            stream,
+            stream: connect(to)?,
             out: Vec::new(),
             steps: 0,
             messages: 0,
@@ -170,20 +181,15 @@ impl Peer {
             &[VERSION, ACTIONS, STEPS].map(u32::to_be_bytes).concat(),
         );
         let (code, payload) = peer.packet()?;
-        let number = |at: usize| {
-            let bytes = payload.get(at..at + 4);
-            let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or_else(
-                || broken("a negotiation cut short"),
-                |bytes| Ok(u32::from_be_bytes(bytes)),
-            )
-        };
         if code != b'O' {
             return broken("no negotiation");
         }
-        let actions = number(4)?;
-        peer.steps = number(8)?;
-        if number(0)? > VERSION || actions & !ACTIONS != 0 || peer.steps & !STEPS != 0 {
+        let (&[version, actions, steps, ..], _) = payload.as_chunks() else {
+            return broken("a negotiation cut short");
+        };
+        let [version, actions, steps] = [version, actions, steps].map(u32::from_be_bytes);
+        peer.steps = steps;
+        if version > VERSION || actions & !ACTIONS != 0 || steps & !STEPS != 0 {
             return broken("more than was offered");
         }
         Ok(peer)
@@ -228,12 +234,7 @@ impl Peer {
         let began = Instant::now();
         self.messages += 1;
         let queue_id = format!("4TEST{:04}", self.messages);
-        let mut outcome = Delivery {
-            recipients: Vec::new(),
-            message: None,
-            changes: Vec::new(),
-            time: Duration::ZERO,
-        };
+        let mut outcome = Delivery::default();
         outcome.message = self.play(mail, &queue_id, &mut outcome)?;
         outcome.time = began.elapsed();
         // Stays in the buffer until something else is sent, as in Postfix.

@@ -73,7 +73,7 @@ impl Display for Row<'_> {
         )?;
         let below = match self.answer() {
             Answer::Text(text) => text.clone(),
-            _ => match (self.tag(), &*decision.reason) {
+            _ => match (self.tag(), decision.reason) {
                 (Some(tag), _) => format!("{TAG_HEADER}: {tag}"),
                 (None, "unlisted") => String::new(),
                 (None, reason) => reason.to_owned(),

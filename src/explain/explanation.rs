@@ -1,15 +1,19 @@
-//! The result for a message, with all evidence, for output as text or JSON.
+//! The result for a message, with all evidence, for output as text or JSON; and the observer that records it
+//! from the daemon's own code.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::decision::RecordedDecision;
 use crate::address::escaped;
 use crate::base::day::Day;
 use crate::compile;
 use crate::lookup::Outcome;
-use crate::policy::{Entries, List};
+use crate::policy::{Action, Entries, List, Policy, Reason, Seen};
+use crate::screen::{Decision, Observer};
+use crate::sender::{Identity, Sender, Strength};
 
 /// A verdict with all evidence. The JSON fields are stable; more may be added.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -33,7 +37,7 @@ pub struct Recipient {
     /// As given.
     pub recipient: String,
     /// As for the message.
-    pub verdict: String,
+    pub verdict: &'static str,
     /// As for the message.
     pub reply: Option<String>,
     /// Whether no list affects it.
@@ -46,7 +50,7 @@ pub struct Recipient {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Named {
     /// The field: `mail-from`, `from` ...
-    pub identity: String,
+    pub identity: &'static str,
     /// As written.
     pub address: String,
     /// The canonical form; `null` if it is not an address.
@@ -77,13 +81,13 @@ pub struct Lookup {
     /// Name of the list.
     pub list: String,
     /// `mailbox`, `domain`, `subtree` or `local-part`.
-    pub kind: String,
+    pub kind: &'static str,
     /// Canonical text of the entry.
     pub entry: String,
     /// Whether the Bloom page matches.
     pub page: bool,
     /// `miss`, `false-positive`, `unproved`, `expired`, `listed` or `failed`.
-    pub outcome: String,
+    pub outcome: &'static str,
     /// Name of the source, if there is a record.
     pub source: Option<String>,
     /// The day when the entry was added.
@@ -118,7 +122,7 @@ impl Explanation {
 }
 
 impl Lookup {
-    pub(super) fn new(list: &List, kind: &str, entry: &[u8], outcome: &Outcome<'_>) -> Self {
+    fn new(list: &List, kind: &'static str, entry: &[u8], outcome: &Outcome<'_>) -> Self {
         let (name, page, record) = match outcome {
             Outcome::Miss => ("miss", false, None),
             Outcome::FalsePositive => ("false-positive", true, None),
@@ -128,28 +132,118 @@ impl Lookup {
             Outcome::Failed(_) | Outcome::Unread => ("failed", false, None),
         };
         let source = record.and_then(|record| list.source(record.source));
+        let added = record.map(|record| record.added).filter(|day| *day > 0);
+        let shown = |day| Day(day).to_string();
         Self {
             list: list.name().to_owned(),
-            kind: kind.to_owned(),
+            kind,
             entry: escaped(entry).to_string(),
             page,
-            outcome: name.to_owned(),
+            outcome: name,
             source: source.map(|source| escaped(source.name.as_bytes()).to_string()),
-            added: record
-                .filter(|record| record.added > 0)
-                .map(|record| Day(record.added).to_string()),
-            expires: record
-                .and_then(|record| record.expires)
-                .map(|day| Day(day).to_string()),
-            line: None,
-            text_list: source
-                .map(|source| source.file.clone().into())
-                .unwrap_or_default(),
-            failure: if let Outcome::Failed(failure) = outcome {
-                Some(failure.to_string())
-            } else {
-                None
+            added: added.map(shown),
+            expires: record.and_then(|record| record.expires).map(shown),
+            failure: match outcome {
+                Outcome::Failed(failure) => Some(failure.to_string()),
+                _ => None,
             },
+            line: None,
+            text_list: source.map_or_else(PathBuf::new, |source| source.file.clone().into()),
         }
+    }
+}
+
+/// A decision, without references to the message.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RecordedDecision {
+    /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`; empty before the decision.
+    pub verdict: &'static str,
+    /// The reply to the SMTP client, if the message is refused.
+    pub reply: Option<String>,
+    /// The reason: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
+    pub reason: &'static str,
+    /// The deciding list.
+    pub list: Option<String>,
+    /// The list's own action, if the reason led to a milder one.
+    pub unsoftened: Option<&'static str>,
+    /// The field with the listed sender; empty if there is none.
+    #[serde(skip)]
+    pub identity: &'static str,
+    /// The time that it took.
+    #[serde(skip)]
+    pub spent: Duration,
+}
+
+impl RecordedDecision {
+    /// Keeps what is shown of a decision.
+    pub fn of(decision: &Decision<'_>) -> Self {
+        let verdict = decision.verdict;
+        let hit = verdict.hit_of(decision.hits);
+        let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
+        let only_logs = verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed;
+        let reason = match decision.exemption {
+            Some(exemption) => exemption.name(),
+            None if only_logs => "log-only",
+            None => verdict.reason.name(),
+        };
+        let action = verdict.action.filter(|&action| action != Action::Log);
+        Self {
+            verdict: action.map_or("accept", Action::name),
+            reply: decision.reply.shown(),
+            reason,
+            list: list.map(|list| list.name().to_owned()),
+            identity: hit.map_or("", |hit| hit.identity.name()),
+            unsoftened: verdict.softened().map(Action::name),
+            spent: decision.spent,
+        }
+    }
+
+    /// Returns whether this only defers a recipient, which needs a transaction of its own.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.reason == Reason::MixedRecipients.name() && self.list.is_none()
+    }
+}
+
+/// Records look-ups and the last decision.
+#[derive(Default)]
+pub(super) struct Recorder {
+    pub(super) named: HashMap<(Identity, Strength, Vec<u8>), Named>,
+    pub(super) decision: Option<RecordedDecision>,
+}
+
+impl Observer for Recorder {
+    fn is_about_mail(&self) -> bool {
+        false
+    }
+
+    fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
+        let key = (sender.identity, sender.strength, sender.address.to_vec());
+        let named = self.named.entry(key).or_default();
+        match seen {
+            // The canonical form already shows this.
+            Seen::NoAddress | Seen::Cleared(_) => {}
+            Seen::Unaligned(_) => named.unaligned = true,
+            Seen::Entry {
+                list,
+                kind,
+                entry,
+                outcome,
+            } => {
+                let Some(list) = policy.lists().get(*list) else {
+                    return;
+                };
+                let lookup = Lookup::new(list, kind.name(), entry, outcome);
+                if named.list.is_none() && matches!(outcome, Outcome::Listed(_) | Outcome::Unproved)
+                {
+                    named.list = Some(lookup.list.clone());
+                    named.entry = Some(lookup.entry.clone());
+                }
+                named.lookups.push(lookup);
+            }
+        }
+    }
+
+    fn decided(&mut self, decision: &Decision<'_>) {
+        self.decision = Some(RecordedDecision::of(decision));
     }
 }

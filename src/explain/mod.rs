@@ -6,10 +6,8 @@
 //! daemon never sees the headers of a message that is refused at RCPT, but the person who asks
 //! wants to know about them too.
 
-mod decision;
 mod explanation;
 mod message;
-mod recorder;
 mod replay;
 mod text;
 
@@ -19,17 +17,16 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use decision::RecordedDecision;
-pub use explanation::{Explanation, Lookup, Named, Recipient};
+use explanation::Recorder;
+pub use explanation::{Explanation, Lookup, Named, Recipient, RecordedDecision};
 pub use message::{EachMessage, Field, Headers, each_message};
-use recorder::Recorder;
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{ExplainedMail, in_words};
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
 use crate::base::whole_file::FileError;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
 use crate::screen::Screen;
@@ -46,12 +43,6 @@ pub enum Error {
     /// The message or mailbox.
     #[error(transparent)]
     File(#[from] FileError),
-}
-
-impl From<config::Error> for Error {
-    fn from(error: config::Error) -> Self {
-        Self::Snapshot(error.into())
-    }
 }
 
 /// A message as received.
@@ -115,21 +106,14 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Opens all files that a configuration names.
+    /// Opens all files that a configuration names, and more files of correspondents.
     ///
     /// # Errors
     /// As in the daemon.
-    pub fn open(config_path: &Path) -> Result<Self, Error> {
-        Self::open_with_correspondents(config_path, &[])
-    }
-
-    /// The same, with more files of correspondents.
-    ///
-    /// # Errors
-    /// As in the daemon.
-    pub fn open_with_correspondents(config_path: &Path, files: &[PathBuf]) -> Result<Self, Error> {
-        let mut config = Config::load(config_path)?;
-        config.whitelist.correspondents.extend_from_slice(files);
+    pub fn open(config_path: &Path, correspondents: &[PathBuf]) -> Result<Self, Error> {
+        let mut config = Config::load(config_path).map_err(snapshot::Error::from)?;
+        let known = &mut config.whitelist.correspondents;
+        known.extend_from_slice(correspondents);
         let snapshot = Snapshot::build(config)?;
         Ok(Self::of(Arc::new(Live::new(snapshot, None))))
     }
@@ -149,7 +133,7 @@ impl Explainer {
     pub fn explain(&mut self, mail: &Mail) -> Explanation {
         let snapshot = self.live.snapshot();
         // The evidence: nobody is exempt, and no recipient is refused before the headers.
-        self.screen.observer().clear();
+        *self.screen.observer() = Recorder::default();
         self.connect(None);
         let macros = Macros::default();
         let macros = match &mail.mail_addr {
@@ -164,7 +148,7 @@ impl Explainer {
             ..Explanation::default()
         };
         // The verdict.
-        self.screen.observer().clear();
+        *self.screen.observer() = Recorder::default();
         self.connect(mail.client);
         let macros = match mail.authenticated {
             true => macros.with("auth_authen", b"-"),
@@ -222,10 +206,9 @@ impl Explainer {
             let made = decided.unwrap_or_default();
             explanation.recipients.push(Recipient {
                 recipient: escaped(recipient).to_string(),
-                verdict: if reply.is_refusal() {
-                    made.verdict.clone()
-                } else {
-                    "accept".to_owned()
+                verdict: match reply.is_refusal() {
+                    true => made.verdict,
+                    false => "accept",
                 },
                 reply: reply.shown(),
                 exempt,
@@ -263,7 +246,7 @@ impl Explainer {
         let named = senders.map(|sender| {
             let key = (sender.identity, sender.strength, sender.address.to_vec());
             let mut named = recorded.get(&key).cloned().unwrap_or_default();
-            named.identity = sender.identity.name().to_owned();
+            named.identity = sender.identity.name();
             named.address = escaped(sender.address).to_string();
             named.weak = sender.strength != Strength::Strong;
             named.doubtful = sender.strength == Strength::Doubtful;

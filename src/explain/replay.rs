@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
+use std::hash::Hash;
 use std::io;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub struct Replay {
     /// Number of messages read.
     pub messages: u64,
     /// Messages by verdict, the most frequent first.
-    pub verdicts: Vec<(String, u64)>,
+    pub verdicts: Vec<(&'static str, u64)>,
     /// Messages not simply accepted, by the deciding list.
     pub lists: Vec<(String, u64)>,
     /// Messages by listed sender; only the most frequent senders.
@@ -38,9 +39,9 @@ pub struct Replay {
     /// Number of messages with another verdict in the other configuration.
     pub changed: Option<u64>,
     /// Number of messages for each pair of verdicts, before and after.
-    pub changes: Vec<(String, String, u64)>,
+    pub changes: Vec<(&'static str, &'static str, u64)>,
     /// The first of them: message, verdict before, verdict after.
-    pub examples: Vec<(String, String, String)>,
+    pub examples: Vec<(String, &'static str, &'static str)>,
 }
 
 /// One message that was not simply accepted.
@@ -49,11 +50,11 @@ pub struct Decided {
     /// Its file, with the number of the message in an mbox.
     pub message: String,
     /// Its verdict.
-    pub verdict: String,
+    pub verdict: &'static str,
     /// The deciding list.
     pub list: Option<String>,
     /// The field with the listed sender: `mail-from`, `from` ...
-    pub identity: Option<String>,
+    pub identity: Option<&'static str>,
     /// The listed sender, in canonical form.
     pub sender: Option<String>,
     /// The entry that names it.
@@ -81,12 +82,11 @@ pub fn replay(
     other: Option<&Explainer>,
 ) -> Result<Replay, Error> {
     let threads = processors();
-    let mut judges: Vec<Judge> = (0..threads)
-        .map(|_| Judge {
-            explainer: explainer.another(),
-            other: other.map(Explainer::another),
-        })
-        .collect();
+    let judge = |_| Judge {
+        explainer: explainer.another(),
+        other: other.map(Explainer::another),
+    };
+    let mut judges: Vec<Judge> = (0..threads).map(judge).collect();
     let mut sums = Sums::default();
     let mut batch = Vec::new();
     let mut bytes = 0;
@@ -121,25 +121,20 @@ struct Judge {
 
 impl Judge {
     /// Returns the result with the configuration, and the verdict with the other one.
-    fn judge(&mut self, headers: Headers) -> (Explanation, Option<String>) {
-        let recipients = headers
-            .get("Delivered-To")
-            .or_else(|| headers.get("X-Original-To"));
+    fn judge(&mut self, headers: Headers) -> (Explanation, Option<&'static str>) {
+        let recipient = headers.get("Delivered-To");
+        let recipient = recipient.or_else(|| headers.get("X-Original-To"));
+        let recipient = recipient.map(|recipient| recipient.trim_ascii().to_vec());
         let mail = Mail {
             mail_from: headers.envelope_sender().map(<[u8]>::to_vec),
-            recipients: recipients
-                .map(|recipient| recipient.trim_ascii().to_vec())
-                .into_iter()
-                .collect(),
+            recipients: recipient.into_iter().collect(),
             headers,
             ..Mail::default()
         };
         let explanation = self.explainer.explain(&mail);
         let other = self.other.as_mut();
-        (
-            explanation,
-            other.map(|other| other.explain(&mail).decision.verdict),
-        )
+        let other = other.map(|other| other.explain(&mail).decision.verdict);
+        (explanation, other)
     }
 }
 
@@ -147,11 +142,11 @@ impl Judge {
 #[derive(Default)]
 struct Sums {
     replay: Replay,
-    verdicts: HashMap<String, u64>,
+    verdicts: HashMap<&'static str, u64>,
     lists: HashMap<String, u64>,
     senders: HashMap<String, u64>,
     sources: HashMap<String, u64>,
-    changes: HashMap<(String, String), u64>,
+    changes: HashMap<(&'static str, &'static str), u64>,
 }
 
 impl Sums {
@@ -169,28 +164,22 @@ impl Sums {
                 .collect::<Vec<_>>()
         });
         for (name, (explanation, other)) in judged.into_iter().flatten() {
-            self.add(name, explanation, other);
+            self.add(name, &explanation, other);
         }
     }
 
-    fn add(&mut self, name: String, explanation: Explanation, other: Option<String>) {
+    fn add(&mut self, name: String, explanation: &Explanation, other: Option<&'static str>) {
         self.replay.messages += 1;
-        let before = explanation.decision.verdict.clone();
-        *self.verdicts.entry(before.clone()).or_insert(0) += 1;
+        let before = explanation.decision.verdict;
+        count(&mut self.verdicts, Some(before));
         if before != "accept" {
-            let decided = Decided::new(name.clone(), &explanation);
-            for (counts, name) in [
-                (&mut self.senders, decided.sender.clone()),
-                (&mut self.sources, decided.source.clone()),
-                (
-                    &mut self.lists,
-                    Some(explanation.decision.list.unwrap_or_default()),
-                ),
-            ] {
-                if let Some(name) = name {
-                    *counts.entry(name).or_insert(0) += 1;
-                }
-            }
+            let decided = Decided::new(name.clone(), explanation);
+            count(&mut self.senders, decided.sender.clone());
+            count(&mut self.sources, decided.source.clone());
+            count(
+                &mut self.lists,
+                Some(decided.list.clone().unwrap_or_default()),
+            );
             if self.replay.decided.len() < MAX_DECIDED {
                 self.replay.decided.push(decided);
             }
@@ -198,8 +187,7 @@ impl Sums {
         let Some(after) = other.filter(|after| *after != before) else {
             return;
         };
-        let change = (before.clone(), after.clone());
-        *self.changes.entry(change).or_insert(0) += 1;
+        count(&mut self.changes, Some((before, after)));
         if self.replay.examples.len() < ROWS_MAX {
             self.replay.examples.push((name, before, after));
         }
@@ -237,9 +225,9 @@ impl Decided {
         });
         Self {
             message,
-            verdict: explanation.decision.verdict.clone(),
+            verdict: explanation.decision.verdict,
             list: explanation.decision.list.clone(),
-            identity: named.map(|named| named.identity.clone()),
+            identity: named.map(|named| named.identity),
             sender: named.and_then(|named| named.canonical.clone()),
             entry: named.and_then(|named| named.entry.clone()),
             source,
@@ -263,6 +251,12 @@ impl Display for Decided {
             f.write_str(")")?;
         }
         Ok(())
+    }
+}
+
+fn count<K: Eq + Hash>(counts: &mut HashMap<K, u64>, found: Option<K>) {
+    if let Some(key) = found {
+        *counts.entry(key).or_default() += 1;
     }
 }
 
@@ -290,7 +284,7 @@ impl Display for Painted<'_, Replay> {
             writeln!(f, "\n{}", paint.bold("not accepted"))?;
         }
         for decided in replay.decided.iter().take(DECIDED_SHOWN) {
-            writeln!(f, "  {}  {decided}", paint.verdict(&decided.verdict, 10))?;
+            writeln!(f, "  {}  {decided}", paint.verdict(decided.verdict, 10))?;
         }
         if let Some(more @ 1..) = replay.decided.len().checked_sub(DECIDED_SHOWN) {
             writeln!(f, "  and {more} more (--json has them)")?;

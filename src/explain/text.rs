@@ -24,10 +24,10 @@ impl Display for ExplainedMail<'_> {
             paint,
         } = *self;
         let decision = &of.decision;
-        let verdict = paint.verdict(&decision.verdict, 0);
+        let verdict = paint.verdict(decision.verdict, 0);
         writeln!(f, "{}  {verdict}", paint.bold("verdict"))?;
-        let (list, unsoftened) = (decision.list.as_deref(), decision.unsoftened.as_deref());
-        let why = in_words(&decision.reason, list, unsoftened);
+        let list = decision.list.as_deref();
+        let why = in_words(decision.reason, list, decision.unsoftened);
         writeln!(f, "{}   {why}", paint.bold("reason"))?;
         for line in decision.reply.iter().flat_map(|reply| reply.lines()) {
             writeln!(f, "{}    {line}", paint.bold("reply"))?;
@@ -132,7 +132,7 @@ fn brief(text: &str) -> String {
 }
 
 fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
-    let (identity, address) = (paint.bold(&named.identity), brief(&named.address));
+    let (identity, address) = (paint.bold(named.identity), brief(&named.address));
     write!(f, "{identity}  {address}")?;
     match (&named.canonical, &named.fault) {
         (Some(canonical), _) if *canonical != named.address => {
@@ -154,7 +154,7 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
     let width = width.unwrap_or(0).min(50);
     let list_width = widest(|lookup| lookup.list.len()).unwrap_or(0);
     for lookup in &named.lookups {
-        let (list, kind, entry) = (&lookup.list, &lookup.kind, brief(&lookup.entry));
+        let (list, kind, entry) = (&lookup.list, lookup.kind, brief(&lookup.entry));
         write!(f, "  {list:<list_width$}  {kind:<10}  {entry:<width$}  ")?;
         writeln!(f, "{}", outcome(lookup, paint))?;
     }
@@ -175,7 +175,7 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
 }
 
 fn outcome(lookup: &Lookup, paint: Paint) -> String {
-    let mut text = match lookup.outcome.as_str() {
+    let mut text = match lookup.outcome {
         "miss" => return paint.dim("not listed"),
         "false-positive" => {
             return "matches the Bloom filter, but has no record: not listed".to_owned();

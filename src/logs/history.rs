@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -63,11 +64,8 @@ impl History {
     /// # Errors
     /// When it cannot be written; the old one then stays.
     pub fn write(&self, path: &Path) -> Result<(), replacement::Error> {
-        let text = serde_json::to_string(self).map_err(|error| replacement::Error::Io {
-            path: path.to_owned(),
-            action: "write",
-            source: error.into(),
-        })?;
+        let text = serde_json::to_string(self).map_err(io::Error::from);
+        let text = text.map_err(replacement::Error::io(path, "write"))?;
         Replacement::claim(path)?.commit_with((text + "\n").as_bytes())
     }
 

@@ -58,7 +58,7 @@ pub(super) fn play(sockets: &[Endpoint], findings: &mut About<'_>) {
 }
 
 fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
-    let mut peer = connect(socket)?;
+    let mut peer = Peer::connect(socket)?;
     peer.stranger()?;
     let delivery = peer.deliver(&TestMail::new(&trial.mail_from(), &["<postmaster>"], &[]))?;
     peer.quit()?;
@@ -71,13 +71,6 @@ pub(super) fn silence(address: Result<Endpoint, EndpointError>) -> Option<String
         Ok(socket) => socket,
         Err(error) => return Some(error.to_string()),
     };
-    let answer = within(PATIENCE, move || connect(&socket)?.leave());
+    let answer = within(PATIENCE, move || Peer::connect(&socket)?.leave());
     answer.err().map(|error| error.to_string())
-}
-
-fn connect(socket: &Endpoint) -> io::Result<Peer> {
-    match socket {
-        Endpoint::Unix(path) => Peer::unix(path),
-        Endpoint::Inet { host, port, .. } => Peer::tcp((host.as_str(), *port)),
-    }
 }

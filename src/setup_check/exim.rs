@@ -11,21 +11,17 @@
 //!
 //! No test transaction is made: Debian's ACL accepts those of this machine before it asks.
 
-use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::findings::{About, Severity};
-use super::milter::Milter;
 use super::program::{PATIENCE, output_of, program, within};
+use super::units::Milter;
 use crate::base::access::Account;
+use crate::demo;
 use crate::endpoint::{Door, Endpoint};
 use crate::screen::Trial;
-
-/// Most bytes of an answer: a reply has less.
-const ANSWER_MAX_BYTES: u64 = 16 << 10;
 
 const GUIDE: &str =
     "docs/exim.md has the lines, contrib/exim the files; then update-exim4.conf, and restart Exim";
@@ -157,7 +153,7 @@ fn check_stage(
 fn check_socket(at: &Endpoint, exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) {
     let asked = at.clone();
     if let Err(why) = within(PATIENCE, move || ask(&asked)) {
-        findings.wrong(format!("{at} does not answer: {why}"), milter.start);
+        findings.wrong(format!("{at} does not answer: {why}"), milter.units.start());
     } else if let Endpoint::Unix(path) = at {
         let user = exim.printed("exim_user").unwrap_or_default();
         let user = user.trim().trim_start_matches("exim_user = ");
@@ -174,26 +170,11 @@ fn ask(at: &Endpoint) -> io::Result<()> {
     let trial = Trial::random()?;
     let sender = trial.mail_from();
     let sender = sender.trim_matches(['<', '>']);
-    let request = format!(
-        "request=smtpd_access_policy\nprotocol_state=RCPT\nsender={sender}\nrecipient=postmaster\n\n"
-    );
-    let answer = match at {
-        Endpoint::Unix(path) => answered(UnixStream::connect(path)?, &request)?,
-        Endpoint::Inet { host, port, .. } => {
-            answered(TcpStream::connect((host.as_str(), *port))?, &request)?
-        }
-    };
-    match trial.outcome(&answer) {
+    let request = format!("protocol_state=RCPT\nsender={sender}\nrecipient=postmaster\n");
+    match trial.outcome(&demo::exim::ask(at, &request)?) {
         Some(_) => Ok(()),
         None => Err(io::Error::other("something else listens there")),
     }
-}
-
-fn answered(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    BufReader::new(stream.take(ANSWER_MAX_BYTES)).read_line(&mut answer)?;
-    Ok(answer)
 }
 
 /// Returns what an answer means that counts while there is none.

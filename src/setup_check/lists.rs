@@ -41,14 +41,10 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
                 findings.notice(warning, "");
             }
         }
-        Err(problems) => {
-            for problem in &problems {
-                match &problem.obstacle {
-                    Some(obstacle) => check_obstacle(obstacle, &mut denied, findings),
-                    None => check_problem(problem, config, units, findings),
-                }
-            }
-        }
+        Err(problems) => problems.iter().for_each(|problem| match &problem.obstacle {
+            Some(obstacle) => check_obstacle(obstacle, &mut denied, findings),
+            None => check_problem(problem, config, units, findings),
+        }),
     }
     check_access(config_path, config, units, &mut denied, findings);
     for rejects in builds.iter().filter(|build| !build.has_failed) {
@@ -79,12 +75,11 @@ fn check_list(
     units: &Units,
     findings: &mut About<'_>,
 ) {
-    // The units compile NAME to NAME.blf; the list may have another name.
-    let Some(name) = list.filter.file_stem().and_then(|stem| stem.to_str()) else {
+    let Some(name) = name_of(list) else {
         return;
     };
     let texts = lists.join(name);
-    if of_units(list, units).is_some() {
+    if is_of_units(list, units) {
         units::check_list(name, &texts, &mut findings.about("units"));
     }
     let compile = format!("systemctl start blocklist-compile@{name}.service");
@@ -137,7 +132,7 @@ pub fn stray_lists(config_path: &Path) -> Vec<String> {
 fn files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
         path.is_file().then_some((name, path))
     })
@@ -149,10 +144,9 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
         let mut lists = config.enabled_lists();
         lists.find(|list| list.terms.name == *name)
     });
-    let remedy = match missing.and_then(|list| of_units(list, units)) {
-        Some(name) => format!("systemctl start blocklist-compile@{name}.service"),
-        None => String::new(),
-    };
+    let missing = missing.filter(|list| is_of_units(list, units));
+    let start = |name| format!("systemctl start blocklist-compile@{name}.service");
+    let remedy = missing.and_then(name_of).map_or_else(String::new, start);
     // The errors of the configuration file come together, one on each line.
     for line in problem.text.lines() {
         findings.wrong(line, &remedy);
@@ -190,12 +184,14 @@ fn check_access(
     }
 }
 
-/// Returns the name of a list for its units, which compile NAME to NAME.blf; the list may have
-/// another name.
-fn of_units<'l>(list: &'l ListSettings, units: &Units) -> Option<&'l str> {
-    let is_of_units = units.known && list.filter.parent() == Some(Path::new(FILTERS));
-    let name = list.filter.file_stem()?.to_str()?;
-    is_of_units.then_some(name)
+/// Returns the name of a list for units, which compile NAME to NAME.blf; the list may have another name.
+fn name_of(list: &ListSettings) -> Option<&str> {
+    list.filter.file_stem()?.to_str()
+}
+
+/// Returns whether the units compile a list.
+fn is_of_units(list: &ListSettings, units: &Units) -> bool {
+    units.known && list.filter.parent() == Some(Path::new(FILTERS))
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -204,11 +200,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 /// Returns the newest list in a folder; for links, the time of the target counts.
 fn newest(folder: &Path) -> Option<(SystemTime, String)> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let files = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.is_file());
+    let files = files(folder);
     files
-        .filter_map(|path| Some((modified(&path)?, path.display().to_string())))
+        .filter_map(|(_, path)| Some((modified(&path)?, path.display().to_string())))
         .max()
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::main_cf::{MilterOf, milters};
-use super::milter::Milter;
 use super::postconf::{Postconf, Service};
+use super::units::Milter;
 use crate::endpoint::Endpoint;
 
 /// The settings that `contrib/postfix.cf` advises besides the address.
@@ -144,7 +144,7 @@ fn socket_in_queue(milter: &Milter<'_>, queue: &Path) -> String {
         .nth(2)
         .unwrap_or_else(|| Path::new("/usr/local"));
     let (prefix, queue) = (prefix.display(), queue.display());
-    match milter.has_units {
+    match milter.units.known {
         true => format!(
             "{prefix}/lib/blocklist-milter/set-up --postfix\nsystemctl restart blocklist-milter.socket\n"
         ),
@@ -176,6 +176,7 @@ fn is_misspelt(other: &str, ours: &str, queue: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::units::Units;
     use super::*;
     use crate::config::Config;
 
@@ -189,8 +190,10 @@ mod tests {
         let milter = Milter {
             config: &Config::parse(&text, Path::new("c.toml")).expect("valid"),
             sockets: &sockets.collect::<Result<Vec<_>, _>>().expect("addresses"),
-            start: "",
-            has_units: true,
+            units: &Units {
+                known: true,
+                ..Units::default()
+            },
         };
         let queue = Path::new("/nonexistent/queue");
         let mend = Mend::new(&milter, queue, &milters(named), in_chroot);

@@ -7,13 +7,13 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `units` | systemd: sockets, services, the units of each list |
+//! | `units` | systemd: sockets, services, the units of each list; what a mail server must know |
 //! | `lists` | configuration, filters and whitelists, as the service's user reads them; whether text lists are newer |
 //! | `postfix`, `named`, `mend` | Postfix: what it asks, the milters that it names, what it should name |
 //! | `postconf`, `main_cf` | output of `postconf`, notation of milters |
 //! | `sendmail` | the settings in `sendmail.cf` |
 //! | `exim` | the ACLs, which ask by the policy protocol |
-//! | `findings`, `milter`, `program` | the findings; what a mail server must know; running programs |
+//! | `findings`, `program` | the findings; running programs |
 //! | `connection`, `smtp` | asking a milter, and the mail server: whether the daemon is reached |
 //!
 //! This is an administrator's command: unlike the daemon, it runs other programs.
@@ -24,7 +24,6 @@ mod findings;
 mod lists;
 mod main_cf;
 mod mend;
-mod milter;
 mod named;
 mod postconf;
 mod postfix;
@@ -39,7 +38,7 @@ use crate::config::Config;
 use crate::endpoint::Door;
 pub use findings::{Finding, Findings, Severity};
 pub use lists::stray_lists;
-use milter::Milter;
+use units::Milter;
 
 /// Where to look. Files that are not given are searched in their usual places.
 #[derive(Clone, Debug, Default)]
@@ -79,8 +78,7 @@ pub fn run(places: &Places) -> Findings {
     let milter = Milter {
         config: &config,
         sockets: &sockets,
-        start: units.start(),
-        has_units: units.known,
+        units: &units,
     };
     let mut servers = 0;
     if let Some(found) = postconf::Postconf::find(places.postfix.as_deref()) {

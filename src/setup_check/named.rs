@@ -8,9 +8,9 @@ use super::connection::silence;
 use super::findings::{About, Severity};
 use super::main_cf::{MilterOf, milters, time};
 use super::mend::{edit, unix_path};
-use super::milter::answers_too_late;
 use super::postconf::Service;
 use super::postfix::Postfix;
+use super::units::answers_too_late;
 use crate::base::access::Account;
 use crate::endpoint::Endpoint;
 
@@ -24,11 +24,7 @@ impl Postfix<'_> {
         let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
         let local = milters(&self.postconf.setting("non_smtpd_milters"));
         let local_in_chroot = !local.is_empty() && self.postconf.has_cleanup_in_chroot();
-        let of_services = self
-            .services
-            .iter()
-            .filter(|service| !service.skips_milters());
-        let of_services = of_services.flat_map(|service| {
+        let of_services = self.asking().flat_map(|service| {
             let milters = service.milters.iter();
             milters.map(|milter| (milter, service.has_chroot, service.name.as_str()))
         });
@@ -61,7 +57,7 @@ impl Postfix<'_> {
         {
             let remedy = match self.mend() {
                 _ if self.milter.sockets.contains(&Endpoint::Unix(path.clone())) => {
-                    self.milter.start.to_owned()
+                    self.milter.units.start().to_owned()
                 }
                 // It was given before.
                 mend if mend.replaces(milter) && !self.is_daemon_named() => String::new(),
@@ -119,13 +115,11 @@ impl Postfix<'_> {
 
     /// Checks the settings of the daemon in `main.cf`, and where a service has its own.
     pub(super) fn check_settings(&self, findings: &mut About<'_>) {
-        let own = self
-            .services
-            .iter()
-            .filter(|service| service.has_own_milters);
-        let own = own.map(|service| (Some(service), &service.milters));
+        let mut lists = vec![(None, &self.all)];
+        let own = self.services.iter().filter(|one| one.has_own_milters);
+        lists.extend(own.map(|service| (Some(service), &service.milters)));
         let mut known: Vec<&MilterOf> = Vec::new();
-        for (service, list) in std::iter::once((None, &self.all)).chain(own) {
+        for (service, list) in lists {
             for ours in list.iter().filter(|milter| self.is_ours(milter)) {
                 if !known.contains(&ours) {
                     known.push(ours);
@@ -160,14 +154,12 @@ impl Postfix<'_> {
         findings.add(state, text, remedy);
         let text = self.value(ours, "command_timeout");
         if let Some(command) = time(&text) {
+            let text = format!("command_timeout={text}");
             match answers_too_late(command) {
-                Some(why) => findings.wrong(
-                    format!("command_timeout={text} {why}"),
-                    better("command_timeout", "10s"),
-                ),
-                None => findings.good(format!(
-                    "command_timeout={text}, more than the daemon needs"
-                )),
+                Some(why) => {
+                    findings.wrong(format!("{text} {why}"), better("command_timeout", "10s"));
+                }
+                None => findings.good(text + ", more than the daemon needs"),
             }
         }
         let text = self.value(ours, "connect_timeout");
@@ -189,22 +181,16 @@ impl Postfix<'_> {
             return findings.good(text);
         }
         let macros = self.postconf.setting("milter_mail_macros");
-        let needed = ["{mail_addr}", "{auth_authen}"];
-        let lacking: Vec<&str> = needed
-            .into_iter()
-            .filter(|name| !macros.contains(name))
-            .collect();
-        let (state, text) = match lacking.as_slice() {
-            [] => (Severity::Notice, ": the milter is written for 6".to_owned()),
-            _ => {
-                let lacking = lacking.join(", ");
-                (
-                    Severity::Wrong,
-                    format!(", and milter_mail_macros lacks {lacking}"),
-                )
-            }
-        };
-        let text = format!("milter_protocol = {protocol}{text}");
-        findings.add(state, text, self.postconf.edit("milter_protocol = 6"));
+        let mut lacking = vec!["{mail_addr}", "{auth_authen}"];
+        lacking.retain(|name| !macros.contains(name));
+        let text = format!("milter_protocol = {protocol}");
+        let remedy = self.postconf.edit("milter_protocol = 6");
+        if lacking.is_empty() {
+            findings.notice(text + ": the milter is written for 6", remedy);
+        } else {
+            let lacking = lacking.join(", ");
+            let text = format!("{text}, and milter_mail_macros lacks {lacking}");
+            findings.wrong(text, remedy);
+        }
     }
 }

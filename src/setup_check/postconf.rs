@@ -12,11 +12,6 @@ pub(super) struct Postconf {
     path: PathBuf,
     /// The folder for `-c`, if it is not the default.
     folder: Option<PathBuf>,
-    /// The command for an administrator to call it.
-    shown: String,
-    /// The commands for an administrator to make Postfix reload, and to start it.
-    pub(super) reload: String,
-    pub(super) start: String,
 }
 
 impl Postconf {
@@ -25,20 +20,28 @@ impl Postconf {
     /// # Errors
     /// It is installed, but cannot read its configuration.
     pub(super) fn find(folder: Option<&Path>) -> Option<Result<Self, String>> {
-        let shown = |program: &str| match folder {
+        let folder = folder.map(Path::to_owned);
+        let path = program("postconf")?;
+        let postconf = Self { path, folder };
+        let shown = postconf.command("postconf");
+        let works = postconf.output(&["-h", "queue_directory"]);
+        Some(match works {
+            Ok(_) => Ok(postconf),
+            Err(error) => Err(format!("{shown}: {error}")),
+        })
+    }
+
+    /// Returns the command for an administrator to call one of Postfix's programs.
+    fn command(&self, program: &str) -> String {
+        match &self.folder {
             Some(folder) => format!("{program} -c {}", folder.display()),
             None => program.to_owned(),
-        };
-        let postconf = Self {
-            path: program("postconf")?,
-            folder: folder.map(Path::to_owned),
-            shown: shown("postconf"),
-            reload: format!("{} reload", shown("postfix")),
-            start: format!("{} start", shown("postfix")),
-        };
-        let works = postconf.output(&["-h", "queue_directory"]);
-        let shown = postconf.shown.clone();
-        Some(works.map_or_else(|error| Err(format!("{shown}: {error}")), |_| Ok(postconf)))
+        }
+    }
+
+    /// Returns the command that makes Postfix do something, such as reload.
+    pub(super) fn make(&self, it: &str) -> String {
+        format!("{} {it}", self.command("postfix"))
     }
 
     /// Returns the output of a call; nothing if it fails.
@@ -101,23 +104,24 @@ impl Postconf {
             };
             let (own, port) = name.rsplit_once(':').unwrap_or((host, name));
             let host = own.trim_matches(['[', ']']);
-            let host = match host.contains(':') {
-                true => format!("[{host}]"),
-                false => host.to_owned(),
-            };
-            is_smtp(port).then(|| format!("{host}:25"))
+            is_smtp(port).then(|| match host.contains(':') {
+                true => format!("[{host}]:25"),
+                false => format!("{host}:25"),
+            })
         };
         master.lines().filter_map(door).collect()
     }
 
     /// Returns the command that changes a setting.
     pub(super) fn edit(&self, setting: &str) -> String {
-        format!("{} -e '{setting}' && {}", self.shown, self.reload)
+        let (postconf, reload) = (self.command("postconf"), self.make("reload"));
+        format!("{postconf} -e '{setting}' && {reload}")
     }
 
     /// Returns the command that changes a setting of one service.
     pub(super) fn edit_service(&self, service: &str, setting: &str) -> String {
-        format!("{} -P '{service}/{setting}' && {}", self.shown, self.reload)
+        let (postconf, reload) = (self.command("postconf"), self.make("reload"));
+        format!("{postconf} -P '{service}/{setting}' && {reload}")
     }
 }
 
@@ -155,17 +159,14 @@ impl Service {
 
     /// Returns the setting `receive_override_options` with or without `no_milters`.
     pub(super) fn options_with(&self, no_milters: bool) -> String {
-        let options = self.options.split([',', ' ', '\t']);
-        let mut options: Vec<&str> = options
-            .filter(|option| !option.is_empty() && *option != "no_milters")
-            .collect();
+        let mut options = split(&self.options);
+        options.retain(|option| *option != "no_milters");
         options.extend(no_milters.then_some("no_milters"));
         format!("receive_override_options = {}", options.join(","))
     }
 
     pub(super) fn skips_milters(&self) -> bool {
-        let mut options = self.options.split([',', ' ', '\t']);
-        options.any(|option| option == "no_milters")
+        split(&self.options).contains(&"no_milters")
     }
 }
 

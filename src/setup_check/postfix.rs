@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::findings::About;
 use super::main_cf::{MilterOf, milters, split};
 use super::mend::{Mend, dkim_setting, leads_to_daemon};
-use super::milter::Milter;
 use super::postconf::{Postconf, Service, services};
 use super::smtp;
+use super::units::Milter;
 
 /// Postfix's configuration as far as it is about milters.
 pub(super) struct Postfix<'a> {
@@ -34,11 +34,12 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
     if !postfix.is_daemon_named() {
         let remedy = postfix.mend().commands(postconf, None);
         let text = "smtpd_milters does not name the milter";
-        if has_maps {
-            let text = format!("{text}: mail is checked only where smtpd_milter_maps names it");
-            findings.notice(text, remedy);
-        } else {
-            findings.wrong(format!("{text}: no mail is checked"), remedy);
+        match has_maps {
+            true => findings.notice(
+                format!("{text}: mail is checked only where smtpd_milter_maps names it"),
+                remedy,
+            ),
+            false => findings.wrong(format!("{text}: no mail is checked"), remedy),
         }
     }
     postfix.check_services(findings);
@@ -47,8 +48,8 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
     postfix.check_chain(findings);
     postfix.check_other_ways(findings);
     let server = smtp::Server {
-        start: &postconf.start,
-        reload: &postconf.reload,
+        start: &postconf.make("start"),
+        reload: &postconf.make("reload"),
         has_exceptions: has_maps,
     };
     for door in postconf.doors() {
@@ -61,14 +62,20 @@ impl Postfix<'_> {
         leads_to_daemon(&found.address, self.milter, &self.queue)
     }
 
+    /// Returns the services that ask milters.
+    pub(super) fn asking(&self) -> impl Iterator<Item = &Service> {
+        self.services.iter().filter(|one| !one.skips_milters())
+    }
+
     /// Returns whether Postfix names the daemon anywhere.
     pub(super) fn is_daemon_named(&self) -> bool {
-        let asked = self
-            .services
-            .iter()
-            .filter(|service| !service.skips_milters());
-        let asked = asked.flat_map(|service| &service.milters);
+        let asked = self.asking().flat_map(|service| &service.milters);
         asked.chain(&self.all).any(|found| self.is_ours(found))
+    }
+
+    /// Returns whether a service names the daemon among its milters.
+    fn names_us(&self, service: &Service) -> bool {
+        service.milters.iter().any(|found| self.is_ours(found))
     }
 
     /// Returns what makes all services ask the daemon.
@@ -80,7 +87,7 @@ impl Postfix<'_> {
     fn check_services(&self, findings: &mut About<'_>) {
         for service in &self.services {
             let name = &service.name;
-            let asks = service.milters.iter().any(|found| self.is_ours(found));
+            let asks = self.names_us(service);
             let important = service.is_for_mail_from_elsewhere();
             if asks && !service.skips_milters() {
                 findings.good(format!("{name}: asks the milter"));
@@ -138,12 +145,8 @@ impl Postfix<'_> {
         if local.iter().any(|found| self.is_ours(found)) {
             let text = "non_smtpd_milters names the milter";
             if self.milter.config.exempt.local {
-                findings.notice(
-                    format!(
-                        "{text}: this has no effect, because local = true exempts mail submitted here"
-                    ),
-                    "",
-                );
+                let why = "this has no effect, because local = true exempts mail submitted here";
+                findings.notice(format!("{text}: {why}"), "");
             } else {
                 findings.wrong(
                     format!("{text}, and local = false: what is refused is bounced to a sender that may be forged"),
@@ -152,27 +155,23 @@ impl Postfix<'_> {
             }
         }
         let filters = ["content_filter", "smtpd_proxy_filter"];
-        let is_filtered = |own: &str| {
-            let mut lines = own.lines().filter_map(|line| line.split_once('='));
-            lines.any(|(key, value)| {
-                filters
-                    .iter()
-                    .any(|name| key.trim().ends_with(&format!("/{name}")))
-                    && !value.trim().is_empty()
-            })
-        };
         let own = postconf.run(&["-P"]).unwrap_or_default();
-        if filters.iter().all(|name| postconf.setting(name).is_empty()) && !is_filtered(&own) {
+        let mut own = own.lines().filter_map(|line| line.split_once('='));
+        let is_filter = |key: &str| {
+            let name = key.trim().rsplit('/').next();
+            name.is_some_and(|name| filters.contains(&name))
+        };
+        let has_own = own.any(|(key, value)| is_filter(key) && !value.trim().is_empty());
+        if filters.iter().all(|name| postconf.setting(name).is_empty()) && !has_own {
             return;
         }
-        for service in self.services.iter().filter(|service| service.is_local()) {
-            if service.milters.iter().any(|found| self.is_ours(found)) && !service.skips_milters() {
-                let name = &service.name;
-                findings.wrong(
-                    format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
-                    postconf.edit_service(name, &service.options_with(true)),
-                );
-            }
+        let local = self.asking().filter(|service| service.is_local());
+        for service in local.filter(|service| self.names_us(service)) {
+            let name = &service.name;
+            findings.wrong(
+                format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
+                postconf.edit_service(name, &service.options_with(true)),
+            );
         }
     }
 }

@@ -11,8 +11,8 @@ use std::path::Path;
 use super::connection::silence;
 use super::findings::About;
 use super::main_cf::time;
-use super::milter::{Milter, answers_too_late};
 use super::smtp;
+use super::units::{Milter, answers_too_late};
 use crate::base::whole_file::{self, FileError};
 use crate::endpoint::Endpoint;
 
@@ -49,13 +49,8 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
     };
     check_filters(cf, &text, &filters, is_ours, milter, findings);
     let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
-    if !milter
-        .config
-        .exempt
-        .networks
-        .iter()
-        .any(|network| network.contains(loopback))
-    {
+    let exempt = &milter.config.exempt.networks;
+    if !exempt.iter().any(|network| network.contains(loopback)) {
         findings.wrong(
             "mail that this machine submits comes from 127.0.0.1, which networks does not exempt: refused, it is \
              bounced to a sender that may be forged",
@@ -75,32 +70,26 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
 /// A mail filter: `Xname, S=socket, F=T, T=R:10s`.
 struct Filter<'c> {
     name: &'c str,
-    equates: Vec<(&'c str, &'c str)>,
+    equates: &'c str,
 }
 
 impl<'c> Filter<'c> {
     fn parse(line: &'c str) -> Option<Self> {
-        let (name, rest) = line.strip_prefix('X')?.split_once(',')?;
+        let (name, equates) = line.strip_prefix('X')?.split_once(',')?;
         let name = name.trim();
-        let equates = equates(rest);
         Some(Self { name, equates })
     }
 
     fn equate(&self, name: &str) -> &'c str {
-        value(&self.equates, name).unwrap_or_default()
+        equate(self.equates, name).unwrap_or_default()
     }
 }
 
-fn equates(text: &str) -> Vec<(&str, &str)> {
-    let parts = text.split(',');
-    parts
-        .filter_map(|part| part.trim().split_once('='))
-        .collect()
-}
-
-fn value<'c>(equates: &[(&str, &'c str)], name: &str) -> Option<&'c str> {
-    let found = equates.iter().find(|(key, _)| *key == name);
-    found.map(|(_, value)| *value)
+fn equate<'c>(equates: &'c str, name: &str) -> Option<&'c str> {
+    let mut equates = equates
+        .split(',')
+        .filter_map(|one| one.trim().split_once('='));
+    equates.find_map(|(key, value)| (key == name).then_some(value))
 }
 
 /// Returns where Sendmail accepts mail other than submission, as this machine reaches it.
@@ -109,8 +98,7 @@ fn doors(text: &str) -> Vec<String> {
         .lines()
         .filter_map(|line| line.strip_prefix("O DaemonPortOptions="));
     let door = |line| {
-        let options = equates(line);
-        let option = |name, default| value(&options, name).unwrap_or(default);
+        let option = |name, default| equate(line, name).unwrap_or(default);
         let port = match option("Port", "25") {
             "smtp" => "25",
             "submission" | "587" | "submissions" | "smtps" | "465" => return None,

@@ -17,17 +17,6 @@ use crate::screen::Trial;
 /// Longest reply that is read.
 const REPLY_MAX_BYTES: u64 = 64 << 10;
 
-/// What became of the transaction.
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    /// The daemon has answered; whether it would accept the sender.
-    Reached(bool),
-    /// The recipient was accepted: the daemon was not asked.
-    Passed,
-    /// The mail server itself refused this step.
-    Refused(&'static str, String),
-}
-
 /// How a mail server that does not ask the daemon is reported.
 pub(super) struct Server<'a> {
     /// The command that starts it.
@@ -41,35 +30,39 @@ pub(super) struct Server<'a> {
 /// Finds out whether the mail server at `address` (`host:port`) asks the daemon.
 pub(super) fn check(address: &str, server: &Server<'_>, findings: &mut About<'_>) {
     let to = address.to_owned();
-    let outcome = match within(PATIENCE, move || transaction(&to, &Trial::random()?)) {
-        Ok(outcome) => outcome,
+    let ended = within(PATIENCE, move || {
+        let trial = Trial::random()?;
+        let (step, reply) = transaction(&to, &trial.mail_from())?;
+        Ok((trial.outcome(&reply), step, reply))
+    });
+    let (would_accept, step, reply) = match ended {
+        Ok(ended) => ended,
         Err(error) => {
             let text = format!("{address}: no mail is accepted here: {error}");
             return findings.wrong(text, server.start);
         }
     };
     let tested = "a test transaction over SMTP";
-    match outcome {
-        Outcome::Reached(true) => {
-            findings.good(format!("{address}: {tested} reached the daemon"));
-        }
-        Outcome::Reached(false) => findings.wrong(
+    match would_accept {
+        Some(true) => findings.good(format!("{address}: {tested} reached the daemon")),
+        Some(false) => findings.wrong(
             format!("{address}: {tested} reached the daemon, which refuses even unlisted senders"),
             "blocklist-milter status",
         ),
-        Outcome::Passed if server.has_exceptions => findings.notice(
+        // The recipient was accepted: the daemon was not asked.
+        None if reply.starts_with('2') && server.has_exceptions => findings.notice(
             format!("{address}: {tested} did not reach the daemon: perhaps smtpd_milter_maps exempts this machine"),
             "",
         ),
-        Outcome::Passed => findings.wrong(
+        None if reply.starts_with('2') => findings.wrong(
             format!("{address}: {tested} did not reach the daemon: no mail is checked here"),
             server.reload,
         ),
-        Outcome::Refused(step, reply) if is_about_milters(&reply) => findings.wrong(
+        None if is_about_milters(&reply) => findings.wrong(
             format!("{address}: the mail server cannot use a milter, and answers {step} with {reply:?}"),
             "see its log",
         ),
-        Outcome::Refused(step, reply) => findings.notice(
+        None => findings.notice(
             format!("{address}: it is unknown whether mail is checked: the mail server answered {step} with {reply:?}"),
             "",
         ),
@@ -89,38 +82,31 @@ fn is_about_milters(reply: &str) -> bool {
         || reply.starts_with("554 ") && reply.ends_with(" not accepting connections")
 }
 
-fn transaction(address: &str, trial: &Trial) -> io::Result<Outcome> {
+/// Returns the step at which the transaction ends, because the mail server refuses it or because it is the last
+/// one, and its reply.
+fn transaction(address: &str, sender: &str) -> io::Result<(&'static str, String)> {
     let stream = TcpStream::connect(address)?;
     let mut input = BufReader::new(stream.try_clone()?);
     let mut ask = |command: &str| -> io::Result<String> {
         (&stream).write_all(command.as_bytes())?;
         reply(&mut input)
     };
-    let outcome = outcome(trial, &mut ask)?;
-    // The result is known, even if the server has closed the connection.
-    let _ = ask("RSET\r\n").and_then(|_| ask("QUIT\r\n"));
-    Ok(outcome)
-}
-
-fn outcome(trial: &Trial, ask: &mut impl FnMut(&str) -> io::Result<String>) -> io::Result<Outcome> {
-    let mail = format!("MAIL FROM:{}\r\n", trial.mail_from());
-    let steps = [
+    let mail = format!("MAIL FROM:{sender}\r\n");
+    let mut ended = ("", String::new());
+    for (step, command) in [
         ("the connection", ""),
         ("EHLO", "EHLO [127.0.0.1]\r\n"),
         ("MAIL", &mail),
-    ];
-    for (step, command) in steps {
-        let answer = ask(command)?;
-        if !answer.starts_with('2') {
-            return Ok(Outcome::Refused(step, answer));
+        ("RCPT", "RCPT TO:<postmaster>\r\n"),
+    ] {
+        ended = (step, ask(command)?);
+        if !ended.1.starts_with('2') {
+            break;
         }
     }
-    let answer = ask("RCPT TO:<postmaster>\r\n")?;
-    Ok(match trial.outcome(&answer) {
-        Some(accepts) => Outcome::Reached(accepts),
-        None if answer.starts_with('2') => Outcome::Passed,
-        None => Outcome::Refused("RCPT", answer),
-    })
+    // The result is known, even if the server has closed the connection.
+    let _ = ask("RSET\r\n").and_then(|_| ask("QUIT\r\n"));
+    Ok(ended)
 }
 
 /// Reads a reply: its last line, or all lines with their codes.

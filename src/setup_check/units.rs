@@ -1,11 +1,13 @@
-//! Checks the daemon's units with systemd.
+//! Checks the daemon's units with systemd. What a mail server must know about the milter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::findings::About;
 use super::program::{output_of, program};
+use crate::config::{Config, DRAIN};
 use crate::endpoint::Endpoint;
 
 const SERVICE: &str = "blocklist-milter.service";
@@ -33,6 +35,21 @@ impl Units {
             "start the daemon: blocklist-milter --config FILE"
         }
     }
+}
+
+/// The milter, to compare the mail server's settings with.
+pub(super) struct Milter<'a> {
+    pub(super) config: &'a Config,
+    pub(super) sockets: &'a [Endpoint],
+    pub(super) units: &'a Units,
+}
+
+/// Returns why a mail server must wait longer for an answer, if it must. A read takes less time than a restart.
+pub(super) fn answers_too_late(timeout: Duration) -> Option<String> {
+    let seconds = DRAIN.as_secs();
+    (timeout <= DRAIN).then(|| {
+        format!("is not more than {seconds} seconds: a restart of the milter loses sessions")
+    })
 }
 
 /// Checks the service and its socket.

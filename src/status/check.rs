@@ -86,18 +86,14 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
 
 /// Returns what is not wrong, but should be looked at.
 fn warnings(config_path: &Path, snapshot: &Snapshot) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(Running {
-        process, problems, ..
-    }) = Running::read(&snapshot.config.status_file)
-    {
-        let problems = problems.iter();
-        warnings.extend(
-            problems.map(|problem| format!("the running daemon (process {process}): {problem}")),
-        );
-    }
-    warnings.extend(snapshot.warnings(Some(config_path)));
-    warnings
+    let running = Running::read(&snapshot.config.status_file).into_iter();
+    let of_daemon = running.flat_map(|running| {
+        let who = format!("the running daemon (process {})", running.process);
+        let problems = running.problems.into_iter();
+        problems.map(move |problem| format!("{who}: {problem}"))
+    });
+    let own = snapshot.warnings(Some(config_path));
+    of_daemon.chain(own).collect()
 }
 
 /// What is in effect with a good configuration.

@@ -6,11 +6,9 @@
 //!
 //! The history is kept over a restart, but the totals are not: the counters begin at zero again.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use super::counts::Counts;
 
 const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 3600;
@@ -20,6 +18,9 @@ pub(super) const MONTH_S: u64 = 30 * DAY_S;
 const GAP_S: u64 = 120;
 /// Most such times.
 const PERIODS_MAX: usize = 1_000;
+
+/// Counts by name.
+pub type Counts = BTreeMap<String, u64>;
 
 /// What was counted in one minute or hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,20 +33,20 @@ pub struct Minute {
 
 /// What was added to totals.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Added {
+pub(super) struct Added {
     /// The last reading. Includes what later readings do not name: disabled lists, whose counters
     /// continue when they are enabled again.
     #[serde(skip)]
     totals: Counts,
     /// By the start of each minute or hour, the oldest first.
-    steps: VecDeque<Minute>,
+    pub(super) steps: Vec<Minute>,
 }
 
 impl Added {
     /// Adds a reading at `now_s`, in steps of this length, of which those of `kept_s` are kept.
     fn sample(&mut self, now_s: u64, step_s: u64, kept_s: u64, totals: &Counts) {
         let time_s = now_s - now_s % step_s;
-        let last_s = self.steps.back().map_or(0, |last| last.time_s);
+        let last_s = self.steps.last().map_or(0, |last| last.time_s);
         let ahead_s = last_s.saturating_sub(time_s);
         if ahead_s > step_s {
             for step in &mut self.steps {
@@ -56,11 +57,11 @@ impl Added {
             let before = self.totals.insert(name.clone(), total).unwrap_or_default();
             if total > before {
                 // Also if the clock was set back by a step.
-                if self.steps.back().is_none_or(|last| last.time_s < time_s) {
+                if self.steps.last().is_none_or(|last| last.time_s < time_s) {
                     let verdicts = Counts::new();
-                    self.steps.push_back(Minute { time_s, verdicts });
+                    self.steps.push(Minute { time_s, verdicts });
                 }
-                if let Some(last) = self.steps.back_mut() {
+                if let Some(last) = self.steps.last_mut() {
                     *last.verdicts.entry(name.clone()).or_default() += total - before;
                 }
             }
@@ -68,24 +69,22 @@ impl Added {
         let oldest_s = (time_s + step_s).saturating_sub(kept_s);
         self.steps.retain(|step| step.time_s >= oldest_s);
     }
-
-    fn steps(&self) -> Vec<Minute> {
-        self.steps.iter().cloned().collect()
-    }
 }
 
 /// The readings so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct History {
-    minutes: Added,
-    hours: Added,
+    /// Messages of the last day, by minute.
+    pub(super) minutes: Added,
+    /// Messages of the last 30 days, by hour.
+    pub(super) hours: Added,
     /// Hits by hour: those of each list by its name, and the messages as [`Decisions::hits`] names them.
     ///
     /// [`Decisions::hits`]: crate::snapshot::Decisions::hits
     hits: Added,
     /// From when to when there were readings, in seconds since 1970, the oldest first.
-    periods: VecDeque<(u64, u64)>,
+    pub(super) periods: Vec<(u64, u64)>,
 }
 
 impl History {
@@ -94,29 +93,14 @@ impl History {
         self.minutes.sample(time_s, MINUTE_S, DAY_S, verdicts);
         self.hours.sample(time_s, HOUR_S, MONTH_S, verdicts);
         self.hits.sample(time_s, HOUR_S, DAY_S, hits);
-        match self.periods.back_mut() {
+        match self.periods.last_mut() {
             Some((_, last)) if time_s.abs_diff(*last) <= GAP_S => *last = time_s.max(*last),
-            _ => self.periods.push_back((time_s, time_s)),
+            _ => self.periods.push((time_s, time_s)),
         }
         let oldest_s = time_s.saturating_sub(MONTH_S);
         self.periods.retain(|(_, last)| *last >= oldest_s);
         let more = self.periods.len().saturating_sub(PERIODS_MAX);
         self.periods.drain(..more);
-    }
-
-    /// Returns the minutes of the last day with messages, the oldest first.
-    pub(super) fn minutes(&self) -> Vec<Minute> {
-        self.minutes.steps()
-    }
-
-    /// Returns the hours of the last 30 days with messages, the oldest first.
-    pub(super) fn hours(&self) -> Vec<Minute> {
-        self.hours.steps()
-    }
-
-    /// Returns from when to when messages were counted, the oldest first.
-    pub(super) fn periods(&self) -> Vec<(u64, u64)> {
-        self.periods.iter().copied().collect()
     }
 
     /// Returns the hits in this hour and the 23 hours before.
@@ -133,105 +117,88 @@ impl History {
 mod tests {
     use super::*;
 
+    const T: u64 = 1_800_000_000;
+
     fn counts(pairs: &[(&str, u64)]) -> Counts {
         let pairs = pairs.iter().map(|&(name, count)| (name.to_owned(), count));
         pairs.collect()
     }
 
+    fn hits(history: &History) -> u64 {
+        history.hits_24h().values().sum()
+    }
+
+    /// The minutes with accepted messages after [`T`], and their number.
+    fn minutes(history: &History) -> Vec<(u64, u64)> {
+        let minutes = history.minutes.steps.iter();
+        let minutes = minutes.map(|minute| (minute.time_s - T, minute.verdicts["accept"]));
+        minutes.collect()
+    }
+
     /// A list is disabled, and enabled again two days later; its counter has continued.
     #[test]
     fn a_list_that_comes_back_has_the_hits_of_the_day_alone() {
-        const DAY: u64 = 24 * 3600;
         let mut history = History::default();
-        let mut sample = |time_s: u64, lists: &[(&str, u64)]| {
-            history.sample(1_800_000_000 + time_s, &Counts::new(), &counts(lists));
-            history.hits_24h().get("spam").copied().unwrap_or_default()
+        let mut sample = |at: u64, lists: &[(&str, u64)]| {
+            history.sample(T + at, &Counts::new(), &counts(lists));
+            hits(&history)
         };
         assert_eq!(sample(0, &[("spam", 1_000)]), 1_000);
         sample(5, &[]);
-        sample(2 * DAY, &[]);
-        assert_eq!(sample(2 * DAY + 5, &[("spam", 1_000)]), 0);
-        assert_eq!(sample(2 * DAY + 10, &[("spam", 1_003)]), 3);
+        sample(2 * DAY_S, &[]);
+        assert_eq!(sample(2 * DAY_S + 5, &[("spam", 1_000)]), 0);
+        assert_eq!(sample(2 * DAY_S + 10, &[("spam", 1_003)]), 3);
     }
 
     /// The clock is set back by three hours. The next day is counted normally.
     #[test]
     fn a_clock_that_is_put_back_takes_what_was_counted_along() {
-        const T: u64 = 1_800_000_000;
+        const BACK: u64 = 3 * HOUR_S;
         let mut history = History::default();
         let mut sample = |at: u64, total: u64| {
             let verdicts = counts(&[("accept", total)]);
             history.sample(T + at, &verdicts, &counts(&[("spam", total)]));
-            let minutes = history.minutes();
-            let minutes: Vec<(u64, u64)> = minutes
-                .iter()
-                .map(|minute| (minute.time_s - T, minute.verdicts["accept"]))
-                .collect();
-            (
-                minutes,
-                history.hits_24h().get("spam").copied().unwrap_or_default(),
-            )
+            (minutes(&history), hits(&history))
         };
-        const BACK: u64 = 3 * 3600;
         sample(BACK, 1);
         sample(BACK + 600, 3);
         assert_eq!(sample(1_200, 7), (vec![(600, 1), (1_200, 6)], 7));
         assert_eq!(sample(1_260, 8).0, [(600, 1), (1_200, 6), (1_260, 1)]);
-        assert_eq!(sample(24 * 3600 + 3_000, 10).1, 2);
+        assert_eq!(sample(DAY_S + 3_000, 10).1, 2);
     }
 
     #[test]
     fn what_was_added_belongs_to_the_minute_of_the_reading() {
-        const T: u64 = 1_800_000_000;
         let mut history = History::default();
-        let mut sample = |at: u64, accept: u64, reject: u64, spam: u64| {
-            let verdicts = counts(&[("accept", accept), ("reject", reject)]);
+        let mut sample = |at: u64, accept: u64, spam: u64| {
+            let verdicts = counts(&[("accept", accept)]);
             history.sample(T + at, &verdicts, &counts(&[("spam", spam)]));
-            (
-                history.minutes(),
-                history.hits_24h().get("spam").copied().unwrap_or_default(),
-            )
+            (minutes(&history), hits(&history))
         };
-        assert_eq!(sample(0, 0, 0, 0), (vec![], 0));
-        sample(5, 3, 0, 0);
-        sample(59, 4, 1, 1);
-        sample(60, 4, 1, 1);
+        assert_eq!(sample(0, 0, 0), (vec![], 0));
+        sample(5, 3, 0);
+        sample(59, 4, 1);
+        sample(60, 4, 1);
         // The clock is set back.
-        sample(20, 4, 2, 2);
-        let (minutes, hits) = sample(130, 5, 2, 2);
-        let minute = |at: u64, pairs| Minute {
-            time_s: T + at,
-            verdicts: counts(pairs),
-        };
-        assert_eq!(
-            minutes,
-            [
-                minute(0, &[("accept", 4), ("reject", 2)]),
-                minute(120, &[("accept", 1)])
-            ]
-        );
-        assert_eq!(hits, 2);
+        sample(20, 5, 2);
+        assert_eq!(sample(130, 6, 2), (vec![(0, 5), (120, 1)], 2));
         // A day later the first minute is gone, and so is the hour of its hits.
-        let (minutes, hits) = sample(24 * 3600, 5, 3, 5);
-        assert_eq!(minutes.len(), 2);
-        assert_eq!(minutes[0].time_s, T + 120);
-        assert_eq!(hits, 3);
+        assert_eq!(sample(DAY_S, 7, 5), (vec![(120, 1), (DAY_S, 1)], 3));
     }
 
     #[test]
     fn a_restart_continues_the_history_and_leaves_a_gap() {
-        const T: u64 = 1_800_000_000;
         let mut history = History::default();
-        let spam = |total| counts(&[("accept", total)]);
-        history.sample(T, &spam(5), &Counts::new());
-        history.sample(T + 60, &spam(7), &Counts::new());
+        let accept = |total| counts(&[("accept", total)]);
+        history.sample(T, &accept(5), &Counts::new());
+        history.sample(T + 60, &accept(7), &Counts::new());
         let kept = serde_json::to_string(&history).unwrap();
         let mut after: History = serde_json::from_str(&kept).unwrap();
         // The counters begin at zero.
-        after.sample(T + 1_000, &spam(1), &Counts::new());
-        let total =
-            |steps: Vec<Minute>| -> u64 { steps.iter().map(|step| step.verdicts["accept"]).sum() };
-        assert_eq!((total(after.minutes()), total(after.hours())), (8, 8));
-        assert_eq!(after.periods(), [(T, T + 60), (T + 1_000, T + 1_000)]);
+        after.sample(T + 1_000, &accept(1), &Counts::new());
+        assert_eq!(minutes(&after), [(0, 5), (60, 2), (960, 1)]);
+        assert_eq!(after.hours.steps.len(), 1);
+        assert_eq!(after.hours.steps[0].verdicts, accept(8));
+        assert_eq!(after.periods, [(T, T + 60), (T + 1_000, T + 1_000)]);
     }
 }

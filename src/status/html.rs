@@ -1,29 +1,15 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use std::fmt::{self, Display, Formatter};
-
 use super::times::{MINUTE, time};
 use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Text with its HTML characters escaped.
-pub(super) struct Text<'a>(pub(super) &'a str);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
-    }
+/// Returns a text with its HTML characters escaped.
+pub(super) fn escape(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    let text = text.replace('>', "&gt;").replace('"', "&quot;");
+    text.replace('\'', "&#39;")
 }
 
 /// Returns a page. It says how old it is, and at which paths it and its JSON are.
@@ -57,16 +43,16 @@ pub(super) fn header(heading: &str) -> String {
 }
 
 pub(super) fn card(heading: &str, body: &str) -> String {
-    let heading = Text(heading);
+    let heading = escape(heading);
     format!("<section class=\"card\"><h2>{heading}</h2>{body}</section>")
 }
 
 pub(super) fn paragraph(text: &str) -> String {
-    format!("<p>{}</p>", Text(text))
+    format!("<p>{}</p>", escape(text))
 }
 
 pub(super) fn dim(text: &str) -> String {
-    format!("<p class=\"dim\">{}</p>", Text(text))
+    format!("<p class=\"dim\">{}</p>", escape(text))
 }
 
 /// Returns a table with the names and classes of its columns, and the HTML of its cells.

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::counts::Counts;
-use super::history::DAY_S;
+use super::history::{Counts, DAY_S};
 use crate::base::numbers::{counted, grouped};
 use crate::snapshot::Decision;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::html::{self, Text, dim, header};
+use super::html::{self, dim, escape, header};
 use super::source::Status;
 use super::times::{seconds, zone};
 use crate::base::clock::now_s;
@@ -167,8 +167,8 @@ pub(super) fn form(search: &Search) -> String {
          <label>List <input name=\"list\" value=\"{}\"></label>\
          <label>Action <select name=\"action\"><option value=\"\">any</option>{options}</select></label>\
          <button>Search</button></form>",
-        Text(&search.words),
-        Text(&search.list)
+        escape(&search.words),
+        escape(&search.list)
     )
 }
 
@@ -203,24 +203,28 @@ fn row(logged: &Logged) -> Vec<String> {
         case,
         ..
     } = &*logged.decision;
-    let span = |class, text: &str| format!(" <span class=\"{class}\">{}</span>", Text(text));
+    let span = |class, text: &str| format!(" <span class=\"{class}\">{}</span>", escape(text));
     let mut who = String::new();
     let mut to = String::new();
     if let Some(known) = &logged.decision.who {
-        who = Text(&known.sender).to_string();
+        who = escape(&known.sender);
         if !known.recipient.is_empty() {
             to = format!("to {}", known.recipient);
         }
     }
     who += &span("dim wide", &to);
     if !logged.undo.is_empty() {
-        let unfolded = Text(identity);
+        let unfolded = escape(identity);
         who += &format!(
             "<details><summary>undo</summary><p class=\"phone\">{unfolded}{}</p>",
             span("dim", &to)
         );
         for Undo { what, command } in &logged.undo {
-            who += &format!("<p>To {}:</p><code>{}</code>", Text(what), Text(command));
+            who += &format!(
+                "<p>To {}:</p><code>{}</code>",
+                escape(what),
+                escape(command)
+            );
         }
         who += "</details>";
     }
@@ -229,10 +233,10 @@ fn row(logged: &Logged) -> Vec<String> {
     let source = if source == list { "" } else { source };
     vec![
         format!("<span class=\"wide\">{year}</span>{day}"),
-        format!("<b>{}</b>{}", Text(action), span("dim", reason)),
+        format!("<b>{}</b>{}", escape(action), span("dim", reason)),
         who,
-        Text(list).to_string() + &span("dim", source),
-        Text(identity).to_string(),
-        Text(case).to_string(),
+        escape(list) + &span("dim", source),
+        escape(identity),
+        escape(case),
     ]
 }

@@ -14,13 +14,10 @@
 
 mod chart;
 mod check;
-mod counts;
-mod explanation;
 mod file;
 mod history;
 mod html;
 mod innocent;
-mod kept;
 mod log;
 mod page;
 mod prometheus;
@@ -35,9 +32,8 @@ use serde::Serialize;
 use crate::daemon::Page;
 pub use crate::snapshot::{Health, Problem};
 pub use check::{CheckProblem, Checked, CheckedList, check};
-pub use counts::Counts;
 pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
-pub use history::Minute;
+pub use history::{Counts, Minute};
 use log::Search;
 pub use log::{Log, Logged};
 pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};

@@ -3,14 +3,15 @@
 //! It follows the reader's setting of light or dark, and fits a phone: there, tables become lists.
 
 use super::chart::charts;
-use super::explanation;
-use super::html::{self, Text, card, dim, paragraph, table};
+use super::html::{self, card, dim, escape, header, paragraph, table};
 use super::log::{self, Search};
 use super::report::{List, Report};
+use super::source::Status;
 use super::words::{
     VerdictGroup, action, approximate, duration, facts, freshness, grouped, largest, last_day,
     listed, recent, sentence,
 };
+use crate::base::clock::now_s;
 use crate::daemon::Page;
 
 /// Most sources shown of a list; those with most hits.
@@ -22,17 +23,17 @@ pub(super) fn page(report: &Report) -> Page {
     let header = format!(
         "<h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
          <span class=\"dim\">{} · {} · up {} · process {}</span>",
-        Text(&report.mail),
-        Text(&report.version),
+        escape(&report.mail),
+        escape(&report.version),
         approximate(report.uptime_s),
         report.process
     );
     let mut main = format!(
         "<p class=\"first\" id=\"sentence\">{}</p>",
-        Text(&sentence(report))
+        escape(&sentence(report))
     );
     for problem in &report.problems {
-        let (severity, text) = (problem.severity.name(), Text(&problem.text));
+        let (severity, text) = (problem.severity.name(), escape(&problem.text));
         main += &format!("<p class=\"problem {severity}\">{text}</p>");
     }
     main += &innocent(report);
@@ -62,7 +63,7 @@ pub(super) fn page(report: &Report) -> Page {
 fn innocent(report: &Report) -> String {
     let lines = report.possibly_innocent.iter();
     let lines: String = lines
-        .map(|line| format!("<li>{}</li>", Text(line)))
+        .map(|line| format!("<li>{}</li>", escape(line)))
         .collect();
     let lines = match lines.is_empty() {
         true => "<li class=\"dim\">Nobody in the last 24 h.</li>",
@@ -129,8 +130,8 @@ fn lists(report: &Report) -> String {
         #[allow(clippy::cast_precision_loss, reason = "for the eye")]
         let rate = hits(list) as f64 * 1000.0 / report.messages.total.max(1) as f64;
         vec![
-            format!("<b>{}</b>", Text(&list.name)),
-            Text(&action(list)).to_string(),
+            format!("<b>{}</b>", escape(&list.name)),
+            escape(&action(list)),
             grouped(list.filter.as_ref().map_or(0, |filter| filter.entries)),
             format!("<span class=\"{class}\">{built}</span>"),
             grouped(list.hits_24h),
@@ -148,7 +149,7 @@ fn lists(report: &Report) -> String {
 fn decisions(report: &Report) -> String {
     let mut body = log::form(&Search::default());
     if report.shows_addresses {
-        body += &explanation::form("");
+        body += &form("");
     }
     body += &log::table(&report.decisions, report.shows_addresses);
     card("Last decisions", &body)
@@ -202,7 +203,7 @@ fn bars(rows: &[(String, u64)], class: &str) -> String {
         let bar = share.map(|share| format!("<i style=\"width:{share}%\"></i>"));
         format!(
             "<div class=\"row {class}\"><span>{}</span><u>{}</u><b>{}</b></div>",
-            Text(name),
+            escape(name),
             bar.unwrap_or_default(),
             grouped(*count)
         )
@@ -210,12 +211,42 @@ fn bars(rows: &[(String, u64)], class: &str) -> String {
     rows.iter().map(bar).collect()
 }
 
+impl Status {
+    /// Returns the page about the address in the query of a URL; `explain` looks it up. There is none if
+    /// the configuration does not allow to show addresses.
+    pub fn explanation(&self, query: &str, explain: impl FnOnce(&str) -> String) -> Page {
+        if !self.live.snapshot().config.status.show_addresses {
+            let why = "addresses are not shown: show_addresses in [status] is off; in a terminal: blocklist-milter explain ADDRESS\n";
+            return Page::text(403, why);
+        }
+        let mut fields = form_urlencoded::parse(query.as_bytes());
+        let address = fields.find(|(name, _)| name == "address");
+        let address = address.map_or_else(String::new, |(_, address)| address.trim().to_owned());
+        let mut main = form(&address);
+        if !address.is_empty() {
+            let text = explain(&address);
+            main += &format!("<pre id=\"explanation\">{}</pre>", escape(&text));
+        }
+        let main = format!("<section class=\"card\">{main}</section>");
+        let paths = ["/explain", "/status.json"];
+        html::page("an address", &header("An address"), &main, now_s(), paths)
+    }
+}
+
+/// Returns the form that asks about an address.
+fn form(address: &str) -> String {
+    format!(
+        "<form action=\"/explain\"><label>Address <input name=\"address\" value=\"{}\"></label>\
+         <button>Would its mail be refused?</button></form>",
+        escape(address)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Problem;
-    use super::super::counts::Counts;
+    use super::super::history::Counts;
     use super::super::log::Logged;
-    use super::super::report::List;
     use super::*;
     use crate::snapshot::{Decision, Who};
     use crate::undo::Undo;

@@ -7,7 +7,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::counts::Counts;
+use super::history::Counts;
 use super::report::{Filter, List, Report};
 use crate::snapshot::Health;
 

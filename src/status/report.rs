@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Counts, counts, verdict_name};
-use super::history::Minute;
+use super::history::{Counts, Minute};
 use super::innocent::possibly_innocent;
 use super::log::Logged;
-use super::source::Status;
+use super::source::{Status, verdict_name};
 use crate::base::clock::now_s;
 use crate::daemon::Cut;
-use crate::metrics::Buckets;
+use crate::metrics::{Buckets, Each};
 use crate::policy::{Exemption, Reason};
 use crate::sender::Identity;
 use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Snapshot};
@@ -216,8 +215,8 @@ impl Status {
         let hits = history.hits_24h();
         Report {
             possibly_innocent: possibly_innocent(&hits, &decisions, time_s),
-            hours: history.hours(),
-            periods: history.periods(),
+            hours: history.hours.steps.clone(),
+            periods: history.periods.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             time_s,
@@ -256,7 +255,7 @@ impl Status {
                 last_refused_reason: reloads.refused.map(|(_, reason)| reason),
             },
             log_lines_lost: self.log_lines_lost.get(),
-            minutes: history.minutes(),
+            minutes: history.minutes.steps.clone(),
             decisions: self.logged(decisions.into_iter().take(DECISIONS_SHOWN).collect()),
             shows_addresses: snapshot.config.status.show_addresses,
         }
@@ -269,6 +268,14 @@ impl Status {
         });
         self.live.problems().into_iter().chain(breaker).collect()
     }
+}
+
+/// Returns the count for each key, by its name.
+fn counts<K: Copy + PartialEq>(each: &Each<K>, name: impl Fn(K) -> &'static str) -> Counts {
+    let counts = each.iter();
+    counts
+        .map(|(key, count)| (name(key).to_owned(), count))
+        .collect()
 }
 
 /// Decisions that a report shows.

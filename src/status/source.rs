@@ -1,15 +1,36 @@
 //! The sources of a report, and the history for it.
+//!
+//! A restart does not lose the history and the last decisions: they are in a file of the state folder.
 
-use std::sync::atomic::AtomicU64;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::counts::verdict_name;
+use serde::{Deserialize, Serialize};
+
 use super::history::History;
 use crate::base::clock::now_s;
 use crate::base::lock::lock;
+use crate::base::replacement::Replacement;
+use crate::base::whole_file;
 use crate::daemon::Traffic;
 use crate::metrics::Counter;
-use crate::snapshot::Live;
+use crate::policy::Action;
+use crate::snapshot::{Decision, Live};
+
+const NAME: &str = "status.json";
+/// Most bytes of the file: a larger one is not ours.
+const MAX_BYTES: u64 = 16 << 20;
+/// Seconds of history that a crash loses at most.
+const PAUSE_S: u64 = 300;
+
+/// The content of the file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kept {
+    history: History,
+    decisions: Vec<Arc<Decision>>,
+}
 
 /// The sources of the report.
 pub struct Status {
@@ -18,7 +39,7 @@ pub struct Status {
     pub(super) log_lines_lost: Arc<Counter>,
     history: Mutex<History>,
     /// When the history was saved last, in seconds since 1970.
-    pub(super) saved_s: AtomicU64,
+    saved_s: AtomicU64,
 }
 
 impl Status {
@@ -40,7 +61,7 @@ impl Status {
     }
 
     /// Forgets addresses that the configuration does not allow to show any more.
-    pub(super) fn forget(&self) {
+    fn forget(&self) {
         if !self.live.snapshot().config.status.show_addresses {
             self.live.counters.decisions.forget_who();
         }
@@ -59,4 +80,62 @@ impl Status {
         history.sample(now_s(), &verdicts.collect(), &hits);
         history
     }
+
+    fn kept_file(&self) -> PathBuf {
+        self.live.snapshot().config.state.join(NAME)
+    }
+
+    /// Continues what an earlier run has saved. Mail does not depend on it, so nothing is an error.
+    pub fn restore(&self) {
+        self.saved_s.store(now_s(), Relaxed);
+        let file = self.kept_file();
+        let kept = match whole_file::read(&file, MAX_BYTES, "the history of the status") {
+            Ok(None) => return,
+            Ok(Some(kept)) => serde_json::from_slice(&kept).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match kept {
+            Ok(Kept { history, decisions }) => {
+                *self.sample() = history;
+                self.live.counters.decisions.restore(decisions);
+                self.forget();
+            }
+            Err(error) => {
+                tracing::warn!(file = %file.display(), %error, "the history of the status begins anew");
+            }
+        }
+    }
+
+    /// Saves it every few minutes. Call it often.
+    pub fn upkeep(&self) {
+        let saved_s = self.saved_s.load(Relaxed);
+        if now_s().abs_diff(saved_s) >= PAUSE_S {
+            self.save();
+        }
+    }
+
+    /// Saves it now.
+    pub fn save(&self) {
+        self.saved_s.store(now_s(), Relaxed);
+        let kept = Kept {
+            history: self.sample().clone(),
+            decisions: self.live.counters.decisions.select(|_| true),
+        };
+        let file = self.kept_file();
+        // Only the daemon's user may read it: it has addresses.
+        let saved = serde_json::to_vec(&kept).map_err(|error| error.to_string());
+        let saved = saved.and_then(|kept| {
+            let replacement = Replacement::claim_as_created(&file);
+            let replaced = replacement.and_then(|replacement| replacement.commit_with(&kept));
+            replaced.map_err(|error| error.to_string())
+        });
+        if let Err(error) = saved {
+            tracing::debug!(file = %file.display(), %error, "cannot keep the history of the status");
+        }
+    }
+}
+
+/// Returns the name of the action on a message.
+pub(super) fn verdict_name(verdict: Option<Action>) -> &'static str {
+    verdict.map_or("accept", Action::name)
 }

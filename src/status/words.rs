@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::counts::Counts;
-use super::history::{DAY_S, Minute};
+use super::history::{Counts, DAY_S, Minute};
 use super::report::{Connections, Durations, Filter, List, Reloads, Report};
 use super::times::{MINUTE, time};
 pub(super) use crate::base::numbers::{counted, grouped};

@@ -54,7 +54,10 @@ impl Mta for Player {
     fn session(&self) -> Box<dyn Session> {
         let peer = match &self.milter {
             Socket::Unix(path) => Peer::unix(path),
-            Socket::Inet(port) => Peer::tcp((Ipv4Addr::LOCALHOST, *port)),
+            Socket::Inet(port) => {
+                let at = format!("inet:{port}@127.0.0.1");
+                Peer::connect(&at.parse().expect("an address"))
+            }
         };
         let mut peer = peer.expect("the daemon listens");
         let client = Ipv4Addr::LOCALHOST.into();

@@ -28,7 +28,7 @@ fn rig() -> Rig {
 #[test]
 fn explain_and_the_daemon_say_the_same_of_every_message() {
     let rig = messages::rig();
-    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let mut explainer = Explainer::open(&rig.path("c.toml"), &[]).unwrap();
     let mut peer = rig.peer();
     let mut wrong = Vec::new();
     for case in messages::cases() {
@@ -40,7 +40,7 @@ fn explain_and_the_daemon_say_the_same_of_every_message() {
             .identities
             .iter()
             .filter(|named| named.list.is_some());
-        let listed = listed.map(|named| messages::named(&named.identity));
+        let listed = listed.map(|named| messages::named(named.identity));
         let listed: BTreeSet<_> = listed.collect();
         let mut letter = TestMail::new(&case.mail, &["<user@mail.example>"], &[]);
         let fields = mail.headers.fields.iter();
@@ -84,7 +84,9 @@ fn a_large_mailbox_is_replayed_in_its_order() {
     rig.write("other.toml", &other);
     let mbox = (0..2_500).map(|n| {
         let domain = if n % 2 == 0 { "bad.test" } else { "ok.example" };
-        format!("From s{n}@{domain} Mon Jan  1 00:00:00 2026\nSubject: {n}\n\nbody\n\n")
+        format!(
+            "From s{n}@{domain} Mon Jan  1 00:00:00 2026\nSubject: {n}\n\nbody\nFrom here on\n\n"
+        )
     });
     rig.write("mbox", &mbox.collect::<String>());
     let words = ["replay", "--json", "--against", "other.toml", "mbox"];
@@ -120,7 +122,7 @@ fn query_and_explain_say_the_same_of_every_address() {
     );
     let today = Day::read(b"2026-01-31").unwrap();
     let mut query = Query::open(&rig.path("spam.blf"), Load::Memory, today).unwrap();
-    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let mut explainer = Explainer::open(&rig.path("c.toml"), &[]).unwrap();
     let (mut found, mut wrong) = ([0, 0], Vec::new());
     for (written, _) in groups.iter().flatten() {
         let asked = query.ask(written).unwrap();
@@ -166,7 +168,7 @@ fn a_whitelist_may_be_packed_or_in_utf_16() {
             .replace('@', rig.path("").to_str().unwrap())
             .replace("NAME", name);
         fs::write(rig.path("other.toml"), config).unwrap();
-        let mut explainer = Explainer::open(&rig.path("other.toml")).unwrap();
+        let mut explainer = Explainer::open(&rig.path("other.toml"), &[]).unwrap();
         let explained = explainer.explain(&Mail::from_address("spam@bad.example"));
         assert_eq!(explained.decision.verdict, expected, "{name}");
     }

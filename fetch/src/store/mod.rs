@@ -39,8 +39,8 @@ pub struct Store {
     patience: Patience,
     /// The address, for messages.
     shown: String,
-    /// The path, if it is a folder.
-    folder: Option<PathBuf>,
+    /// The path, if it is a folder; publishers lock it.
+    pub(crate) folder: Option<PathBuf>,
 }
 
 impl fmt::Debug for Store {
@@ -149,14 +149,9 @@ impl Store {
         })
     }
 
-    /// Downloads a file with exactly this size and SHA-256 to the end of `to`, which may have its beginning. An
-    /// interrupted download goes on where it stopped, as long as there is progress. Returns the bytes that were
-    /// read.
-    ///
-    /// # Errors
-    /// [`Error::Store`] if it cannot be read: what `to` has is good for another try. [`Error::Refused`] if it has
-    /// another size or SHA-256.
-    pub fn download(
+    /// Does the work of [`download_to`](Self::download_to). An interrupted download goes on where it stopped, as long as
+    /// there is progress.
+    fn download(
         &self,
         name: &str,
         (bytes, sha256): (u64, &str),
@@ -197,7 +192,8 @@ impl Store {
     /// but the beginning is good, it stays there for the next try. Returns the bytes that were read.
     ///
     /// # Errors
-    /// As [`download`](Self::download).
+    /// [`Error::Store`] if it cannot be read: what is there is good for another try. [`Error::Refused`] if it has another
+    /// size or SHA-256.
     pub fn download_to(&self, name: &str, of: (u64, &str), path: &FilePath) -> Result<u64, Error> {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600);
@@ -300,12 +296,6 @@ impl Store {
             return changed();
         }
         self.put(name, bytes)
-    }
-
-    /// The path, if the store is a folder; publishers lock it.
-    #[must_use]
-    pub fn folder(&self) -> Option<&FilePath> {
-        self.folder.as_deref()
     }
 
     /// Whether the store has a file with this name and size.

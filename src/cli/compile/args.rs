@@ -62,13 +62,7 @@ pub enum Command {
     Query(QueryArgs),
     /// Describe a filter file.
     #[command(after_long_help = examples!["blocklist-compile info --json spammers.blf | jq .entries"])]
-    Info {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// The filter file.
-        file: PathBuf,
-    },
+    Info(FileArgs),
     /// Show what list.toml of a folder says about its feed, for the script that fetches it.
     ///
     /// One line: the URL, the limits of the download in bytes and seconds, for how many days a file is kept and may
@@ -167,24 +161,26 @@ pub enum Command {
         "blocklist-compile false-positives own.blf /var/log/mail.log >> whitelist.txt",
     ])]
     FalsePositives {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// The filter file.
-        file: PathBuf,
+        /// The filter.
+        #[command(flatten)]
+        of: FileArgs,
         /// Mail logs, address books or plain lists; - for standard input.
         #[arg(required = true)]
         known_good: Vec<PathBuf>,
     },
     /// Read a whole filter file and check every checksum and record.
     #[command(after_long_help = examples!["blocklist-compile verify spammers.blf"])]
-    Verify {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// The filter file.
-        file: PathBuf,
-    },
+    Verify(FileArgs),
+}
+
+/// Options of `info` and `verify`.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The filter file.
+    pub file: PathBuf,
 }
 
 const ADDRESS_RULES: &str = "Address rules";
@@ -211,14 +207,9 @@ pub struct Build {
     /// For lists that are too large for one machine: build each piece on any machine, then merge all parts. All
     /// parts need the same seed (--seed-from or --seed) and should have the same --date. NAME is the name of the
     /// piece [default: the input file].
-    #[arg(
-        long,
-        value_name = "NAME",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        conflicts_with_all = ["name", "no_records", "max_shrink", "max_growth", "allow_empty"]
-    )]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "")]
+    #[arg(conflicts_with_all = ["name", "no_records", "max_shrink", "max_growth", "allow_empty"])]
     pub part: Option<String>,
     /// Count all inputs as this one list, of which they are pieces.
     ///
@@ -589,15 +580,4 @@ const DETECTED: &str = "Format of the inputs [default: detected from their conte
 fn formats() -> String {
     let known = Format::known();
     format!("Format of the inputs: {known} [default: detected from their content]")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn definitions_hold_together() {
-        Cli::command().debug_assert();
-    }
 }

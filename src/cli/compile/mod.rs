@@ -7,7 +7,6 @@
 //! different), 2 failed.
 
 pub mod args;
-mod delta;
 mod preview;
 mod query;
 mod text;
@@ -25,14 +24,14 @@ use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::path::{folder_of, is_same_file};
-use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
+use crate::compile::{self, Changes, Deltas, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::format::MAGIC;
 use crate::filter::{Filter, RecordFile};
 use crate::inspect;
 use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
 
 pub use args::Cli;
-use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
+use args::{Apply, Build, Command, Delta, EditArgs, Merge, Reading, Update, Work};
 
 /// Runs the command line. Prints errors as `blocklist-compile: what: cause`.
 pub fn main() -> ExitCode {
@@ -44,22 +43,20 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Build(args) => return build(&args, out),
         Command::Preview(args) => return preview::run(&args, out),
         Command::Query(args) => return query::query(&args, out),
-        Command::Info { json, file } => info(&file, json, out)?,
+        Command::Info(of) => info(&of.file, of.json, out)?,
         Command::Feed { folder } => feed(&folder, out)?,
         Command::Update(args) => return update(&args, out),
         Command::Add(args) => return edit(&args, true, out),
         Command::Remove(args) => return edit(&args, false, out),
         Command::Merge(args) => return merge(&args, out),
-        Command::Delta(args) => return delta::make(&args, out),
-        Command::Apply(args) => return delta::apply(&args, out),
+        Command::Delta(args) => return make_delta(&args, out),
+        Command::Apply(args) => return apply(&args, out),
         Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
         Command::Overlap { json, files } => out.show(&inspect::overlap(&files)?, json)?,
-        Command::FalsePositives {
-            json,
-            file,
-            known_good,
-        } => return false_positives(&file, &known_good, json, out),
-        Command::Verify { json, file } => verify(&file, json, out)?,
+        Command::FalsePositives { of, known_good } => {
+            return false_positives(&of.file, &known_good, of.json, out);
+        }
+        Command::Verify(of) => verify(&of.file, of.json, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -255,6 +252,25 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         let report = compile::merge(plan, args.fpr, &expected, progress);
         noted(&plan.output, report)
     })
+}
+
+fn make_delta(args: &Delta, out: &mut Output) -> Done {
+    let made = watched(args.quiet, |progress| {
+        compile::make_delta(&args.output, [&args.old, &args.new], progress)
+    })?;
+    Ok(out.tell(&made, made.refused.is_some(), args.json, args.quiet)?)
+}
+
+fn apply(args: &Apply, out: &mut Output) -> Done {
+    let mut deltas = Deltas::new(&args.old, &args.deltas);
+    deltas.overwrite = args.overwrite;
+    deltas.max_shrink = args.max_shrink.map(|most| most.0);
+    deltas.max_growth = args.max_growth.map(|most| most.0);
+    deltas.threads = args.threads.unwrap_or(deltas.threads);
+    let applied = watched(args.quiet, |progress| {
+        compile::apply(&args.output, &deltas, progress)
+    })?;
+    Ok(out.tell(&applied, applied.refused.is_some(), args.json, args.quiet)?)
 }
 
 fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {

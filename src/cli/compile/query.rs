@@ -4,7 +4,7 @@
 //! newline, and is divided among all processors: so they work on a file, and a user who types, or a
 //! program that asks and waits, gets the answer to each line before the next one.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use super::args::QueryArgs;
@@ -57,13 +57,10 @@ fn all_of_stdin(
     json: bool,
     out: &mut impl Write,
 ) -> Result<bool, Box<dyn std::error::Error>> {
-    let mut blocks = Blocks {
-        input: io::stdin().lock(),
-        begun: Vec::new(),
-    };
+    let mut input = BufReader::with_capacity(READ_BYTES, io::stdin().lock());
     let mut listed = false;
     let failed = || Error::io(Path::new("standard input"), "read");
-    while let Some(block) = blocks.next().map_err(failed())? {
+    while let Some(block) = next_block(&mut input).map_err(failed())? {
         let answers = on_threads(line_parts(&block, MIN_PART_BYTES), |part| {
             answer(&mut query.clone(), part, json)
         });
@@ -108,43 +105,33 @@ fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Splits the input into blocks of whole lines, one block per read if possible.
-struct Blocks<R> {
-    input: R,
-    /// The incomplete last line.
-    begun: Vec<u8>,
-}
-
-impl<R: Read> Blocks<R> {
-    /// Returns the next block; `None` at the end. Of a line that is too long, it keeps enough to
-    /// detect the length.
-    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut block = std::mem::take(&mut self.begun);
-        loop {
-            let old = block.len();
-            block.resize(old + READ_BYTES, 0);
-            let count = match self.input.read(&mut block[old..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    block.truncate(old);
-                    continue;
-                }
-                count => count?,
-            };
-            block.truncate(old + count);
-            if count == 0 {
-                return Ok((!block.is_empty()).then_some(block));
-            }
-            if let Some(at) = memchr::memrchr(b'\n', &block[old..]) {
-                self.begun = block.split_off(old + at + 1);
-                return Ok(Some(block));
-            }
-            block.truncate(MAX_LINE_BYTES + 1);
+/// Returns the next whole lines, those of one read if possible; `None` at the end. Of a line that is too long, it
+/// keeps enough to detect the length.
+fn next_block(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut block = Vec::new();
+    loop {
+        let read = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read.is_empty() {
+            return Ok((!block.is_empty()).then_some(block));
         }
+        let last_line = memchr::memrchr(b'\n', read);
+        let count = last_line.map_or(read.len(), |at| at + 1);
+        block.extend_from_slice(&read[..count]);
+        input.consume(count);
+        if last_line.is_some() {
+            return Ok(Some(block));
+        }
+        block.truncate(MAX_LINE_BYTES + 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     /// Returns a few bytes at a time.
@@ -160,11 +147,8 @@ mod tests {
     }
 
     fn blocks(input: &[u8], drop: usize) -> Vec<Vec<u8>> {
-        let mut blocks = Blocks {
-            input: Drops(input, drop),
-            begun: Vec::new(),
-        };
-        std::iter::from_fn(|| blocks.next().unwrap()).collect()
+        let mut input = BufReader::with_capacity(READ_BYTES, Drops(input, drop));
+        std::iter::from_fn(|| next_block(&mut input).unwrap()).collect()
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::fmt::{self, Display, Formatter};
 use crate::address::{Kind, escaped};
 use crate::base::numbers::{counted, grouped, size};
 use crate::compile::{
-    Changed, Done, Edited, FilterReport, KindCount, PartReport, REFUSED, Report, SMALL,
+    self, Applied, Changed, Done, Edited, FilterReport, KindCount, PartReport, REFUSED, Report,
+    SMALL,
 };
 use crate::filter::{BuildReport, Reason};
 use crate::inspect::{Info, Made, PartInfo, SourceInfo};
@@ -292,6 +293,40 @@ impl Display for Edited {
             }
         }
         Ok(())
+    }
+}
+
+impl Display for compile::Made {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let output = self.output.display();
+        if let Some(why) = &self.refused {
+            return write!(f, "{output}: not written: {why}");
+        }
+        let [added, removed, changed] = [self.added, self.removed, self.changed].map(grouped);
+        write!(
+            f,
+            "{output}: {added} added, {removed} removed, {changed} changed; {}, {:.3} % of the {} of the whole filter",
+            size(self.bytes),
+            self.bytes as f64 * 100.0 / self.new_bytes as f64,
+            size(self.new_bytes)
+        )
+    }
+}
+
+impl Display for Applied {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let output = self.output.display();
+        if let Some(why) = &self.refused {
+            return write!(f, "{output}: not written: {why}");
+        }
+        write!(
+            f,
+            "{output}: generation {}, {}, {}; {} applied",
+            self.generation,
+            counted(self.entries, "entry", "entries"),
+            size(self.bytes),
+            counted(self.deltas as u64, "delta", "deltas")
+        )
     }
 }
 

@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use super::junk::Junk;
-use super::log::Log;
+use super::daemon::{Log, Reload, Status};
 use super::logs::{Case, Report};
-use super::people::Correspondents;
-use super::reload::Reload;
-use super::status::Status;
+use super::people::{Correspondents, Junk};
 use crate::cli::examples;
 use crate::setup_check::Places;
 
@@ -36,14 +33,8 @@ pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
 )]
 pub struct Milter {
     /// Configuration file.
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "BLOCKLIST_MILTER_CONFIG",
-        hide_env_values = true,
-        default_value = DEFAULT_CONFIG
-    )]
+    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(env = "BLOCKLIST_MILTER_CONFIG", hide_env_values = true)]
     pub config: PathBuf,
     /// The same as the command check.
     #[arg(long, conflicts_with = "print_config")]
@@ -195,23 +186,15 @@ pub struct Explain {
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub mail_from: Option<String>,
     /// Envelope sender as rewritten by the mail server (milter macro {mail_addr}).
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        requires = "mail_from",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "ADDRESS", requires = "mail_from")]
+    #[arg(allow_hyphen_values = true)]
     pub mail_addr: Option<String>,
     /// Envelope recipient; may be repeated [default: a recipient who is not exempt].
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub rcpt: Vec<String>,
     /// Recipient as rewritten by the mail server (milter macro {rcpt_addr}); in the order of --rcpt.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        requires = "rcpt",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "ADDRESS", requires = "rcpt")]
+    #[arg(allow_hyphen_values = true)]
     pub rcpt_addr: Vec<String>,
     /// Address of the SMTP client.
     #[arg(long, value_name = "IP")]

@@ -1,12 +1,12 @@
 //! `blocklist-milter report` and `case`: summarize the daemon's log, as text or JSON.
 
-use std::error::Error;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
+use super::daemon::what_is_good;
 use crate::base::clock::{now_s, today};
 use crate::base::day::Day;
 use crate::cli::{Done, Output, say};
@@ -132,14 +132,9 @@ fn case_of(text: &str) -> Option<(&str, i64)> {
 }
 
 /// Returns what is good of the configuration; `None` if the log is read on another machine, which has none.
-fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
-    if path == Path::new(DEFAULT_PATH) && !path.exists() {
-        return Ok(None);
-    }
-    match Config::load_what_is_good(path) {
-        (_, Some(fault @ config::Error::Unreadable { .. })) => Err(fault.into()),
-        (config, _) => Ok(Some(config)),
-    }
+fn read_config(path: &Path) -> Result<Option<Config>, config::Error> {
+    let is_elsewhere = path == Path::new(DEFAULT_PATH) && !path.exists();
+    (!is_elsewhere).then(|| what_is_good(path)).transpose()
 }
 
 /// Parses `2026-11-21`, or `7d` for seven days ago.

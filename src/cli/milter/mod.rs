@@ -4,12 +4,9 @@
 //! the setup is wrong; 2 failed. For `status`: 0 no problem, 1 warning, 2 critical or no answer.
 
 pub mod args;
-pub mod junk;
-pub mod log;
+pub mod daemon;
 pub mod logs;
 pub mod people;
-pub mod reload;
-pub mod status;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +56,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Replay(args)) => replay(config, &args, out),
         Some(Command::Report(args)) => logs::report(config, &args, out),
         Some(Command::Correspondents(args)) => people::correspondents(&args, out),
-        Some(Command::Junk(args)) => junk::junk(config, &args, out),
+        Some(Command::Junk(args)) => people::junk(config, &args, out),
         Some(Command::Case(args)) => logs::case(config, &args, out),
         Some(Command::SetupCheck(args)) => {
             if !rustix::process::geteuid().is_root() {
@@ -69,9 +66,9 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
             out.show(&findings, args.json)?;
             Ok(success(!findings.is_wrong()))
         }
-        Some(Command::Reload(args)) => reload::reload(config, &args, out),
-        Some(Command::Status(args)) => status::status(config, &args, out),
-        Some(Command::Log(args)) => log::log(config, &args, out),
+        Some(Command::Reload(args)) => daemon::reload(config, &args, out),
+        Some(Command::Status(args)) => daemon::status(config, &args, out),
+        Some(Command::Log(args)) => daemon::log(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
             Ok(success(demo::run(out, paint)?))
@@ -97,19 +94,14 @@ fn check(config: &Path, json: bool, out: &mut Output) -> Done {
         write!(out, "{}", checked?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let errors = match &checked {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.lines().map(str::to_owned).collect(),
-    };
+    let errors = checked.as_ref().err().into_iter();
+    let errors = errors.flat_map(|errors| errors.lines().map(str::to_owned));
     out.json(&CheckJson {
         good: checked.is_ok(),
-        errors,
+        errors: errors.collect(),
         checked: checked.as_ref().ok(),
     })?;
-    Ok(match checked {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(FAILED),
-    })
+    Ok(ExitCode::from(if checked.is_ok() { 0 } else { FAILED }))
 }
 
 fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
@@ -136,7 +128,7 @@ fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
     mail.recipient_addrs = bytes(&args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
-    let mut explanation = Explainer::open(config)?.explain(&mail);
+    let mut explanation = Explainer::open(config, &[])?.explain(&mail);
     explanation.find_lines();
     let is_sender = |named: &explain::Named| named.canonical.is_some();
     if let Some(address) = &address
@@ -159,11 +151,11 @@ fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
 }
 
 fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
-    let explainer = Explainer::open(config)?;
+    let explainer = Explainer::open(config, &[])?;
     let other = match (&args.against, args.correspondents.as_slice()) {
-        (Some(other), _) => Some(Explainer::open(other)?),
+        (Some(other), _) => Some(Explainer::open(other, &[])?),
         (None, []) => None,
-        (None, files) => Some(Explainer::open_with_correspondents(config, files)?),
+        (None, files) => Some(Explainer::open(config, files)?),
     };
     let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
     out.show_as(&replay, Painted(&replay, out.paint()), args.json)?;

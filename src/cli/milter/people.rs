@@ -1,13 +1,18 @@
-//! `blocklist-milter correspondents`: collects the addresses to which local users write.
+//! Commands about the people here: `correspondents` collects the addresses to which they write, `junk` adds the
+//! senders of the messages that they report to a list.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::address::{Entry, Kind};
 use crate::base::clock::{now_s, today};
+use crate::base::day::Day;
 use crate::cli::{Done, Output, whole_number};
+use crate::config::Config;
 use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
+use crate::junk::{self, Options};
 use crate::policy::{Entries, Network};
 
 /// Arguments of `correspondents`.
@@ -59,15 +64,60 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     for mailbox in &args.sent {
         read_mailbox(mailbox, &rules, &mut written)?;
     }
-    let mut change = book.take(&written, crate::base::day::Day(today()), args.keep);
+    let mut change = book.take(&written, Day(today()), args.keep);
     book.write(&args.output)?;
     change.file.clone_from(&args.output);
     out.show(&change, args.json)?;
-    Ok(std::process::ExitCode::SUCCESS)
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Arguments of `junk`.
+#[derive(Debug, Args)]
+pub struct Junk {
+    /// The text list of reported senders; created if missing.
+    #[arg(long, value_name = "FILE")]
+    pub list: PathBuf,
+    /// Remove the entries that reports have added for these senders; entries added by hand stay.
+    #[arg(long)]
+    pub undo: bool,
+    /// Name of the reporting user, for the comment.
+    #[arg(long, value_name = "NAME", default_value = "a user", value_parser = name)]
+    pub by: String,
+    /// Days until the entries expire.
+    #[arg(long, value_name = "DAYS", default_value = "90d", value_parser = days)]
+    pub expires: u16,
+    /// One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient
+    /// (Delivered-To) is left out anyway.
+    #[arg(long, value_name = "DOMAIN", value_parser = domain)]
+    pub own_domain: Vec<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Reported messages: a maildir, another folder of messages, an mbox, one message, or - for a message
+    /// on standard input.
+    #[arg(required = true, value_name = "MAILBOX")]
+    pub mailboxes: Vec<PathBuf>,
+}
+
+/// Adds the senders to the list, or removes them with `--undo`.
+pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
+    let change = if args.undo {
+        junk::undo(&args.mailboxes, &args.list)?
+    } else {
+        let options = Options {
+            list: args.list.clone(),
+            by: args.by.clone(),
+            expires: Day(today().saturating_add(args.expires)),
+            own_domains: args.own_domain.clone(),
+        };
+        junk::report(&args.mailboxes, &options, &Config::load(config)?)?
+    };
+    out.show(&change, args.json)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Parses `our.example` or `@our.example` to its canonical form.
-pub(super) fn domain(text: &str) -> Result<String, String> {
+fn domain(text: &str) -> Result<String, String> {
     let entry = Entry::parse(text.as_bytes(), Entries::rules()).ok();
     let domain = entry
         .as_ref()
@@ -79,10 +129,19 @@ pub(super) fn domain(text: &str) -> Result<String, String> {
 }
 
 /// Parses `120d` or `120`.
-pub(super) fn days(text: &str) -> Result<u16, String> {
+fn days(text: &str) -> Result<u16, String> {
     let number = text.strip_suffix('d').unwrap_or(text).parse();
     number
         .ok()
         .filter(|days| (1..=3650).contains(days))
         .ok_or_else(|| "must be days such as 120d, at most 3650d".to_owned())
+}
+
+/// Parses a name that becomes part of a comment in a list.
+fn name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_alphanumeric() || " .@_-/".contains(c);
+    match !text.is_empty() && text.len() <= 100 && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("must be a name of letters, digits, blanks and . @ _ - /".to_owned()),
+    }
 }

@@ -1,0 +1,254 @@
+//! Commands that ask the running daemon: `status` and `log` at its status socket; `reload` by a signal, and it
+//! waits for the result in the daemon's status file.
+
+use std::error::Error;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::de::DeserializeOwned;
+
+use crate::base::paint::Painted;
+use crate::cli::{Done, Output, say, whole_number};
+use crate::config::{self, Config};
+use crate::daemon::{ask_for_reload, fetch};
+use crate::endpoint::Endpoint;
+use crate::setup_check::stray_lists;
+use crate::status::{Health, Log as Decisions, Report, Running, is_running, monotonic_us};
+
+/// How often a daemon is asked for new decisions.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two reads of the daemon's status file.
+const RELOAD_PAUSE: Duration = Duration::from_millis(50);
+/// Name of the program in the kernel, which cuts it to 15 bytes.
+const COMMAND: &str = "blocklist-milte";
+
+/// Where the running daemon answers.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the
+    /// configuration].
+    #[arg(long, value_name = "ADDRESS")]
+    pub socket: Option<Endpoint>,
+}
+
+impl Place {
+    fn endpoint(&self, config: &Path) -> Result<Endpoint, Box<dyn Error>> {
+        if let Some(endpoint) = &self.socket {
+            return Ok(endpoint.clone());
+        }
+        let none = || {
+            let config = config.display();
+            format!("{config}: [status] listen is \"\": there is no status socket")
+        };
+        Ok(what_is_good(config)?.status.listen.ok_or_else(none)?)
+    }
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    place: Place,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
+    let mut report: Report = ask(&args.place.endpoint(config)?, "/status.json")?;
+    if args.place.socket.is_none() {
+        // What no daemon reads, and nobody would miss until a listed sender passes.
+        for stray in stray_lists(config) {
+            report.warn(stray);
+        }
+    }
+    out.show_as(&report, Painted(&report, out.paint()), args.json)?;
+    Ok(ExitCode::from(match report.health {
+        Health::Ok => 0,
+        Health::Warning => 1,
+        Health::Critical => 2,
+    }))
+}
+
+/// Asks the daemon for the JSON at a path.
+fn ask<T: DeserializeOwned>(endpoint: &Endpoint, path: &str) -> Result<T, Box<dyn Error>> {
+    let (code, body) = fetch(endpoint, path).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::PermissionDenied => {
+                "members of the socket's group may read it, see group in [status]"
+            }
+            _ => "is it running? (systemctl status blocklist-milter)",
+        };
+        format!("{endpoint}: no answer from the daemon: {error}; {advice}")
+    })?;
+    let answer = (code == 200).then(|| serde_json::from_slice(&body).ok());
+    Ok(answer.flatten().ok_or_else(|| {
+        format!("{endpoint}: answered with HTTP {code}, not as this version does")
+    })?)
+}
+
+/// Returns what is good of a configuration, which may have an error now although the daemon runs.
+pub(super) fn what_is_good(path: &Path) -> Result<Config, config::Error> {
+    match Config::load_what_is_good(path) {
+        (_, Some(fault @ config::Error::Unreadable { .. })) => Err(fault),
+        (config, _) => Ok(config),
+    }
+}
+
+/// Arguments of `log`.
+#[derive(Debug, Args)]
+pub struct Log {
+    #[command(flatten)]
+    place: Place,
+    /// Wait for new decisions, and show each, until interrupted.
+    #[arg(long, short, conflicts_with = "json")]
+    follow: bool,
+    /// Only decisions of this list.
+    #[arg(long, value_name = "NAME")]
+    list: Option<String>,
+    /// Only decisions with this action, such as reject or tag; accept for whitelisted and exempt senders.
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Print one JSON object instead of text, with the commands that undo each decision.
+    #[arg(long)]
+    json: bool,
+    /// Only decisions with each of these words in a sender, recipient, client, case, source or reason.
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+}
+
+impl Log {
+    fn path(&self, after: u64) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair("q", &self.words.join(" "));
+        query.append_pair("list", self.list.as_deref().unwrap_or_default());
+        query.append_pair("action", self.action.as_deref().unwrap_or_default());
+        query.append_pair("after", &after.to_string());
+        format!("/log.json?{}", query.finish())
+    }
+}
+
+pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
+    let endpoint = args.place.endpoint(config)?;
+    let mut log: Decisions = ask(&endpoint, &args.path(0))?;
+    out.show_as(&log, Painted(&log, out.paint()), args.json)?;
+    if !log.shows_addresses && !args.json {
+        say(format_args!(
+            "blocklist-milter: addresses are not shown: show_addresses in [status] is off"
+        ));
+    }
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        out.flush()?;
+        sleep(LOG_PAUSE);
+        // A daemon that restarts answers again in a moment.
+        let Ok(new) = ask::<Decisions>(&endpoint, &args.path(log.last)) else {
+            continue;
+        };
+        // Without its state folder, it counts from the beginning again.
+        let new = match new.last < log.last {
+            true => ask(&endpoint, &args.path(0))?,
+            false => new,
+        };
+        // A terminal may have another width by now.
+        let paint = out.paint();
+        write!(out, "{}", Painted(&new, paint))?;
+        log = new;
+    }
+}
+
+/// Arguments of `reload`.
+#[derive(Debug, Args)]
+pub struct Reload {
+    /// Process ID of the daemon [default: that of the daemon that wrote `status_file`].
+    #[arg(long, value_name = "PID", value_parser = process)]
+    pub pid: Option<i32>,
+    /// Give up after this many seconds; reading large filters takes a while.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole_number::<u32>)]
+    pub timeout: u32,
+}
+
+fn process(text: &str) -> Result<i32, String> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or_else(|| "must be a process ID, such as 1234".to_owned())
+}
+
+pub(super) fn reload(path: &Path, args: &Reload, out: &mut Output) -> Done {
+    // The daemon says what is wrong with the configuration, but a faulty one may not say where its status is.
+    let (settings, mut fault) = Config::load_what_is_good(path);
+    let file = settings.status_file;
+    let process = match args.pid {
+        Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
+        Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
+        None => match fault.take_if(|fault| matches!(fault, config::Error::Unreadable { .. })) {
+            Some(unreadable) => return Err(unreadable.into()),
+            None => known_process(&file).map_err(|unknown| match fault.take() {
+                Some(fault) => fault.into(),
+                None => unknown,
+            })?,
+        },
+    };
+    let is_it = |running: &Running| running.process == process;
+    fault.take_if(|_| Running::read(&file).as_ref().is_some_and(is_it));
+    let asked_us = monotonic_us();
+    let end = Instant::now() + Duration::from_secs(args.timeout.into());
+    ask_for_reload(process).map_err(|error| format!("process {process}: {error}"))?;
+    if let Some(fault) = fault {
+        return Err(fault.into());
+    }
+    let running = loop {
+        sleep(RELOAD_PAUSE);
+        let named = Running::read(&file).filter(is_it);
+        let began = |running: &Running| running.reload.as_ref().map(|reload| reload.began_us);
+        match named {
+            Some(running) if began(&running) >= Some(asked_us) => break running,
+            _ if !is_running(process) => {
+                return Err(format!("process {process} has ended").into());
+            }
+            _ if Instant::now() > end => {
+                let seconds = args.timeout;
+                let text = "the daemon has not reported the result of the reload; see its log";
+                return Err(format!("{}: after {seconds} s {text}", file.display()).into());
+            }
+            _ => {}
+        }
+    };
+    match running.reload.and_then(|reload| reload.refused) {
+        Some(reason) => Err(format!("not every file is in effect as it is: {reason}").into()),
+        None => {
+            writeln!(out, "{}", running.status)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Returns the process id of the daemon that writes this file.
+fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
+    let unknown = || {
+        let file = file.display();
+        format!(
+            "{file}: names no running daemon; start it (restart it if status_file was changed), or name its process \
+             with --pid"
+        )
+    };
+    let process = Running::read(file).ok_or_else(unknown)?.process;
+    match command_of(process).as_deref() {
+        Some(COMMAND) => Ok(process),
+        _ => Err(unknown().into()),
+    }
+}
+
+/// Returns the program of a process: its number may now belong to another program, which SIGHUP
+/// could end. `None` if there is no such process, or if `/proc` is hidden, as in our units, where
+/// systemd knows the process.
+fn command_of(process: i32) -> Option<String> {
+    let command = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(command.trim_end().to_owned())
+}
