@@ -47,9 +47,9 @@ pub const FAILED: u8 = 2;
 type Done = Result<ExitCode, Box<dyn Error>>;
 
 /// Parses a number of things.
-fn whole_number<N: FromStr>(text: &str) -> Result<N, String> {
+fn whole_number<N: FromStr>(text: &str) -> Result<N, &'static str> {
     text.parse()
-        .map_err(|_| "must be a whole number, such as 4".to_owned())
+        .map_err(|_| "must be a whole number, such as 4")
 }
 
 /// Makes a write beyond a limit of file sizes (`ulimit -f`) an error, like a full disk, instead of a

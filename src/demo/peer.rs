@@ -200,13 +200,10 @@ impl Peer {
     /// # Errors
     /// Those of the connection, or a wrong answer.
     pub fn client(&mut self, address: IpAddr, port: u16) -> io::Result<Answer> {
+        let (name, version) = ("mx.test", "Postfix 3.7.11");
         self.macros(
             b'C',
-            &[
-                ("j", "mx.test"),
-                ("{daemon_name}", "mx.test"),
-                ("v", "Postfix 3.7.11"),
-            ],
+            &[("j", name), ("{daemon_name}", name), ("v", version)],
         );
         let family = if address.is_ipv4() { b'4' } else { b'6' };
         let mut payload = format!("[{address}]\0").into_bytes();

@@ -19,18 +19,18 @@ pub(super) fn regular_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-pub(super) fn hexadecimal(text: &str) -> Result<u64, String> {
+pub(super) fn hexadecimal(text: &str) -> Result<u64, &'static str> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16).map_err(|_| "must be 1 to 16 hexadecimal digits".to_owned())
+    u64::from_str_radix(digits, 16).map_err(|_| "must be 1 to 16 hexadecimal digits")
 }
 
-pub(super) fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, &'static str> {
     text.parse()
-        .map_err(|_| "must be a rate such as 0.000001 or 1e-6".to_owned())
+        .map_err(|_| "must be a rate such as 0.000001 or 1e-6")
 }
 
-pub(super) fn day(text: &str) -> Result<Day, String> {
-    Day::read(text.as_bytes()).ok_or_else(|| "must be a date such as 2026-12-31".to_owned())
+pub(super) fn day(text: &str) -> Result<Day, &'static str> {
+    Day::read(text.as_bytes()).ok_or("must be a date such as 2026-12-31")
 }
 
 /// Parses `COLUMN=VALUE[,VALUE]`; the first `=` divides.
@@ -47,18 +47,22 @@ pub(super) fn column_number(text: &str) -> Result<(String, f64), String> {
         .parse()
         .ok()
         .filter(|number: &f64| number.is_finite());
-    let number =
-        number.ok_or_else(|| "must be a column and a number, such as Score=4".to_owned())?;
-    Ok((column, number))
+    Ok((
+        column,
+        number.ok_or("must be a column and a number, such as Score=4")?,
+    ))
 }
 
 fn column_and<'t>(text: &'t str, example: &str) -> Result<(String, &'t str), String> {
-    let divided = text
+    match text
         .split_once('=')
-        .filter(|(column, _)| !column.trim().is_empty());
-    let (column, value) =
-        divided.ok_or_else(|| format!("must be a column, = and what it has, such as {example}"))?;
-    Ok((column.trim().to_owned(), value))
+        .map(|(column, value)| (column.trim(), value))
+    {
+        None | Some(("", _)) => Err(format!(
+            "must be a column, = and what it has, such as {example}"
+        )),
+        Some((column, value)) => Ok((column.to_owned(), value)),
+    }
 }
 
 pub(super) fn shrink(text: &str) -> Result<Percent, &'static str> {
@@ -66,8 +70,8 @@ pub(super) fn shrink(text: &str) -> Result<Percent, &'static str> {
 }
 
 /// Parses `512M` as bytes.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "must be a number of bytes, or one with K, M, G or T, such as 512M".to_owned();
+pub(super) fn size(text: &str) -> Result<u64, &'static str> {
+    const WRONG: &str = "must be a number of bytes, or one with K, M, G or T, such as 512M";
     let text = text.trim_end_matches(['B', 'b']).trim_end_matches(['i']);
     let (number, shift) = match text.char_indices().next_back() {
         Some((at, 'K' | 'k')) => (&text[..at], 10),
@@ -76,8 +80,8 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         Some((at, 'T' | 't')) => (&text[..at], 40),
         _ => (text, 0),
     };
-    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).ok_or_else(wrong)
+    let number: u64 = number.trim().parse().map_err(|_| WRONG)?;
+    number.checked_mul(1 << shift).ok_or(WRONG)
 }
 
 #[cfg(test)]

@@ -175,9 +175,9 @@ pub struct Reload {
     pub timeout: u32,
 }
 
-fn process(text: &str) -> Result<i32, String> {
+fn process(text: &str) -> Result<i32, &'static str> {
     let id = text.parse().ok().filter(|id| *id > 0);
-    id.ok_or_else(|| "must be a process ID, such as 1234".to_owned())
+    id.ok_or("must be a process ID, such as 1234")
 }
 
 pub(super) fn reload(path: &Path, args: &Reload, out: &mut Output) -> Done {

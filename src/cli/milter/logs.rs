@@ -138,17 +138,17 @@ fn read_config(path: &Path) -> Result<Option<Config>, config::Error> {
 }
 
 /// Parses `2026-11-21`, or `7d` for seven days ago.
-fn since(text: &str) -> Result<Day, String> {
+fn since(text: &str) -> Result<Day, &'static str> {
     let days = text.strip_suffix('d').and_then(|days| days.parse().ok());
-    days.map(|days: u16| Day(today().saturating_sub(days)))
-        .or_else(|| Day::read(text.as_bytes()))
-        .ok_or_else(|| "must be a date such as 2026-11-21, or days such as 7d".to_owned())
+    let day = days.map(|days: u16| Day(today().saturating_sub(days)));
+    let day = day.or_else(|| Day::read(text.as_bytes()));
+    day.ok_or("must be a date such as 2026-11-21, or days such as 7d")
 }
 
 /// Parses an address that becomes part of a header line.
-fn mail_address(text: &str) -> Result<String, String> {
+fn mail_address(text: &str) -> Result<String, &'static str> {
     if text.is_empty() || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
-        return Err("must be one mail address".to_owned());
+        return Err("must be one mail address");
     }
     Ok(text.to_owned())
 }

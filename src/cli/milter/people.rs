@@ -117,31 +117,28 @@ pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
 }
 
 /// Parses `our.example` or `@our.example` to its canonical form.
-fn domain(text: &str) -> Result<String, String> {
+fn domain(text: &str) -> Result<String, &'static str> {
     let entry = Entry::parse(text.as_bytes(), Entries::rules()).ok();
-    let domain = entry
-        .as_ref()
-        .filter(|entry| entry.kind() == Kind::Domain)
-        .and_then(|entry| str::from_utf8(entry.as_bytes()).ok()?.strip_prefix('@'));
-    domain
-        .map(str::to_owned)
-        .ok_or_else(|| "must be a domain such as our.example".to_owned())
+    let entry = entry.filter(|entry| entry.kind() == Kind::Domain);
+    let domain = entry.and_then(|entry| {
+        let domain = str::from_utf8(entry.as_bytes()).ok()?.strip_prefix('@')?;
+        Some(domain.to_owned())
+    });
+    domain.ok_or("must be a domain such as our.example")
 }
 
 /// Parses `120d` or `120`.
-fn days(text: &str) -> Result<u16, String> {
-    let number = text.strip_suffix('d').unwrap_or(text).parse();
-    number
-        .ok()
-        .filter(|days| (1..=3650).contains(days))
-        .ok_or_else(|| "must be days such as 120d, at most 3650d".to_owned())
+fn days(text: &str) -> Result<u16, &'static str> {
+    let number = text.strip_suffix('d').unwrap_or(text).parse().ok();
+    let number = number.filter(|days| (1..=3650).contains(days));
+    number.ok_or("must be days such as 120d, at most 3650d")
 }
 
 /// Parses a name that becomes part of a comment in a list.
-fn name(text: &str) -> Result<String, String> {
+fn name(text: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| c.is_alphanumeric() || " .@_-/".contains(c);
     match !text.is_empty() && text.len() <= 100 && text.chars().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err("must be a name of letters, digits, blanks and . @ _ - /".to_owned()),
+        false => Err("must be a name of letters, digits, blanks and . @ _ - /"),
     }
 }
