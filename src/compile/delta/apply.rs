@@ -37,6 +37,8 @@ pub struct Deltas {
     pub max_growth: Option<u32>,
     /// Number of workers, at least one.
     pub threads: usize,
+    /// SHA-256 of the expected filter, in hexadecimal; deltas that make another filter are refused.
+    pub sha256: Option<String>,
 }
 
 impl Deltas {
@@ -95,6 +97,13 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
         return Err(Error::Plan("no delta to apply".to_owned()));
     };
     let (last, path) = (last.head.clone(), last.path().to_owned());
+    let wanted = deltas.sha256.as_ref();
+    if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
+        let path = path.display();
+        return Err(Error::Plan(format!(
+            "{path}: does not make the expected filter"
+        )));
+    }
     let outcome = |refused| Applied {
         output: output.to_owned(),
         refused,
