@@ -55,7 +55,7 @@ pub use log::log_accepted;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
-pub use reads::{Batch, Reader};
+pub use reads::Reader;
 pub use state::Screen;
 pub use trial::Trial;
 
