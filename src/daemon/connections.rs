@@ -117,26 +117,20 @@ impl<S: Service> Connections<S> {
     /// Continues a connection of the previous process.
     pub(super) fn resume(&mut self, connection: Detached) {
         self.means.limit.take_over();
-        let stream = Stream::from_socket(connection.socket);
-        let session = Session::resume(self.means.service.handler(), &connection.history);
-        let added = stream.map(|stream| {
-            session.map(|(session, unread)| {
-                self.add(stream, Conversation::Milter(Box::new(session)), unread)
-            })
-        });
-        match added {
-            Ok(Some(Ok(place))) => self.places.set_due(place),
-            Ok(Some(Err(error))) | Err(error) => {
-                tracing::warn!(%error, "cannot take over a connection");
-                self.means.limit.give_back();
-            }
-            Ok(None) => {
-                tracing::warn!(
-                    "cannot take over a connection: this version does not understand its state"
-                );
-                self.means.limit.give_back();
-            }
+        if let Err(error) = self.try_to_resume(connection) {
+            tracing::warn!(%error, "cannot take over a connection");
+            self.means.limit.give_back();
         }
+    }
+
+    fn try_to_resume(&mut self, connection: Detached) -> io::Result<()> {
+        let stream = Stream::from_socket(connection.socket)?;
+        let session = Session::resume(self.means.service.handler(), &connection.history);
+        let is_foreign = || io::Error::other("this version does not understand its state");
+        let (session, unread) = session.ok_or_else(is_foreign)?;
+        let place = self.add(stream, Conversation::Milter(Box::new(session)), unread)?;
+        self.places.set_due(place);
+        Ok(())
     }
 
     /// Adds a connection that is counted already. Returns its place.

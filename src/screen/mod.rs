@@ -130,7 +130,7 @@ impl<O: Observer> Screen<O> {
             self.live.counters.deferred.increment();
         }
         self.end();
-        self.report(snapshot, Verdict::APART, Some(recipient), &reply, false);
+        self.record(snapshot, Verdict::APART, Some(recipient), &reply);
         reply
     }
 
