@@ -102,44 +102,33 @@ impl Packets {
         if self.excess > 0 {
             return Ok(Next::Incomplete);
         }
-        if self.held.is_empty() {
-            if let Some(prefix) = input.first_chunk() {
-                let shape = Shape::read(*prefix, keep)?;
-                if let Some(packet) = input.get(..PREFIX_BYTES + shape.keep) {
-                    if packet.len() > most {
-                        return Ok(Next::TooLong);
-                    }
-                    take(input, packet.len());
-                    self.excess = shape.excess;
-                    let payload = packet.get(PREFIX_BYTES..).unwrap_or_default();
-                    return Ok(Next::Packet(Packet {
-                        command: shape.command,
-                        payload,
-                    }));
+        if self.held.is_empty()
+            && let Some(prefix) = input.first_chunk()
+        {
+            let shape = Shape::read(*prefix, &keep)?;
+            if input.len() >= shape.length() {
+                if shape.length() > most {
+                    return Ok(Next::TooLong);
                 }
+                self.excess = shape.excess;
+                return Ok(shape.packet(take(input, shape.length())));
             }
-            self.held.extend_from_slice(take(input, input.len()));
-            return Ok(Next::Incomplete);
         }
         self.top_up(input, PREFIX_BYTES);
         let Some(prefix) = self.held.first_chunk() else {
             return Ok(Next::Incomplete);
         };
         let shape = Shape::read(*prefix, keep)?;
-        self.top_up(input, PREFIX_BYTES + shape.keep);
-        if self.held.len() < PREFIX_BYTES + shape.keep {
+        self.top_up(input, shape.length());
+        if self.held.len() < shape.length() {
             return Ok(Next::Incomplete);
         }
-        if self.held.len() > most {
+        if shape.length() > most {
             return Ok(Next::TooLong);
         }
         self.excess = shape.excess;
         self.handed_out = true;
-        let payload = self.held.get(PREFIX_BYTES..).unwrap_or_default();
-        Ok(Next::Packet(Packet {
-            command: shape.command,
-            payload,
-        }))
+        Ok(shape.packet(&self.held))
     }
 
     /// Moves input to the held bytes until there are `len` of them.
@@ -180,6 +169,18 @@ impl Shape {
             command,
             keep,
             excess: payload - keep,
+        })
+    }
+
+    /// The length of what is kept, with the prefix.
+    fn length(&self) -> usize {
+        PREFIX_BYTES + self.keep
+    }
+
+    fn packet<'p>(&self, bytes: &'p [u8]) -> Next<'p> {
+        Next::Packet(Packet {
+            command: self.command,
+            payload: bytes.get(PREFIX_BYTES..).unwrap_or_default(),
         })
     }
 }
