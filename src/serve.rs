@@ -16,12 +16,12 @@ use crate::base::paint::Paint;
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
-use crate::daemon::{self, Cause, Confined, Job, Needs, Options, Page, Readers, Service, Traffic};
+use crate::daemon::{self, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic};
 use crate::endpoint::Endpoint;
 use crate::explain::{ExplainedMail, Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
-use crate::screen::{Batch, Reader, Screen, log_accepted};
+use crate::screen::{Screen, log_accepted};
 use crate::snapshot::{Counters, Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
 
@@ -150,23 +150,6 @@ impl Service for Blocklists {
 
     fn status(&self) -> String {
         self.live.status()
-    }
-}
-
-impl Reader for Readers {
-    fn submit(&self, batch: &Arc<Batch>) -> bool {
-        let job = Arc::clone(batch);
-        Self::submit(self, batch.disk(), batch.can_wait(), job)
-    }
-}
-
-impl Job for Batch {
-    fn run(&self) {
-        self.read();
-    }
-
-    fn is_abandoned(&self) -> bool {
-        Self::is_abandoned(self)
     }
 }
 

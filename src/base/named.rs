@@ -12,11 +12,13 @@
 ///     }
 /// }
 /// ```
+///
+/// A variant may have a code: `One(b'1') = "one"`.
 macro_rules! named {
-    ($(#[$of_all:meta])* pub enum $set:ident { $($(#[$of_one:meta])* $one:ident = $name:literal,)+ }) => {
+    ($(#[$of_all:meta])* pub enum $set:ident { $($(#[$of_one:meta])* $one:ident $(($code:literal))? = $name:literal,)+ }) => {
         $(#[$of_all])*
         pub enum $set {
-            $($(#[$of_one])* $one,)+
+            $($(#[$of_one])* $one $(= $code)?,)+
         }
 
         impl $set {

@@ -22,7 +22,6 @@
 //! reports changes, not content.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use landlock::{
@@ -83,16 +82,6 @@ pub enum Confined {
     Partly,
     /// None is in effect, for this reason.
     Not(String),
-}
-
-impl fmt::Display for Confined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fully => f.write_str("fully"),
-            Self::Partly => f.write_str("partly"),
-            Self::Not(why) => write!(f, "not: {why}"),
-        }
-    }
 }
 
 /// Limits this thread, and all threads that it starts later, to these files. This cannot be undone.

@@ -16,7 +16,7 @@ use super::bell::Bell;
 use super::connection::{Buffers, Connection, Ended, Next, Turn};
 use super::handover::Detached;
 use super::limit::ConnectionLimit;
-use super::places::{Places, State};
+use super::places::{INPUT, Places, State};
 use super::shutdown::Stop;
 use super::slow_lane::{Home, SlowLane, Visit};
 use super::socket::Stream;
@@ -29,11 +29,6 @@ use crate::milter::Session;
 
 /// Sessions kept for later connections: as many as often end and begin together. Each takes up to three KiB.
 const SPARE_MAX: usize = 64;
-
-/// For a connection. Not `OUT`, which would wake for each answer that was read.
-const INPUT: EventFlags = EventFlags::IN
-    .union(EventFlags::RDHUP)
-    .union(EventFlags::ET);
 
 /// What the connections of a worker need.
 pub(super) struct Means<S: Service> {
@@ -117,26 +112,20 @@ impl<S: Service> Connections<S> {
     /// Continues a connection of the previous process.
     pub(super) fn resume(&mut self, connection: Detached) {
         self.means.limit.take_over();
-        let stream = Stream::from_socket(connection.socket);
-        let session = Session::resume(self.means.service.handler(), &connection.history);
-        let added = stream.map(|stream| {
-            session.map(|(session, unread)| {
-                self.add(stream, Conversation::Milter(Box::new(session)), unread)
-            })
-        });
-        match added {
-            Ok(Some(Ok(place))) => self.places.set_due(place),
-            Ok(Some(Err(error))) | Err(error) => {
-                tracing::warn!(%error, "cannot take over a connection");
-                self.means.limit.give_back();
-            }
-            Ok(None) => {
-                tracing::warn!(
-                    "cannot take over a connection: this version does not understand its state"
-                );
-                self.means.limit.give_back();
-            }
+        if let Err(error) = self.try_to_resume(connection) {
+            tracing::warn!(%error, "cannot take over a connection");
+            self.means.limit.give_back();
         }
+    }
+
+    fn try_to_resume(&mut self, connection: Detached) -> io::Result<()> {
+        let stream = Stream::from_socket(connection.socket)?;
+        let session = Session::resume(self.means.service.handler(), &connection.history);
+        let is_foreign = || io::Error::other("this version does not understand its state");
+        let (session, unread) = session.ok_or_else(is_foreign)?;
+        let place = self.add(stream, Conversation::Milter(Box::new(session)), unread)?;
+        self.places.set_due(place);
+        Ok(())
     }
 
     /// Adds a connection that is counted already. Returns its place.
@@ -213,51 +202,28 @@ impl<S: Service> Connections<S> {
         };
         let signs = &mut place.signs;
         let next = catch_unwind(AssertUnwindSafe(|| connection.turn(signs, &mut turn)));
-        match next.unwrap_or(Next::End(Ended::Failed)) {
-            Next::Wait => self.leave_waiting(number),
-            Next::Again => self.places.set_due(number),
-            Next::Long => self.send_away(number),
-            Next::End(ended) => self.end(number, ended),
-        }
-    }
-
-    /// Leaves a connection until something wakes it.
-    fn leave_waiting(&mut self, number: usize) {
-        let Some(place) = self.places.get_mut(number) else {
-            return;
-        };
-        let State::Here(connection) = &place.state else {
-            return;
-        };
-        self.has_late |= connection.is_waiting();
-        if place.awaits_space != connection.has_unsent() {
-            place.awaits_space = !place.awaits_space;
-            let events = match place.awaits_space {
-                true => INPUT | EventFlags::OUT,
-                false => INPUT,
-            };
-            let data = EventData::new_u64(number as u64);
-            if epoll::modify(&*self.epoll, connection, data, events).is_err() {
-                self.end(number, Ended::Lost);
+        let goes_on = match next.unwrap_or(Next::End(Ended::Failed)) {
+            Next::End(ended) => return self.end(number, ended),
+            Next::Again => {
+                self.places.set_due(number);
+                true
             }
-        }
-    }
-
-    /// Sends a connection to the slow lane.
-    fn send_away(&mut self, number: usize) {
-        let Some(place) = self.places.get_mut(number) else {
-            return;
+            // Something wakes it.
+            Next::Wait => {
+                self.has_late |= connection.is_waiting();
+                place.await_space(&self.epoll, number)
+            }
+            Next::Long => match std::mem::replace(&mut place.state, State::Away) {
+                State::Here(connection) => self.means.slow_lane.take(Visit {
+                    connection,
+                    place: number,
+                    waker: place.waker.clone(),
+                    home: Arc::clone(&self.home),
+                }),
+                State::Away | State::Free => false,
+            },
         };
-        let State::Here(connection) = std::mem::replace(&mut place.state, State::Away) else {
-            return;
-        };
-        let visit = Visit {
-            connection,
-            place: number,
-            waker: place.waker.clone(),
-            home: Arc::clone(&self.home),
-        };
-        if !self.means.slow_lane.take(visit) {
+        if !goes_on {
             self.end(number, Ended::Lost);
         }
     }
@@ -344,8 +310,7 @@ impl<S: Service> Connections<S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::daemon::rig::{LATE_RCPT, LATE_SECONDS, MAIL, PANIC_RCPT, RCPT, Site};
-    use crate::daemon::traffic::Cut;
+    use crate::daemon::rig::{LATE_RCPT, LATE_SECONDS, MAIL, RCPT, Site};
 
     #[test]
     fn an_answer_that_nobody_announces_is_noticed() {
@@ -358,21 +323,6 @@ mod tests {
         assert_eq!(waits.answer(), None);
         site.wait(1);
         assert_eq!((waits.answer(), waits.answer()), (Some(b'y'), Some(b'y')));
-    }
-
-    #[test]
-    fn a_panic_ends_its_own_connection_only() {
-        let mut site = Site::new(10);
-        let mut bad = site.negotiated();
-        let mut good = site.negotiated();
-        bad.send(MAIL);
-        bad.send(PANIC_RCPT);
-        assert_eq!(site.seconds_to_end(&mut bad), 0);
-        assert_eq!(site.traffic.cut.get(Cut::Panic), 1);
-        good.send(MAIL);
-        good.send(RCPT);
-        site.serve();
-        assert_eq!(good.answer(), Some(b'y'));
     }
 
     /// The memory of a session serves the next one, and nothing of the session is in it.

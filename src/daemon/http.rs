@@ -16,7 +16,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -31,14 +31,13 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::{AbortHandle, Id, JoinSet, spawn_blocking};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
+use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::Service;
 use super::priority;
 use super::socket::Listener;
-use crate::base::lock::lock;
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -169,42 +168,40 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Pla
                 continue;
             }
         };
-        let Ok(permit) = places.free().await else {
+        let Ok(permit) = places.take().await else {
             return;
         };
         while serving.try_join_next().is_some() {}
-        let (service, taken) = (Arc::clone(&service), Arc::clone(&places));
-        let task = serving.spawn(async move {
+        let (service, places) = (Arc::clone(&service), Arc::clone(&places));
+        serving.spawn(async move {
             match stream {
-                Stream::Unix(stream) => answer(stream, &service, false, &taken).await,
-                Stream::Tcp(stream) => answer(stream, &service, true, &taken).await,
+                Stream::Unix(stream) => answer(stream, &service, false, &places).await,
+                Stream::Tcp(stream) => answer(stream, &service, true, &places).await,
             }
             drop(permit);
         });
-        places.take(task);
     }
 }
 
-/// The open connections of all sockets.
+/// Places for the open connections of all sockets.
 struct Places {
     permits: Arc<Semaphore>,
-    /// Each with the time after which it may be closed for another one. At most [`CONNECTIONS_MAX`], plus as many that have
-    /// just ended.
-    taken: Mutex<Vec<(AbortHandle, Instant)>>,
+    /// Wakes a connection whose time is over, and that is closed for another one: the one that has waited longest.
+    needed: Notify,
 }
 
 impl Default for Places {
     fn default() -> Self {
         Self {
             permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            taken: Mutex::default(),
+            needed: Notify::new(),
         }
     }
 }
 
 impl Places {
-    /// A permit for one more connection. If there is none, another connection is closed.
-    async fn free(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
+    /// Takes a place for one more connection. If there is none, another connection is closed.
+    async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         tokio::select! {
             biased;
             permit = Arc::clone(&self.permits).acquire_owned() => permit,
@@ -215,44 +212,18 @@ impl Places {
     /// Closes one connection after the other, when their time is over.
     async fn make_room(&self) -> Infallible {
         loop {
-            let next = {
-                let mut taken = lock(&self.taken);
-                taken.retain(|(task, _)| !task.is_finished());
-                let next = taken.iter().min_by_key(|(_, over)| *over);
-                next.map(|(task, over)| (task.id(), *over))
-            };
-            let Some((id, over)) = next else {
-                sleep(CLOSING_TIME).await;
-                continue;
-            };
-            sleep_until(over).await;
-            // It may have sent its request in between, and have more time.
-            let closed = {
-                let mut taken = lock(&self.taken);
-                let at = taken
-                    .iter()
-                    .position(|(task, is)| task.id() == id && *is == over);
-                at.map(|at| taken.swap_remove(at))
-            };
-            if let Some((task, _)) = closed {
-                tracing::debug!("closing a connection to the status pages for another one");
-                task.abort();
-                sleep(CLOSING_TIME).await;
-            }
+            self.needed.notify_one();
+            sleep(CLOSING_TIME).await;
         }
     }
 
-    fn take(&self, task: AbortHandle) {
-        let mut taken = lock(&self.taken);
-        taken.retain(|(task, _)| !task.is_finished());
-        taken.push((task, Instant::now() + ASK_TIME));
-    }
-
-    /// Records that the connection of this task has sent its request.
-    fn has_asked(&self, id: Id) {
-        let mut taken = lock(&self.taken);
-        if let Some((_, over)) = taken.iter_mut().find(|(task, _)| task.id() == id) {
-            *over = Instant::now() + TAKE_TIME;
+    /// Ready when a connection whose time is over must be closed.
+    async fn are_needed(&self) {
+        loop {
+            self.needed.notified().await;
+            if self.permits.available_permits() == 0 {
+                return;
+            }
         }
     }
 }
@@ -274,10 +245,9 @@ async fn answer<S: Service>(
     over_tcp: bool,
     places: &Places,
 ) {
+    let asked = Notify::new();
     let serve = service_fn(|request: Request<Incoming>| {
-        if let Some(id) = tokio::task::try_id() {
-            places.has_asked(id);
-        }
+        asked.notify_one();
         // A page may read filters, and a disk that hangs must not stop the other pages.
         let service = Arc::clone(service);
         spawn_blocking(move || respond(&request, over_tcp, |path| service.page(path)))
@@ -288,10 +258,25 @@ async fn answer<S: Service>(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .serve_connection(TokioIo::new(stream), serve);
-    match timeout(CONNECTION_TIME, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a request for a status page failed"),
-        Err(_) => tracing::debug!("a request for a status page took too long"),
+    let give_way = async {
+        sleep(ASK_TIME).await;
+        tokio::select! {
+            biased;
+            () = asked.notified() => {}
+            () = places.are_needed() => return,
+        }
+        sleep(TAKE_TIME).await;
+        places.are_needed().await;
+    };
+    tokio::select! {
+        served = timeout(CONNECTION_TIME, connection) => match served {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a request for a status page failed"),
+            Err(_) => tracing::debug!("a request for a status page took too long"),
+        },
+        () = give_way => {
+            tracing::debug!("closing a connection to the status pages for another one");
+        }
     }
 }
 
@@ -454,41 +439,28 @@ mod tests {
         assert_eq!((code, body.as_slice()), (200, &b"ok"[..]));
     }
 
-    fn response(method: &str, host: Option<&str>, over_tcp: bool) -> Response<Full<Bytes>> {
-        let mut request = Request::builder().method(method).uri("/x");
-        if let Some(host) = host {
-            request = request.header("host", host);
-        }
-        let request = request.body(()).expect("a request");
-        respond(&request, over_tcp, |path| Page::text(200, path))
-    }
-
-    fn code(method: &str, host: Option<&str>, over_tcp: bool) -> u16 {
-        response(method, host, over_tcp).status().as_u16()
-    }
-
-    /// RFC 9110 section 15.5.6.
-    #[test]
-    fn a_refused_method_is_answered_with_the_allowed_ones() {
-        let allowed = |method| {
-            response(method, None, false)
-                .headers()
-                .contains_key("allow")
-        };
-        assert!(allowed("POST"));
-        assert!(!allowed("GET"));
-    }
-
     #[test]
     fn pages_are_only_read_and_only_by_programs_of_this_machine() {
-        assert_eq!(code("GET", Some("127.0.0.1:9642"), true), 200);
-        assert_eq!(code("HEAD", Some("[::1]:9642"), true), 200);
-        assert_eq!(code("GET", Some("LocalHost"), true), 200);
-        assert_eq!(code("GET", None, true), 200);
-        assert_eq!(code("POST", Some("localhost"), true), 405);
-        assert_eq!(code("GET", Some("evil.example:9642"), true), 403);
-        assert_eq!(code("GET", Some("127.0.0.1.evil.example"), true), 403);
-        // A browser cannot connect to a unix socket, and curl may send any Host.
-        assert_eq!(code("GET", Some("status"), false), 200);
+        for (method, host, over_tcp, expected) in [
+            ("GET", Some("127.0.0.1:9642"), true, 200),
+            ("HEAD", Some("[::1]:9642"), true, 200),
+            ("GET", Some("LocalHost"), true, 200),
+            ("GET", None, true, 200),
+            ("POST", Some("localhost"), true, 405),
+            ("GET", Some("evil.example:9642"), true, 403),
+            ("GET", Some("127.0.0.1.evil.example"), true, 403),
+            // A browser cannot connect to a unix socket, and curl may send any Host.
+            ("GET", Some("status"), false, 200),
+        ] {
+            let mut request = Request::builder().method(method).uri("/x");
+            if let Some(host) = host {
+                request = request.header("host", host);
+            }
+            let request = request.body(()).expect("a request");
+            let response = respond(&request, over_tcp, |path| Page::text(200, path));
+            assert_eq!(response.status().as_u16(), expected, "{method} {host:?}");
+            // RFC 9110 section 15.5.6.
+            assert_eq!(response.headers().contains_key("allow"), expected == 405);
+        }
     }
 }

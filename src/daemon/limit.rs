@@ -93,23 +93,3 @@ impl Throttle {
         due
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_counted_once_and_again_each_minute() {
-        let limit = ConnectionLimit::new(1, Arc::default());
-        let begun = Instant::now();
-        let waits = |seconds| {
-            limit.note_waiting(begun + Duration::from_secs(seconds));
-            limit.traffic.full.get()
-        };
-        assert_eq!([waits(0), waits(1), waits(59)], [1, 1, 1]);
-        assert_eq!([waits(60), waits(61)], [2, 2]);
-        assert!(limit.take() && !limit.take());
-        limit.give_back();
-        assert_eq!([waits(62), waits(63)], [3, 3]);
-    }
-}

@@ -25,11 +25,8 @@ const STATUS: &str = "status";
 
 /// Whether a socket unit of systemd passes sockets for mail to this process (sd_listen_fds(3)).
 pub fn inherits_sockets() -> bool {
-    let number = |name: &str| env::var(name).ok()?.parse::<usize>().ok();
-    let names = names();
-    let is_own = |name: &&String| [CONNECTIONS, LISTENER, STATUS].contains(&name.as_str());
-    number("LISTEN_PID").is_some_and(|pid| pid == std::process::id() as usize)
-        && number("LISTEN_FDS").is_some_and(|count| count > names.iter().filter(is_own).count())
+    let is_other = |name: &str| ![CONNECTIONS, LISTENER, STATUS].contains(&name);
+    sd_notify::listen_fds_with_names().is_ok_and(|mut all| all.any(|(_, name)| is_other(&name)))
 }
 
 /// The names of the descriptors that systemd passes, in their order.
@@ -231,7 +228,6 @@ fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::unix_socket::knock;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixListener;
     use std::path::Path;
@@ -261,30 +257,6 @@ mod tests {
             let group = fs::metadata(&path).expect("the socket").gid();
             assert_eq!(group, 54_321, "that of a folder with the setgid bit");
         }
-    }
-
-    #[test]
-    fn of_many_that_start_at_once_one_listens() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("m.sock");
-        drop(UnixListener::bind(&path).expect("a socket that stays behind"));
-        let endpoints = [Endpoint::Unix(path.clone()).into()];
-        let opened: Vec<_> = std::thread::scope(|scope| {
-            let starts: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| Listeners::open(&endpoints)))
-                .collect();
-            let opened = starts.into_iter().map(|start| start.join());
-            opened.map(|opened| opened.expect("no panic")).collect()
-        });
-        assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1);
-        let in_use = |error: &Error| matches!(error, Error::InUse { .. });
-        assert!(
-            opened
-                .iter()
-                .flat_map(|opened| opened.as_ref().err())
-                .all(in_use)
-        );
-        assert_eq!(knock(&path), Ok(()));
     }
 
     #[test]

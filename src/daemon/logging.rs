@@ -348,36 +348,41 @@ impl Drop for LineWriter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::sync::mpsc::{Sender, channel};
 
-    /// Blocks until it is opened, then refuses some writes, as a disk that is full at first, and passes on all others.
-    struct Gate {
-        open: Arc<(Mutex<bool>, Condvar)>,
-        refusals: u32,
-        written: Sender<Vec<u8>>,
+    #[test]
+    fn a_stuck_reader_loses_lines_and_makes_nobody_wait() {
+        // A pipe has space for two of these lines.
+        let (mut reader, pipe) = io::pipe().expect("a pipe");
+        let (logging, queue) = Logging::write_to(pipe, LogFormat::Text, false).expect("a thread");
+        // More than fits into the buffer, and into the one that is being written.
+        let total = 4 * (WAITING_BYTES_MAX / LINE_BYTES_MAX);
+        for n in 0..total {
+            let long = "x".repeat(LINE_BYTES_MAX - 20);
+            writeln!(queue.make_writer(), "line {n}\n{long}").expect("never fails");
+        }
+        let lost = usize::try_from(logging.lost().get()).expect("not many");
+        assert!(lost > 0);
+        // The end waits for the lines in the buffer.
+        let ended = thread::spawn(move || drop((logging, queue)));
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("what was written");
+        ended.join().expect("no panic");
+        assert_eq!(text.matches("line ").count(), total - lost);
+        assert!(text.starts_with("line 0\n"));
+        assert!(text.contains(" log lines were lost"));
     }
 
-    fn gate(is_open: bool, refusals: u32) -> (Gate, Receiver<Vec<u8>>) {
-        let (written, lines) = channel();
-        let open = Arc::new((Mutex::new(is_open), Condvar::new()));
-        let gate = Gate {
-            open,
-            refusals,
-            written,
-        };
-        (gate, lines)
-    }
+    /// Refuses some writes, as a disk that is full at first, and passes on all others.
+    struct Refusing(u32, Sender<Vec<u8>>);
 
-    impl Write for Gate {
+    impl Write for Refusing {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let (open, opened) = &*self.open;
-            let waiting = open.lock().expect("not poisoned");
-            let waited = opened.wait_while(waiting, |open| !*open);
-            drop(waited.expect("not poisoned"));
-            let is_refused = self.refusals > 0;
-            self.refusals = self.refusals.saturating_sub(1);
-            let part = if is_refused { &bytes[..0] } else { bytes };
-            let _ = self.written.send(part.to_vec());
+            let is_refused = self.0 > 0;
+            self.0 = self.0.saturating_sub(1);
+            let written = if is_refused { &[] } else { bytes };
+            let _ = self.1.send(written.to_vec());
             match is_refused {
                 true => Err(io::ErrorKind::StorageFull.into()),
                 false => Ok(bytes.len()),
@@ -390,42 +395,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_reader_loses_lines_and_makes_nobody_wait() {
-        let (gate, lines) = gate(false, 0);
-        let open = Arc::clone(&gate.open);
-        let (logging, queue) = Logging::write_to(gate, LogFormat::Text, false).expect("a thread");
-        // More than fits into the buffer, and into the one that is being written.
-        let total = 4 * (WAITING_BYTES_MAX / LINE_BYTES_MAX) as u64;
-        for n in 0..total {
-            let long = "x".repeat(LINE_BYTES_MAX - 20);
-            writeln!(queue.make_writer(), "line {n}\n{long}").expect("never fails");
-        }
-        let lost = logging.lost().get();
-        assert!(lost > 0);
-
-        *open.0.lock().expect("not poisoned") = true;
-        open.1.notify_all();
-        drop(queue);
-        // The end waits for the lines in the buffer.
-        let mut text = String::new();
-        while !text.contains("log lines were lost") {
-            let more = lines.recv().expect("the loss is reported");
-            text.push_str(&String::from_utf8(more).expect("what was written"));
-        }
-        drop(logging);
-        text.extend(
-            lines
-                .iter()
-                .map(|more| String::from_utf8(more).expect("as written")),
-        );
-        assert_eq!(text.matches("line ").count() as u64, total - lost);
-        assert!(text.starts_with("line 0\n"));
-    }
-
-    #[test]
     fn lines_that_cannot_be_written_are_counted_and_told_of() {
-        let (gate, lines) = gate(true, 2);
-        let (logging, queue) = Logging::write_to(gate, LogFormat::Json, true).expect("a thread");
+        let (sender, lines) = channel();
+        let full = Refusing(2, sender);
+        let (logging, queue) = Logging::write_to(full, LogFormat::Json, true).expect("a thread");
         let mut text = Vec::new();
         for n in 0..4 {
             writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
@@ -451,14 +424,15 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_and_stay_lines() {
-        let (gate, lines) = gate(true, 0);
-        let (logging, queue) = Logging::write_to(gate, LogFormat::Text, false).expect("a thread");
+        let (mut reader, pipe) = io::pipe().expect("a pipe");
+        let (logging, queue) = Logging::write_to(pipe, LogFormat::Text, false).expect("a thread");
         let mut line = queue.make_writer();
-        line.write_all(&[b'x'; LINE_BYTES_MAX + 7])
-            .expect("never fails");
+        let long = [b'x'; LINE_BYTES_MAX + 7];
+        line.write_all(&long).expect("never fails");
         drop(line);
         drop((logging, queue));
-        let text: Vec<u8> = lines.iter().flatten().collect();
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text).expect("what was written");
         assert_eq!(text.len(), LINE_BYTES_MAX + 1);
         assert!(text.ends_with(b"x\n"));
     }

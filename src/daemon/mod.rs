@@ -63,11 +63,12 @@ mod worker;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
@@ -82,6 +83,7 @@ pub use signals::{ask_for_reload, outlive_hangup};
 pub use traffic::{Cut, Traffic};
 pub use watch::Cause;
 
+use crate::base::lock::lock;
 use crate::endpoint::{Endpoint, Listen};
 use crate::milter::Handler;
 use bell::Bell;
@@ -181,14 +183,14 @@ impl Options {
 }
 
 /// What the main thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Event {
     /// A signal asks to stop.
     Stop,
     /// A signal asks to load everything again.
     Reload,
-    /// A worker has ended, for whatever reason.
-    Ended,
+    /// A worker has ended, with the connections that have detached; `None`: it has failed.
+    Ended(Option<Vec<Detached>>),
 }
 
 /// A running daemon. Dropping it ends it without waiting for anything.
@@ -196,11 +198,12 @@ enum Event {
 pub struct Daemon {
     listeners: Listeners,
     _status: Option<http::Server>,
-    workers: Vec<JoinHandle<io::Result<Vec<Detached>>>>,
+    /// The bells of the workers.
     bells: Vec<Arc<Bell>>,
     /// Heartbeats of the workers, then of the slow lanes.
     heartbeats: Vec<Heartbeat>,
-    is_stopping: bool,
+    /// In a mutex, because a receiver by itself cannot be shared.
+    events: Mutex<Receiver<Event>>,
     watch: Watch,
 }
 
@@ -210,14 +213,14 @@ impl Daemon {
     /// # Errors
     /// A socket cannot be opened, or a thread cannot be started.
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
-        Self::start_with(options, service, &channel().0)
+        Self::start_with(options, service, channel())
     }
 
-    /// The same; the end of each worker is an event.
+    /// The same, with other events than those of the workers.
     fn start_with<S: Service>(
         options: &Options,
         service: &Arc<S>,
-        events: &Sender<Event>,
+        (sender, events): (Sender<Event>, Receiver<Event>),
     ) -> Result<Self, Error> {
         let mut listeners = Listeners::open(&options.listen)?;
         let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
@@ -230,10 +233,9 @@ impl Daemon {
         let mut daemon = Self {
             listeners,
             _status: status,
-            workers: Vec::new(),
             bells: Vec::new(),
             heartbeats: Vec::new(),
-            is_stopping: false,
+            events: Mutex::new(events),
             watch,
         };
         for (n, slow_lane) in (1..=worker_count).zip(slow_lanes.iter().cycle()) {
@@ -249,23 +251,20 @@ impl Daemon {
             let sockets = daemon.listeners.try_clone().map_err(Error::Start)?;
             let worker = Worker::new(sockets, means, Arc::clone(&heartbeat), options.drain);
             let mut worker = worker.map_err(Error::Start)?;
-            share
-                .into_iter()
-                .for_each(|one| worker.connections.resume(one));
+            for connection in share {
+                worker.connections.resume(connection);
+            }
             daemon.bells.push(worker.bell());
-            let ending = Ending {
-                heartbeat: Arc::clone(&heartbeat),
-                events: events.clone(),
-            };
+            daemon.heartbeats.push(Arc::clone(&heartbeat));
+            let events = sender.clone();
             let work = move || {
-                let _ending = ending;
-                worker.run()
+                let ended = catch_unwind(AssertUnwindSafe(|| worker.run()));
+                heartbeat.store(watchdog::ENDED, Relaxed);
+                // If the whole daemon is gone, there is no receiver.
+                let _ = events.send(Event::Ended(ended.ok().and_then(Result::ok)));
             };
             let thread = thread::Builder::new().name(format!("worker {n}"));
-            daemon
-                .workers
-                .push(thread.spawn(work).map_err(Error::Start)?);
-            daemon.heartbeats.push(heartbeat);
+            thread.spawn(work).map_err(Error::Start)?;
         }
         let beats = slow_lanes.iter().map(|lane| Arc::clone(&lane.heartbeat));
         daemon.heartbeats.extend(beats);
@@ -292,8 +291,7 @@ impl Daemon {
         }
     }
 
-    fn tell_workers(&mut self, stop: Stop) {
-        self.is_stopping = true;
+    fn tell_workers(&self, stop: Stop) {
         self.bells.iter().for_each(|bell| bell.stop(stop));
     }
 
@@ -303,15 +301,26 @@ impl Daemon {
     /// # Errors
     /// [`Error::Worker`], if a thread that served mail has failed.
     pub fn stop(mut self) -> Result<(), Error> {
-        if !self.is_stopping {
-            self.drain();
-        }
-        let mut detached = Vec::new();
-        let mut failed = false;
-        for worker in self.workers.drain(..) {
-            match worker.join() {
-                Ok(Ok(connections)) => detached.extend(connections),
-                Ok(Err(_)) | Err(_) => failed = true,
+        self.drain();
+        let (mut ended, mut failed, mut detached) = (0, false, Vec::new());
+        let mut until: Option<Instant> = None;
+        while ended < self.bells.len() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            match lock(&self.events).recv_timeout(left.unwrap_or(Duration::MAX)) {
+                Ok(Event::Stop) if until.is_none() => {
+                    tracing::warn!("second signal to stop, closing connections at once");
+                    // Detached connections are still handed over.
+                    self.tell_workers(Stop::Now);
+                    until = Some(Instant::now() + CUT_PATIENCE);
+                }
+                Ok(Event::Stop | Event::Reload) => {}
+                Ok(Event::Ended(connections)) => {
+                    ended += 1;
+                    failed |= connections.is_none();
+                    detached.extend(connections.into_iter().flatten());
+                }
+                // A thread hangs.
+                Err(_) => return Err(Error::Worker),
             }
         }
         if !detached.is_empty() {
@@ -376,23 +385,8 @@ fn take_over(left_behind: &[UnixStream]) -> Vec<Detached> {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if !self.is_stopping {
-            self.tell_workers(Stop::Finish);
-        }
-    }
-}
-
-/// Reports, when it is dropped, that its thread ends, for whatever reason.
-struct Ending {
-    heartbeat: Heartbeat,
-    events: Sender<Event>,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.heartbeat.store(watchdog::ENDED, Relaxed);
-        // If the whole daemon is gone, there is no receiver.
-        let _ = self.events.send(Event::Ended);
+        // Those that have ended do not hear it.
+        self.tell_workers(Stop::Finish);
     }
 }
 
@@ -408,8 +402,8 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         connections_max: connections_max(options),
         ..options.clone()
     };
-    let mut daemon = Daemon::start_with(&options, service, &sender)?;
-    watchdog::start(daemon.heartbeats.clone(), daemon.workers.len()).map_err(Error::Start)?;
+    let daemon = Daemon::start_with(&options, service, (sender, events))?;
+    watchdog::start(daemon.heartbeats.clone(), daemon.bells.len()).map_err(Error::Start)?;
     if options.limit_calls
         && let Confined::Not(why) = calls::limit_calls()
     {
@@ -420,31 +414,13 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     }
     tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
     loop {
-        match events.recv() {
+        match lock(&daemon.events).recv() {
             Ok(Event::Stop) => break,
             Ok(Event::Reload) => daemon.watch.reload(),
-            Ok(Event::Ended) | Err(_) => return Err(Error::Worker),
+            Ok(Event::Ended(_)) | Err(_) => return Err(Error::Worker),
         }
     }
     tell(&[NotifyState::Stopping]);
-    daemon.drain();
-    let mut working = daemon.workers.len();
-    let mut until: Option<Instant> = None;
-    while working > 0 {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match events.recv_timeout(left.unwrap_or(Duration::MAX)) {
-            Ok(Event::Stop) if until.is_none() => {
-                tracing::warn!("second signal to stop, closing connections at once");
-                // Detached connections are still handed over.
-                daemon.tell_workers(Stop::Now);
-                until = Some(Instant::now() + CUT_PATIENCE);
-            }
-            Ok(Event::Stop | Event::Reload) => {}
-            Ok(Event::Ended) => working -= 1,
-            // A thread hangs.
-            Err(_) => return Err(Error::Worker),
-        }
-    }
     daemon.stop()
 }
 

@@ -4,11 +4,20 @@
 //! that was meant for an earlier connection reaches a later one, which then gets a turn without anything to do.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::Waker;
 
+use rustix::event::epoll::{self, EventData, EventFlags};
+
 use super::bell::Bell;
 use super::connection::{Connection, Signs};
+use crate::milter::Handler;
+
+/// What the epoll waits for. Not `OUT`, which would wake for each answer that was read.
+pub(super) const INPUT: EventFlags = EventFlags::IN
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
 
 /// A place, and what its worker knows about its connection.
 pub(super) struct Place<H> {
@@ -16,8 +25,27 @@ pub(super) struct Place<H> {
     pub(super) signs: Signs,
     pub(super) waker: Waker,
     /// The epoll waits until it can write.
-    pub(super) awaits_space: bool,
+    awaits_space: bool,
     is_due: bool,
+}
+
+impl<H: Handler> Place<H> {
+    /// Has the epoll wait until there is space for answers, if there must be; `false` if it cannot.
+    pub(super) fn await_space(&mut self, epoll: &OwnedFd, number: usize) -> bool {
+        let State::Here(connection) = &self.state else {
+            return true;
+        };
+        if self.awaits_space == connection.has_unsent() {
+            return true;
+        }
+        self.awaits_space = !self.awaits_space;
+        let events = match self.awaits_space {
+            true => INPUT | EventFlags::OUT,
+            false => INPUT,
+        };
+        let data = EventData::new_u64(number as u64);
+        epoll::modify(epoll, connection, data, events).is_ok()
+    }
 }
 
 /// Where the connection of a place is.

@@ -27,6 +27,12 @@ pub trait Job: Send + Sync {
 
     /// Whether nobody waits for it any more.
     fn is_abandoned(&self) -> bool;
+
+    /// The number of its disk: the same for all jobs that may hang together.
+    fn disk(&self) -> usize;
+
+    /// Whether other jobs come first.
+    fn can_wait(&self) -> bool;
 }
 
 /// A few threads that read.
@@ -42,19 +48,11 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Task>,
-    /// The current task of each reader.
-    running: Vec<Option<Task>>,
+    queue: VecDeque<Arc<dyn Job>>,
+    /// The current job of each reader.
+    running: Vec<Option<Arc<dyn Job>>>,
     /// The readers must end.
     closed: bool,
-}
-
-/// A job, and the disk that it reads.
-#[derive(Clone)]
-struct Task {
-    disk: usize,
-    can_wait: bool,
-    job: Arc<dyn Job>,
 }
 
 impl Shared {
@@ -62,19 +60,19 @@ impl Shared {
     fn read(&self, reader: usize) {
         let mut state = lock(&self.state);
         loop {
-            let Some(task) = state.next() else {
+            let Some(job) = state.next() else {
                 if state.closed {
                     return;
                 }
                 state = wait(&self.work, state);
                 continue;
             };
-            state.note(reader, Some(task.clone()));
+            state.note(reader, Some(Arc::clone(&job)));
             drop(state);
-            if catch_unwind(AssertUnwindSafe(|| task.job.run())).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {
                 tracing::error!("internal error: a read failed");
             }
-            drop(task);
+            drop(job);
             state = lock(&self.state);
             state.note(reader, None);
             // Another job for this disk may be waiting, and this reader may take a job for another disk.
@@ -84,28 +82,29 @@ impl Shared {
 }
 
 impl State {
-    /// The first task that is still needed, of a disk that has not reached its share of the readers; one that can wait only
+    /// The first job that is still needed, of a disk that has not reached its share of the readers; one that can wait only
     /// if there is no other.
-    fn next(&mut self) -> Option<Task> {
-        self.queue.retain(|task| !task.job.is_abandoned());
-        let has_room =
-            |task: &Task| self.readers_in(|running| running.disk == task.disk) < self.share();
-        let is_first = |task: &Task| !task.can_wait && has_room(task);
+    fn next(&mut self) -> Option<Arc<dyn Job>> {
+        self.queue.retain(|job| !job.is_abandoned());
+        let has_room = |job: &Arc<dyn Job>| {
+            self.readers_in(|running| running.disk() == job.disk()) < self.share()
+        };
+        let is_first = |job: &Arc<dyn Job>| !job.can_wait() && has_room(job);
         let next = (self.queue.iter().position(is_first))
             .or_else(|| self.queue.iter().position(has_room))?;
         self.queue.remove(next)
     }
 
-    fn note(&mut self, reader: usize, task: Option<Task>) {
+    fn note(&mut self, reader: usize, job: Option<Arc<dyn Job>>) {
         if let Some(running) = self.running.get_mut(reader) {
-            *running = task;
+            *running = job;
         }
     }
 
-    /// How many readers have a current task that meets this condition.
-    fn readers_in(&self, such: impl Fn(&Task) -> bool) -> usize {
+    /// How many readers have a current job that meets this condition.
+    fn readers_in(&self, such: impl Fn(&dyn Job) -> bool) -> usize {
         let running = self.running.iter().flatten();
-        running.filter(|running| such(running)).count()
+        running.filter(|running| such(&***running)).count()
     }
 
     /// How many readers may read the same disk at a time.
@@ -115,9 +114,8 @@ impl State {
 
     /// Whether no reader is left for this disk, because all hang in jobs that are no longer needed.
     fn is_stuck(&self, disk: usize) -> bool {
-        let of_disk = |task: &Task| task.job.is_abandoned() && task.disk == disk;
-        self.readers_in(of_disk) >= self.share()
-            || self.readers_in(|task| task.job.is_abandoned()) >= self.running.len()
+        self.readers_in(|job| job.is_abandoned() && job.disk() == disk) >= self.share()
+            || self.readers_in(|job| job.is_abandoned()) >= self.running.len()
     }
 }
 
@@ -142,21 +140,20 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Has a job for this disk done soon, after all others if it `can_wait`; `false` if the disk hangs or the queue is full.
-    /// Jobs that can wait leave half of the queue free.
-    pub fn submit(&self, disk: usize, can_wait: bool, job: Arc<dyn Job>) -> bool {
+    /// Has a job done soon, after all others if it can wait; `false` if its disk hangs or the queue is full. Jobs that can
+    /// wait leave half of the queue free.
+    pub fn submit(&self, job: Arc<dyn Job>) -> bool {
         let mut state = lock(&self.shared.state);
-        let most = if can_wait { QUEUE_MAX / 2 } else { QUEUE_MAX };
+        let most = match job.can_wait() {
+            true => QUEUE_MAX / 2,
+            false => QUEUE_MAX,
+        };
         if state.queue.len() >= most {
-            state.queue.retain(|task| !task.job.is_abandoned());
+            state.queue.retain(|job| !job.is_abandoned());
         }
-        let fits = state.queue.len() < most && !state.is_stuck(disk);
+        let fits = state.queue.len() < most && !state.is_stuck(job.disk());
         if fits {
-            state.queue.push_back(Task {
-                disk,
-                can_wait,
-                job,
-            });
+            state.queue.push_back(job);
             self.shared.work.notify_one();
         }
         fits
@@ -181,6 +178,8 @@ mod tests {
 
     /// Ends as soon as the test says so.
     struct Hanging {
+        disk: usize,
+        can_wait: bool,
         begun: Sender<()>,
         go: Mutex<Receiver<()>>,
         abandoned: AtomicBool,
@@ -188,117 +187,115 @@ mod tests {
 
     impl Job for Hanging {
         fn run(&self) {
-            self.begun.send(()).expect("the test listens");
-            // Also at the end of the test.
+            // The test may be over.
+            let _ = self.begun.send(());
             let _ = self.go.lock().expect("not poisoned").recv();
         }
 
         fn is_abandoned(&self) -> bool {
             self.abandoned.load(Relaxed)
         }
+
+        fn disk(&self) -> usize {
+            self.disk
+        }
+
+        fn can_wait(&self) -> bool {
+            self.can_wait
+        }
     }
 
-    /// A job, what hears that it has begun, and what ends it.
-    fn job() -> (Arc<Hanging>, Receiver<()>, Sender<()>) {
-        let (begun, has_begun) = channel();
-        let (go, may_go) = channel();
-        let job = Hanging {
+    /// A job that was submitted: what hears that it has begun, and what ends it.
+    struct Submitted {
+        job: Arc<Hanging>,
+        begun: Receiver<()>,
+        go: Sender<()>,
+    }
+
+    impl Submitted {
+        fn begins(&self) {
+            self.begun.recv().expect("a reader is at it");
+        }
+
+        fn abandon(&self) {
+            self.job.abandoned.store(true, Relaxed);
+        }
+    }
+
+    /// `None`: it was not accepted.
+    fn submit(readers: &Readers, disk: usize, can_wait: bool) -> Option<Submitted> {
+        let ((begun, has_begun), (go, may_go)) = (channel(), channel());
+        let job = Arc::new(Hanging {
+            disk,
+            can_wait,
             begun,
             go: Mutex::new(may_go),
             abandoned: AtomicBool::new(false),
-        };
-        (Arc::new(job), has_begun, go)
+        });
+        let accepted = readers.submit(Arc::clone(&job) as Arc<dyn Job>);
+        let begun = has_begun;
+        accepted.then_some(Submitted { job, begun, go })
     }
 
     #[test]
     fn a_disk_that_hangs_costs_its_own_readers_and_no_more() {
         let readers = Readers::start(4).expect("threads");
-        let hang = |disk| {
-            let (job, begun, go) = job();
-            assert!(readers.submit(disk, false, Arc::clone(&job) as Arc<dyn Job>));
-            (job, begun, go)
-        };
+        let hang = |disk| submit(&readers, disk, false).expect("it is accepted");
         let (first, second) = (hang(1), hang(1));
-        for (_, begun, _) in [&first, &second] {
-            begun.recv().expect("a reader is at it");
-        }
+        first.begins();
+        second.begins();
         // These two are the disk's share of readers, and none is cancelled: the queue accepts more jobs.
         let third = hang(1);
         // The other readers serve other disks.
         let other = hang(2);
-        other.1.recv().expect("a reader is at it");
-        assert!(third.1.try_recv().is_err());
+        other.begins();
+        assert!(third.begun.try_recv().is_err());
         assert_eq!(lock(&readers.shared.state).queue.len(), 1);
         // Now all readers of its share hang: no job is accepted, except for other disks.
-        for (job, _, _) in [&first, &second, &third] {
-            job.abandoned.store(true, Relaxed);
-        }
-        assert!(!readers.submit(1, false, job().0));
+        [&first, &second, &third]
+            .into_iter()
+            .for_each(Submitted::abandon);
+        assert!(submit(&readers, 1, false).is_none());
         let another = hang(3);
-        another.1.recv().expect("a reader is at it");
+        another.begins();
         // These hang, too: no reader is left.
-        for (job, _, _) in [&other, &another] {
-            job.abandoned.store(true, Relaxed);
-        }
-        assert!(!readers.submit(4, false, job().0));
+        [&other, &another].into_iter().for_each(Submitted::abandon);
+        assert!(submit(&readers, 4, false).is_none());
         // The disks answer again.
-        drop((first.2, second.2, other.2, another.2));
+        drop((first.go, second.go, other.go, another.go));
         for disk in [1, 2, 3] {
-            let (job, begun, _go) = job();
-            while !readers.submit(disk, false, Arc::clone(&job) as Arc<dyn Job>) {
-                thread::yield_now();
-            }
-            begun.recv().expect("a reader is at it");
+            let again = || submit(&readers, disk, false);
+            std::iter::repeat_with(again)
+                .flatten()
+                .next()
+                .expect("endless")
+                .begins();
         }
-    }
-
-    /// Cancelled jobs free space in the queue.
-    #[test]
-    fn the_queue_is_bounded() {
-        let readers = Readers::start(1).expect("threads");
-        let (first, begun, _go) = job();
-        assert!(readers.submit(1, false, first));
-        begun.recv().expect("the reader is at it");
-        let jobs: Vec<_> = (0..QUEUE_MAX).map(|_| job().0).collect();
-        for job in &jobs {
-            assert!(readers.submit(1, false, Arc::clone(job) as Arc<dyn Job>));
-        }
-        assert!(!readers.submit(1, false, job().0), "there is no room");
-        for job in &jobs[10..] {
-            job.abandoned.store(true, Relaxed);
-        }
-        assert!(readers.submit(1, false, job().0));
-        assert_eq!(lock(&readers.shared.state).queue.len(), 11);
     }
 
     /// A flood of messages with thousands of senders each.
     #[test]
     fn what_can_wait_comes_last_and_leaves_room() {
         let readers = Readers::start(1).expect("threads");
-        let (first, begun, go) = job();
-        assert!(readers.submit(1, false, first));
-        begun.recv().expect("the reader is at it");
-        let (patient, patient_begun, patient_go) = job();
-        assert!(readers.submit(1, true, patient));
-        let mut more = Vec::new();
-        while more.len() < QUEUE_MAX {
-            let (job, ..) = job();
-            if !readers.submit(1, true, Arc::clone(&job) as Arc<dyn Job>) {
-                break;
-            }
-            more.push(job);
-        }
-        assert!(more.len() < QUEUE_MAX / 2);
-        let (other, other_begun, other_go) = job();
-        assert!(readers.submit(1, false, other), "there is room");
-        drop(go);
-        other_begun.recv().expect("it comes first");
-        assert!(patient_begun.try_recv().is_err());
-        drop(other_go);
-        patient_begun.recv().expect("now it is its turn");
-        for job in more {
-            job.abandoned.store(true, Relaxed);
-        }
-        drop(patient_go);
+        let running = submit(&readers, 1, false).expect("there is room");
+        running.begins();
+        let all = |can_wait| -> Vec<Submitted> {
+            std::iter::from_fn(|| submit(&readers, 1, can_wait)).collect()
+        };
+        let patient = all(true);
+        assert_eq!(patient.len(), QUEUE_MAX / 2);
+        let other = all(false);
+        assert_eq!(other.len(), QUEUE_MAX / 2);
+        drop(running.go);
+        other[0].begins();
+        assert!(patient[0].begun.try_recv().is_err());
+        // Cancelled jobs free space in the queue.
+        other[1..].iter().for_each(Submitted::abandon);
+        assert!(submit(&readers, 1, true).is_none());
+        patient[10..].iter().for_each(Submitted::abandon);
+        assert!(submit(&readers, 1, true).is_some());
+        assert_eq!(lock(&readers.shared.state).queue.len(), 11);
+        drop(other);
+        patient[0].begins();
     }
 }

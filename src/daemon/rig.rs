@@ -60,7 +60,6 @@ impl Handler for Verbose {
                 self.late = self.seconds.load(Relaxed) + LATE_SECONDS;
                 Reply::Later
             }
-            b"<panic>" => panic!("as the test wants it"),
             b"<ok>" => Reply::Continue,
             _ => Reply::Text(self.text.clone()),
         }
@@ -102,7 +101,6 @@ pub(super) const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xf
 pub(super) const MAIL: &[u8] = b"\0\0\0\x05M<a>\0";
 pub(super) const RCPT: &[u8] = b"\0\0\0\x05R<c>\0";
 pub(super) const LATE_RCPT: &[u8] = b"\0\0\0\x05R<l>\0";
-pub(super) const PANIC_RCPT: &[u8] = b"\0\0\0\x09R<panic>\0";
 pub(super) const END_OF_HEADERS: &[u8] = b"\0\0\0\x01N";
 
 /// A worker, its socket and its time.

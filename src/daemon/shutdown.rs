@@ -179,19 +179,6 @@ mod tests {
         assert_eq!((seconds, detached.len()), (0, 0));
     }
 
-    /// A second signal to stop.
-    #[test]
-    fn the_second_signal_ends_what_stays() {
-        let mut site = Site::new(10);
-        let mut idle = site.negotiated();
-        site.stop(Stop::Stay);
-        site.wait(1);
-        site.stop(Stop::Now);
-        let (seconds, detached) = site.end();
-        assert_eq!((seconds, detached.len()), (0, 0));
-        assert!(idle.is_closed());
-    }
-
     /// This connection is not idle: this process must send its answer.
     #[test]
     fn an_answer_that_is_late_is_waited_for_at_the_end() {

@@ -13,19 +13,17 @@
 //!
 //! All of this runs on a separate thread, so mail does not wait while files are loaded.
 
-use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
 use super::Service;
-use super::changes::Changes;
+use super::changes::{Changes, Event};
 use super::priority;
 
 /// Time between two checks of the files without a hint.
@@ -46,53 +44,39 @@ pub enum Cause {
     Changed,
 }
 
-/// A message to the thread.
-enum Message {
-    Hint,
-    Reload,
-    Stop,
-}
-
 /// The watching thread. It ends when this is dropped, after a reload in progress; dropping does not wait for that, because the
 /// thread only reads.
 #[derive(Debug)]
 pub(super) struct Watch {
-    messages: Sender<Message>,
+    requests: UnixStream,
 }
 
 impl Watch {
     pub(super) fn start<S: Service>(service: Arc<S>) -> std::io::Result<Self> {
-        let (messages, received) = mpsc::channel();
-        let hints = Hints::new(messages.clone());
+        let (requests, received) = UnixStream::pair()?;
+        requests.set_nonblocking(true)?;
         thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || {
                 // It may read gigabytes while mail is served.
                 priority::lower("watch");
-                watch(&*service, &hints, &received);
+                watch(&*service, Changes::new(received));
             })?;
-        Ok(Self { messages })
+        Ok(Self { requests })
     }
 
     /// Loads everything again, changed or not.
     pub(super) fn reload(&self) {
-        // If the thread has ended, the daemon is stopping.
-        let _ = self.messages.send(Message::Reload);
+        // If the thread has ended, the daemon is stopping; if there is no space, it was asked often enough.
+        let _ = (&self.requests).write(b"r");
     }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.messages.send(Message::Stop);
-    }
-}
-
-fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
-    let mut folders = Folders::new(hints.clone());
+fn watch<S: Service>(service: &S, mut changes: Changes) {
     let mut status = String::new();
     let mut cause = Cause::Changed;
     loop {
-        folders.watch(&service.watched());
+        changes.watch(&service.watched());
         if cause == Cause::Asked || attempt(|| service.is_out_of_date()) {
             tell(&[NotifyState::Reloading, monotonic_now()]);
             attempt(|| {
@@ -101,7 +85,7 @@ fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
             });
             tell(&[NotifyState::Ready]);
             // Files may be named now that have changed while nobody watched their folder.
-            if folders.watch(&service.watched()) {
+            if changes.watch(&service.watched()) {
                 cause = Cause::Changed;
                 continue;
             }
@@ -110,7 +94,7 @@ fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
             true => POLL,
             false => SOON,
         };
-        cause = match reason_to_look(received, hints, patience) {
+        cause = match reason_to_look(patience, |patience| changes.wait(patience)) {
             Some(cause) => cause,
             None => return,
         };
@@ -138,101 +122,19 @@ fn upkeep<S: Service>(service: &S, status: &mut String) -> bool {
 }
 
 /// Waits for an event and until the events that follow it have ended, or until the next regular check. `None`: stop.
-fn reason_to_look(
-    received: &Receiver<Message>,
-    hints: &Hints,
-    patience: Duration,
-) -> Option<Cause> {
+fn reason_to_look(patience: Duration, mut wait: impl FnMut(Duration) -> Event) -> Option<Cause> {
     let mut cause = Cause::Changed;
     let mut begun = None;
     while begun.is_none_or(|begun: Instant| begun.elapsed() < QUIET_MAX) {
-        let patience = if begun.is_none() { patience } else { QUIET };
-        match received.recv_timeout(patience) {
-            Ok(Message::Hint) => hints.heard(),
-            Ok(Message::Reload) => cause = Cause::Asked,
-            Err(RecvTimeoutError::Timeout) => break,
-            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
+        match wait(if begun.is_none() { patience } else { QUIET }) {
+            Event::Nothing => break,
+            Event::Hint => {}
+            Event::Request => cause = Cause::Asked,
+            Event::End => return None,
         }
         begun.get_or_insert_with(Instant::now);
     }
     Some(cause)
-}
-
-/// Sends hints, but no further one before the last one was received.
-#[derive(Clone)]
-struct Hints {
-    messages: Sender<Message>,
-    unheard: Arc<AtomicBool>,
-}
-
-impl Hints {
-    fn new(messages: Sender<Message>) -> Self {
-        Self {
-            messages,
-            unheard: Arc::default(),
-        }
-    }
-
-    fn send(&self) {
-        if !self.unheard.swap(true, AcqRel) {
-            // The thread may have ended.
-            let _ = self.messages.send(Message::Hint);
-        }
-    }
-
-    /// The last hint was received: the next event is sent again.
-    fn heard(&self) {
-        self.unheard.store(false, Release);
-    }
-}
-
-/// The watched folders.
-struct Folders {
-    changes: Option<Changes>,
-    watched: BTreeSet<PathBuf>,
-}
-
-impl Folders {
-    fn new(hints: Hints) -> Self {
-        let changes = Changes::new(move || hints.send())
-            .inspect_err(|error| {
-                tracing::warn!(%error, "cannot watch folders, polling files instead");
-            })
-            .ok();
-        Self {
-            changes,
-            watched: BTreeSet::new(),
-        }
-    }
-
-    /// Watches the folders in which the files are named, and those in which they are. Returns whether these are
-    /// others than before.
-    fn watch(&mut self, paths: &[PathBuf]) -> bool {
-        let Some(changes) = &mut self.changes else {
-            return false;
-        };
-        let mut wanted = BTreeSet::new();
-        for path in paths {
-            wanted.extend(path.parent().map(Path::to_owned));
-            if let Ok(real) = path.canonicalize() {
-                wanted.extend(real.parent().map(Path::to_owned));
-            }
-        }
-        for gone in self.watched.difference(&wanted) {
-            changes.unwatch(gone);
-        }
-        // Known ones too: a folder can be replaced by another one with the same name; watching one twice does no harm.
-        for folder in &wanted {
-            if let Err(error) = changes.watch(folder)
-                && !self.watched.contains(folder)
-            {
-                tracing::warn!(folder = %folder.display(), %error, "cannot watch this folder, polling instead");
-            }
-        }
-        let is_other = self.watched != wanted;
-        self.watched = wanted;
-        is_other
-    }
 }
 
 /// Notifies systemd, if it is present.
@@ -250,31 +152,25 @@ fn monotonic_now() -> NotifyState<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering::Acquire;
 
     /// Each event delays the check, not only the first one: otherwise a file that is written in place would be loaded before
     /// it is complete.
     #[test]
     fn every_event_is_heard_until_it_is_quiet() {
-        const EVENTS: u32 = 50;
-        let (messages, received) = mpsc::channel();
-        let hints = Hints::new(messages.clone());
-        let heard = hints.clone();
-        let looks = thread::spawn(move || {
-            let mut looks = 0;
-            while reason_to_look(&received, &heard, POLL).is_some() {
-                looks += 1;
-            }
-            looks
-        });
-        for _ in 0..EVENTS {
-            hints.send();
-            while hints.unheard.load(Acquire) {
-                thread::yield_now();
-            }
+        use Event::{End, Hint, Nothing, Request};
+        for (events, cause) in [
+            (&[Nothing][..], Some(Cause::Changed)),
+            (&[Hint, Hint, Nothing], Some(Cause::Changed)),
+            (&[Hint, Request, Hint, Nothing], Some(Cause::Asked)),
+            (&[Hint, End], None),
+        ] {
+            let mut coming = events.iter().copied();
+            let mut patience = POLL;
+            let found = reason_to_look(POLL, |waited| {
+                assert_eq!(waited, std::mem::replace(&mut patience, QUIET));
+                coming.next().expect("it looks then")
+            });
+            assert_eq!((found, coming.next()), (cause, None));
         }
-        messages.send(Message::Stop).expect("it listens");
-        // Should be none, unless this thread was delayed.
-        assert!(looks.join().expect("no panic") < EVENTS / 2);
     }
 }

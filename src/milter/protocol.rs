@@ -1,62 +1,47 @@
 //! The codes of the protocol, with their names in libmilter's `mfdef.h` and `mfapi.h`. No other
 //! code in the program writes them as numbers.
 
-/// A packet from the mail server, by its code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Command {
-    /// `SMFIC_ABORT`: the message is abandoned.
-    Abort = b'A',
-    /// `SMFIC_BODY`: a part of the body.
-    Body = b'B',
-    /// `SMFIC_CONNECT`: a client has connected to the mail server.
-    Connect = b'C',
-    /// `SMFIC_MACRO`: macros for the next command.
-    Macro = b'D',
-    /// `SMFIC_BODYEOB`: the end of the message.
-    EndOfMessage = b'E',
-    /// `SMFIC_HELO`: HELO or EHLO.
-    Helo = b'H',
-    /// `SMFIC_QUIT_NC`: the client has disconnected, another one follows.
-    QuitNewConnection = b'K',
-    /// `SMFIC_HEADER`: one header.
-    Header = b'L',
-    /// `SMFIC_MAIL`: MAIL.
-    Mail = b'M',
-    /// `SMFIC_EOH`: the end of the headers.
-    EndOfHeaders = b'N',
-    /// `SMFIC_OPTNEG`: the negotiation.
-    Negotiate = b'O',
-    /// `SMFIC_QUIT`: the mail server ends the connection.
-    Quit = b'Q',
-    /// `SMFIC_RCPT`: RCPT.
-    Rcpt = b'R',
-    /// `SMFIC_DATA`: DATA.
-    Data = b'T',
-    /// `SMFIC_UNKNOWN`: an SMTP command that the mail server does not know.
-    Unknown = b'U',
+use crate::base::named::named;
+
+named! {
+    /// A packet from the mail server: its code, and its name in libmilter.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Command {
+        /// The message is abandoned.
+        Abort(b'A') = "SMFIC_ABORT",
+        /// A part of the body.
+        Body(b'B') = "SMFIC_BODY",
+        /// A client has connected to the mail server.
+        Connect(b'C') = "SMFIC_CONNECT",
+        /// Macros for the next command.
+        Macro(b'D') = "SMFIC_MACRO",
+        /// The end of the message.
+        EndOfMessage(b'E') = "SMFIC_BODYEOB",
+        /// HELO or EHLO.
+        Helo(b'H') = "SMFIC_HELO",
+        /// The client has disconnected, another one follows.
+        QuitNewConnection(b'K') = "SMFIC_QUIT_NC",
+        /// One header.
+        Header(b'L') = "SMFIC_HEADER",
+        /// MAIL.
+        Mail(b'M') = "SMFIC_MAIL",
+        /// The end of the headers.
+        EndOfHeaders(b'N') = "SMFIC_EOH",
+        /// The negotiation.
+        Negotiate(b'O') = "SMFIC_OPTNEG",
+        /// The mail server ends the connection.
+        Quit(b'Q') = "SMFIC_QUIT",
+        /// RCPT.
+        Rcpt(b'R') = "SMFIC_RCPT",
+        /// DATA.
+        Data(b'T') = "SMFIC_DATA",
+        /// An SMTP command that the mail server does not know.
+        Unknown(b'U') = "SMFIC_UNKNOWN",
+    }
 }
 
 impl Command {
-    /// All commands with their names in libmilter.
-    const NAMES: [(Self, &'static str); 15] = [
-        (Self::Abort, "SMFIC_ABORT"),
-        (Self::Body, "SMFIC_BODY"),
-        (Self::Connect, "SMFIC_CONNECT"),
-        (Self::Macro, "SMFIC_MACRO"),
-        (Self::EndOfMessage, "SMFIC_BODYEOB"),
-        (Self::Helo, "SMFIC_HELO"),
-        (Self::QuitNewConnection, "SMFIC_QUIT_NC"),
-        (Self::Header, "SMFIC_HEADER"),
-        (Self::Mail, "SMFIC_MAIL"),
-        (Self::EndOfHeaders, "SMFIC_EOH"),
-        (Self::Negotiate, "SMFIC_OPTNEG"),
-        (Self::Quit, "SMFIC_QUIT"),
-        (Self::Rcpt, "SMFIC_RCPT"),
-        (Self::Data, "SMFIC_DATA"),
-        (Self::Unknown, "SMFIC_UNKNOWN"),
-    ];
-
     /// Returns the command with this code, if there is one.
     #[expect(
         clippy::indexing_slicing,
@@ -66,8 +51,8 @@ impl Command {
         const BY_CODE: [Option<Command>; 256] = {
             let mut table = [None; 256];
             let mut at = 0;
-            while at < Command::NAMES.len() {
-                let command = Command::NAMES[at].0;
+            while at < Command::ALL.len() {
+                let command = Command::ALL[at];
                 table[command.code() as usize] = Some(command);
                 at += 1;
             }
@@ -79,15 +64,6 @@ impl Command {
     /// Returns its code in a packet.
     pub(super) const fn code(self) -> u8 {
         self as u8
-    }
-
-    /// Returns its name in libmilter.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        let mut names = Self::NAMES.iter();
-        names
-            .find(|&&(command, _)| command == self)
-            .map_or("SMFIC", |&(_, name)| name)
     }
 }
 
@@ -158,16 +134,3 @@ pub(super) const SMFIP_NODATA: u32 = 0x200;
 pub(super) const SMFIP_SKIP: u32 = 0x400;
 pub(super) const SMFIP_NR_CONN: u32 = 0x1000;
 pub(super) const SMFIP_NR_MAIL: u32 = 0x4000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_is_one_command_or_none() {
-        let known = (0..=u8::MAX).filter_map(Command::of_code);
-        let codes: Vec<u8> = known.map(Command::code).collect();
-        assert_eq!(codes, b"ABCDEHKLMNOQRTU");
-        assert_eq!(Command::EndOfMessage.name(), "SMFIC_BODYEOB");
-    }
-}

@@ -182,17 +182,3 @@ fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Optio
     }
     (!text.is_empty()).then_some(text)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_cannot_be_taken_for_another_field() {
-        let shown = |name: &[u8]| Word(name).to_string();
-        assert_eq!(shown(b"4XyZ1"), "4XyZ1");
-        assert_eq!(shown(b"a action=accept"), "\"a action=accept\"");
-        assert_eq!(shown(b"a\" b"), "\"a\\\" b\"");
-        assert!(shown(&[b' '; 9000]).len() < 300);
-    }
-}

@@ -55,7 +55,7 @@ pub use log::log_accepted;
 use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
-pub use reads::{Batch, Reader};
+pub use reads::Reader;
 pub use state::Screen;
 pub use trial::Trial;
 
@@ -130,7 +130,7 @@ impl<O: Observer> Screen<O> {
             self.live.counters.deferred.increment();
         }
         self.end();
-        self.report(snapshot, Verdict::APART, Some(recipient), &reply, false);
+        self.record(snapshot, Verdict::APART, Some(recipient), &reply);
         reply
     }
 

@@ -7,18 +7,17 @@ use crate::policy::Budget;
 use crate::sender::{Identity, Sender, Senders};
 
 /// The groups of senders, in the order in which they are looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// MAIL FROM.
-    #[default]
     Envelope,
     /// The header From.
     From,
     /// All other headers.
     Others,
-    /// None left.
-    End,
 }
+
+const PARTS: [Part; 3] = [Part::Envelope, Part::From, Part::Others];
 
 impl Part {
     fn of(sender: &Sender<'_>) -> Self {
@@ -33,37 +32,26 @@ impl Part {
             | Identity::ResentReplyTo => Self::Others,
         }
     }
-
-    fn next(self) -> Self {
-        match self {
-            Self::Envelope => Self::From,
-            Self::From => Self::Others,
-            Self::Others | Self::End => Self::End,
-        }
-    }
 }
 
-/// The position of the next sender to look up: its part, and an index into the senders.
+/// The position of the next sender to look up: the number of its part, and an index into the senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    part: Part,
+    part: usize,
     index: usize,
 }
 
 impl Cursor {
     /// Returns the next sender in the parts up to `last`.
     pub(super) fn next<'s>(&mut self, senders: &'s Senders, last: Part) -> Option<Sender<'s>> {
-        while self.part <= last {
+        while let Some(part) = PARTS.get(self.part).filter(|part| **part <= last) {
             while let Some(sender) = senders.get(self.index) {
                 self.index += 1;
-                if Part::of(&sender) == self.part {
+                if Part::of(&sender) == *part {
                     return Some(sender);
                 }
             }
-            *self = Self {
-                part: self.part.next(),
-                index: 0,
-            };
+            (self.part, self.index) = (self.part + 1, 0);
         }
         None
     }

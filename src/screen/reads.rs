@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use crate::base::lock::lock;
 use crate::config::READ_PATIENCE;
+use crate::daemon::{Job, Readers};
 use crate::filter::Answer;
 use crate::lookup::{Error, Read};
 
 /// An answer to each read.
 pub(super) type Answers = Vec<(Read, Result<Answer, Error>)>;
 
-/// What reads batches, on other threads.
+/// Other threads that read.
 pub trait Reader: Send + Sync {
-    /// Has a batch read soon; `false` if that is not possible, because the disk hangs.
-    fn submit(&self, batch: &Arc<Batch>) -> bool;
+    /// Has a job done soon; `false` if that is not possible, because the disk hangs.
+    fn submit(&self, job: Arc<dyn Job>) -> bool;
 
     /// How long a step of a message waits for its reads.
     fn patience(&self) -> Duration {
@@ -25,9 +26,15 @@ pub trait Reader: Send + Sync {
     }
 }
 
+impl Reader for Readers {
+    fn submit(&self, job: Arc<dyn Job>) -> bool {
+        self.submit(job)
+    }
+}
+
 /// Reads of one filter. One that hangs does not delay the answers of other filters.
 #[derive(Debug, Default)]
-pub struct Batch {
+struct Batch {
     reads: Vec<Read>,
     can_wait: bool,
     state: Mutex<State>,
@@ -44,9 +51,8 @@ struct State {
     waker: Option<Waker>,
 }
 
-impl Batch {
-    /// Reads, on the thread that calls this, and wakes who waits.
-    pub fn read(&self) {
+impl Job for Batch {
+    fn run(&self) {
         let _over = Over(self);
         for read in &self.reads {
             let answer = read.answer();
@@ -57,20 +63,18 @@ impl Batch {
         }
     }
 
-    /// Returns whether nobody waits for it any more.
-    pub fn is_abandoned(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.abandoned.load(Relaxed)
     }
 
-    /// Returns the number of its disk: the same for all batches that may hang together.
-    pub fn disk(&self) -> usize {
+    fn disk(&self) -> usize {
         self.reads
             .first()
             .map_or(0, |read| Arc::as_ptr(read.filter()).addr())
     }
 
-    /// Returns whether other reads come first: its message has had many look-ups already.
-    pub fn can_wait(&self) -> bool {
+    /// Its message has had many look-ups already.
+    fn can_wait(&self) -> bool {
         self.can_wait
     }
 }
@@ -103,7 +107,7 @@ impl Pending {
                 can_wait,
                 ..Batch::default()
             });
-            if !reader.submit(&batch) {
+            if !reader.submit(Arc::clone(&batch) as _) {
                 lock(&batch.state).is_over = true;
             }
             Self(batch)

@@ -90,7 +90,8 @@ impl<O: Observer> Screen<O> {
         message.hits_counted = message.hits.len();
     }
 
-    /// Counts a decision, informs the observer, and writes the log line.
+    /// Counts a decision, informs the observer, and writes the log line. A recipient that is put off counts when the
+    /// message is decided.
     pub(super) fn record(
         &mut self,
         snapshot: &Snapshot,
@@ -101,29 +102,18 @@ impl<O: Observer> Screen<O> {
         if verdict.hit.is_some() {
             self.ensure_case();
         }
+        let is_put_off = verdict == Verdict::APART;
         let is_about_mail = self.observer.is_about_mail();
-        if is_about_mail {
+        if is_about_mail && !is_put_off {
             self.count_hits(snapshot);
         }
         // A message whose recipients are refused one by one counts once.
-        let counts =
-            self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0);
+        let refused = self.message.refused;
+        let counts = !is_put_off && refused <= 1 && (recipient.is_some() || refused == 0);
         if counts && is_about_mail {
             self.count(snapshot, verdict);
             self.remember(snapshot, verdict, recipient);
         }
-        self.report(snapshot, verdict, recipient, reply, counts);
-    }
-
-    /// Informs the observer and writes the log line, which `counts` a message or not.
-    pub(super) fn report(
-        &mut self,
-        snapshot: &Snapshot,
-        verdict: Verdict,
-        recipient: Option<&[u8]>,
-        reply: &Reply,
-        counts: bool,
-    ) {
         self.observer.decided(&observer::Decision {
             snapshot,
             hits: &self.message.hits,
@@ -132,7 +122,7 @@ impl<O: Observer> Screen<O> {
             reply,
             spent: self.message.spent,
         });
-        if self.observer.is_about_mail() {
+        if is_about_mail {
             self.log(snapshot, verdict, recipient, counts);
         }
     }

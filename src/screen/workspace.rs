@@ -50,18 +50,6 @@ impl Workspace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::Identity;
-
-    #[test]
-    fn a_message_finds_nothing_of_the_one_before() {
-        for address in [&b"a@b.example"[..], b"c@d.example"] {
-            let mut workspace = Workspace::borrow();
-            assert!(workspace.senders.is_empty());
-            workspace.senders.add_header(Identity::From, address);
-            assert_eq!(workspace.senders.len(), 1);
-            workspace.give_back();
-        }
-    }
 
     #[test]
     fn a_thread_keeps_a_bounded_number() {

@@ -12,7 +12,7 @@ use blocklist_milter::config::{Config, READ_PATIENCE};
 use blocklist_milter::daemon::{Job, Readers};
 use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
-use blocklist_milter::screen::{Batch, Reader, Screen};
+use blocklist_milter::screen::{Reader, Screen};
 use blocklist_milter::snapshot::{Live, Snapshot};
 use tempfile::TempDir;
 
@@ -81,16 +81,15 @@ impl Site {
 
 #[derive(Default)]
 struct Disk {
-    batches: Mutex<Vec<Arc<Batch>>>,
+    batches: Mutex<Vec<Arc<dyn Job>>>,
     is_stuck: AtomicBool,
 }
 
 impl Reader for Disk {
-    fn submit(&self, batch: &Arc<Batch>) -> bool {
+    fn submit(&self, batch: Arc<dyn Job>) -> bool {
         let accepts = !self.is_stuck.load(Relaxed);
         if accepts {
-            let mut batches = self.batches.lock().expect("not poisoned");
-            batches.push(Arc::clone(batch));
+            self.batches.lock().expect("not poisoned").push(batch);
         }
         accepts
     }
@@ -104,7 +103,7 @@ impl Disk {
     /// Reads everything that is wanted now.
     fn read(&self) {
         let batches = std::mem::take(&mut *self.batches.lock().expect("not poisoned"));
-        batches.iter().for_each(|batch| batch.read());
+        batches.iter().for_each(|batch| batch.run());
     }
 }
 
@@ -294,26 +293,33 @@ struct Slow {
 }
 
 /// A read that waits for its permit.
-struct Permitted(Arc<Batch>, Arc<Mutex<Receiver<()>>>);
+struct Permitted(Arc<dyn Job>, Arc<Mutex<Receiver<()>>>);
 
 impl Job for Permitted {
     fn run(&self) {
         if self.1.lock().expect("not poisoned").recv().is_ok() {
-            self.0.read();
+            self.0.run();
         }
     }
 
     fn is_abandoned(&self) -> bool {
         self.0.is_abandoned()
     }
+
+    fn disk(&self) -> usize {
+        self.0.disk()
+    }
+
+    fn can_wait(&self) -> bool {
+        self.0.can_wait()
+    }
 }
 
 impl Reader for Slow {
-    fn submit(&self, batch: &Arc<Batch>) -> bool {
+    fn submit(&self, batch: Arc<dyn Job>) -> bool {
         self.submitted.fetch_add(1, Relaxed);
-        let job = Permitted(Arc::clone(batch), Arc::clone(&self.permits));
-        let readers = &self.readers;
-        readers.submit(batch.disk(), batch.can_wait(), Arc::new(job))
+        let job = Permitted(batch, Arc::clone(&self.permits));
+        self.readers.submit(Arc::new(job))
     }
 
     fn patience(&self) -> Duration {

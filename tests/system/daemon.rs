@@ -1,5 +1,6 @@
 //! The daemon with a service of ten lines: sockets, panics, changed files, shutdown.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,6 +16,8 @@ use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply};
+use rustix::process::Pid;
+use rustix::thread::gettid;
 
 use crate::support::wire::{OFFER, Wire, packet};
 
@@ -62,12 +65,15 @@ struct Site {
     hold: Mutex<()>,
     gate: Arc<Gate>,
     traffic: Arc<Traffic>,
+    /// For each connection, the thread of its worker.
+    workers: Mutex<Vec<Pid>>,
 }
 
 impl Service for Site {
     type Handler = Fragile;
 
     fn handler(&self) -> Fragile {
+        self.workers.lock().unwrap().push(gettid());
         Fragile(Arc::clone(&self.gate))
     }
 
@@ -119,6 +125,7 @@ impl Served {
             hold: Mutex::new(()),
             gate: Arc::default(),
             traffic: Arc::default(),
+            workers: Mutex::default(),
         });
         Self { folder, site, told }
     }
@@ -130,6 +137,16 @@ impl Served {
             ..Options::default()
         };
         Daemon::start(&options, &self.site)
+    }
+
+    /// Starts the daemon with this many workers.
+    fn start_with(&self, workers: usize) -> Daemon {
+        let options = Options {
+            listen: vec![Endpoint::Unix(self.at("m.sock")).into()],
+            workers: NonZeroUsize::new(workers),
+            ..Options::default()
+        };
+        Daemon::start(&options, &self.site).unwrap()
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -223,12 +240,7 @@ fn a_fault_ends_its_own_connection_alone() {
 #[test]
 fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
     let served = Served::new(&[]);
-    let options = Options {
-        listen: vec![Endpoint::Unix(served.at("m.sock")).into()],
-        workers: NonZeroUsize::new(1),
-        ..Options::default()
-    };
-    let daemon = Daemon::start(&options, &served.site).unwrap();
+    let daemon = served.start_with(1);
     let ((waits, waiting), (open, go)) = (channel(), channel());
     *served.site.gate.lock().unwrap() = Some((waits, go));
     let mut slow = Wire::negotiated(&served.at("m.sock"));
@@ -242,6 +254,30 @@ fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
     open.send(()).unwrap();
     assert_eq!([slow.answer(), slow.answer()], *b"ca");
     drop(slow);
+    daemon.stop().unwrap();
+}
+
+/// Connections that come one after the other, and stay. Without `queue_up` in `src/daemon/accept.rs`, the first worker gets all
+/// of them, and is alone with them when all their mail servers send at the same time.
+#[test]
+fn connections_spread_over_the_workers() {
+    let served = Served::new(&[]);
+    let daemon = served.start_with(4);
+    let mut open = Vec::new();
+    let mut shares = BTreeMap::new();
+    while open.len() < 100 {
+        open.push(served.connect());
+        let worker = served.site.workers.lock().unwrap().pop().unwrap();
+        *shares.entry(worker.to_string()).or_insert(0) += 1;
+        // Until it waits for events again (proc_pid_stat(5), state S).
+        let stat = format!("/proc/self/task/{worker}/stat");
+        while !fs::read_to_string(&stat).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
+    }
+    // Twice as many as it should have: another worker may start late, or not wait just then.
+    assert!(shares.values().all(|share| *share <= 50), "{shares:?}");
+    drop(open);
     daemon.stop().unwrap();
 }
 

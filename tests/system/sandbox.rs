@@ -31,7 +31,7 @@ fn obstacle() -> Option<String> {
     // On a thread that ends, so that only this thread is limited.
     let tried = thread::spawn(|| limit_files(&Needs::default())).join();
     let tried = tried.expect("no panic");
-    (tried != Confined::Fully).then(|| tried.to_string())
+    (tried != Confined::Fully).then(|| format!("{tried:?}"))
 }
 
 /// Fails without `restrict_self` in `limit_files`, or without `apply_filter_all_threads` in
