@@ -76,3 +76,48 @@ impl Wire {
         self.answer()
     }
 }
+
+/// A connection whose packets are sent as Postfix sends them.
+pub(crate) struct Postfix(Wire);
+
+impl Postfix {
+    /// Connects for a client.
+    pub(crate) fn connect(path: &Path) -> Self {
+        let mut wire = Wire::negotiated(path);
+        // Not answered.
+        wire.send(&[
+            (b'D', b"Cv\0Postfix 3.7.11\0"),
+            (b'C', b"mail-ed1-f42.shop.example\x004\x1a\x8e192.0.2.142\0"),
+        ]);
+        Self(wire)
+    }
+
+    /// Sends an ordinary message, which is accepted; each of its senders must be read and looked up.
+    pub(crate) fn message(&mut self) {
+        let answer = self.0.ask(&[
+            (b'D', b"M{mail_addr}\0bounce-1234@shop.example\0"),
+            (b'M', b"<bounce-1234@shop.example>\0SIZE=23456\0"),
+            (
+                b'D',
+                b"Ri\x004XyZ1k2lQzz9v8\0{rcpt_addr}\0bob@our.example\0",
+            ),
+            (b'R', b"<bob@our.example>\0"),
+        ]);
+        assert_eq!(answer, b'c');
+        let answer = self.0.ask(&[
+            (b'D', b"Li\x004XyZ1k2lQzz9v8\0"),
+            (b'L', b"Message-ID\0<20261121050000.1234@shop.example>\0"),
+            (b'L', b"From\0Jane Roe <jane.roe@shop.example>\0"),
+            (b'L', b"Sender\0newsletter@shop.example\0"),
+            (
+                b'L',
+                b"Reply-To\0\"Customer service\" <service@shop.example>\0",
+            ),
+            (b'L', b"Subject\0Your order\0"),
+            (b'D', b"Ni\x004XyZ1k2lQzz9v8\0"),
+            (b'N', b""),
+        ]);
+        assert_eq!(answer, b'a');
+        self.0.send(&[(b'A', b"")]);
+    }
+}
