@@ -154,7 +154,8 @@ impl Column {
     #[must_use]
     pub fn values(&self) -> Option<Vec<Value>> {
         let mut values: Vec<Value> = self.few.values().cloned().collect();
-        values.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.line.cmp(&b.line)));
+        // Several values of a JSON document may be on one line.
+        values.sort_by(|a, b| (b.count, a.line, &a.text).cmp(&(a.count, b.line, &b.text)));
         (!self.is_large).then_some(values)
     }
 
