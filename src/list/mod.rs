@@ -35,8 +35,8 @@ mod table;
 mod text;
 
 pub use detect::{Detected, detect, says_nothing};
-pub(crate) use formats::Usual;
 pub(crate) use formats::plain::written;
+pub(crate) use formats::{Usual, hosts};
 pub use mapping::{
     BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Rows,
     Separator, Why, reading,

@@ -95,8 +95,8 @@ pub(crate) struct Registered {
     /// What only the lines of this format have: for people, and whether a line has it, trimmed and not
     /// a comment.
     pub(crate) mark: Option<(&'static str, IsMarked)>,
-    /// Its usual lines, if they can be read without a reader: returns their key. Access tables list
-    /// mailboxes, too, and a domain with its subdomains.
+    /// The usual lines of an access table can be read without a reader: returns their key. A domain is
+    /// listed with its subdomains.
     pub(crate) usual: Option<KeyOf>,
 }
 
@@ -187,8 +187,7 @@ pub(crate) static FORMATS: &[Registered] = &[
     row(Format::Addresses, "addresses").by(By::Plain(Kind::Addresses)),
     row(Format::Hosts, "hosts")
         .by(By::Line(hosts::read))
-        .marked("a name after an IP address", hosts::is_marked)
-        .usually(hosts::usual),
+        .marked("a name after an IP address", hosts::is_marked),
     row(Format::Dnsmasq, "dnsmasq unbound")
         .by(By::Line(dnsmasq::read))
         .marked(

@@ -25,6 +25,7 @@ use fearless_simd::{Level, Simd, dispatch};
 
 use crate::address::plain::{Classes, MAX_BYTES, is_separator};
 use crate::address::{Canonical, Kind, MAX_DOMAIN_BYTES, Rules, providers};
+use crate::list::hosts;
 
 /// Memory for the lowered copy of a piece and its marks; reused for the next piece.
 #[derive(Clone, Debug, Default)]
@@ -41,9 +42,28 @@ pub struct Block {
 pub struct Line<'a> {
     /// The line unchanged, without its end (a newline, perhaps after a carriage return).
     pub written: &'a [u8],
+    /// Number of its bytes before the entry: the address and the blank of a line of a hosts file.
+    pub before: usize,
     /// The kind and the canonical text of the entry, if the line is a plain address or domain: those
     /// that [`Entry::read`](crate::address::Entry::read) returns. `None` says nothing about the line.
     pub entry: Option<(Kind, &'a [u8])>,
+}
+
+impl<'a> Line<'a> {
+    /// Returns the entry, if the line lists it in a plain list, or with `is_hosts` in a hosts file, and lists nothing
+    /// else; the reader must read every other line.
+    #[inline]
+    pub(super) fn listed(&self, is_hosts: bool) -> Option<(Kind, &'a [u8])> {
+        // A sign before an address may be one of the list.
+        let is_signed = self.written.get(self.before) == Some(&b'-');
+        self.entry.filter(|(kind, entry)| {
+            !is_signed
+                && match is_hosts {
+                    true => self.before > 0 && *kind == Kind::Domain && *entry != hosts::OWN_DOMAIN,
+                    false => self.before == 0,
+                }
+        })
+    }
 }
 
 /// Number of bytes examined together: as many as a word has bits.
@@ -102,7 +122,7 @@ impl Block {
         let mut bad = places.next().unwrap_or(usize::MAX);
         // About the current line: where it starts, where its `@` is, whether it has a bad byte. All
         // places are those in the lowered copy.
-        let (mut start, mut at, mut is_bad) = (WIDTH, None, false);
+        let (mut begin, mut at, mut is_bad) = (WIDTH, None, false);
         for &stop in self.stops.all() {
             let end = stop as usize;
             if self.lowered[end] == b'@' {
@@ -110,10 +130,10 @@ impl Block {
                 at = Some(end);
                 continue;
             }
-            if start >= text.len() + WIDTH {
+            if begin >= text.len() + WIDTH {
                 return;
             }
-            let mut content_end = end;
+            let (mut start, mut content_end) = (begin, end);
             while bad <= end {
                 // A carriage return before the newline belongs to it.
                 if bad + 1 == end && text[bad - WIDTH] == b'\r' {
@@ -121,6 +141,9 @@ impl Block {
                     is_bad |= self.lowered[start..bad]
                         .last()
                         .is_none_or(|&byte| is_separator(byte));
+                } else if start == begin && hosts::is_usual(&self.lowered[begin..=bad]) {
+                    start = bad + 1;
+                    is_bad |= is_separator(self.lowered[start]);
                 } else {
                     is_bad = true;
                 }
@@ -145,9 +168,12 @@ impl Block {
                 }
                 None => None,
             };
-            let written = &text[start - WIDTH..content_end - WIDTH];
-            visit(Line { written, entry });
-            (start, at, is_bad) = (end + 1, None, false);
+            visit(Line {
+                written: &text[begin - WIDTH..content_end - WIDTH],
+                before: start - begin,
+                entry,
+            });
+            (begin, at, is_bad) = (end + 1, None, false);
         }
     }
 
@@ -303,6 +329,7 @@ mod tests {
     use super::*;
     use crate::address::Entry;
     use crate::address::plain::lower_line;
+    use crate::list::{Format, Reader, Reading, Row};
     use proptest::prelude::*;
 
     /// Checks that all lines of `text` are visited, and that the full path agrees about the plain
@@ -319,13 +346,13 @@ mod tests {
         block.lines(&[b'@'; 500], rules, |_| {});
         block.lines(text, rules, |line| {
             let entry = line.entry.map(|(kind, text)| (kind, text.to_vec()));
-            seen.push((line.written.to_vec(), entry));
+            seen.push((line.written.to_vec(), line.before, entry));
         });
         prop_assert_eq!(seen.len(), lines.len());
-        for ((written, entry), line) in seen.iter().zip(lines) {
+        for ((written, before, entry), line) in seen.iter().zip(lines) {
             prop_assert_eq!(written, line.strip_suffix(b"\r").unwrap_or(line));
             if let Some(entry) = entry {
-                let full = Entry::parse(written, rules);
+                let full = Entry::parse(&written[*before..], rules);
                 let full = full.map(|full| (full.kind(), full.as_bytes().to_vec()));
                 prop_assert_eq!(full, Ok(entry.clone()));
             }
@@ -347,6 +374,18 @@ mod tests {
         ]
     }
 
+    fn hosts_line() -> impl Strategy<Value = String> {
+        let address =
+            "(0\\.0\\.0\\.0|127\\.0\\.0\\.1|127\\.0\\.1\\.1|0|::1|10\\.0\\.0\\.1|)( |\t|  | \t|)";
+        let name = prop_oneof![
+            6 => "[.-]?[A-Za-z0-9._-]{1,9}\\.(com|Example|[0-9a-f]{1,2})\\.?",
+            1 => "(localhost|LocalHost\\.LocalDomain|Local|0\\.0\\.0\\.0|@?a@b\\.example|@b\\.example|)",
+            1 => "[ -~]{0,9}",
+        ];
+        let end = "(|||\r| |# why| # why| other\\.example)";
+        (address, name, end).prop_map(|(address, name, end)| format!("{address}{name}{end}"))
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -360,6 +399,32 @@ mod tests {
                 text.push(b'\n');
             }
             check(&text, bits)?;
+        }
+
+        /// Each line of a hosts file that is listed here is the only entry that the reader finds on it.
+        #[test]
+        fn hosts_lines_are_line_by_line(
+            lines in proptest::collection::vec(hosts_line(), 0..12), end in "\n?", bits in 0_u8..16,
+        ) {
+            let rules = Rules::from_bits(bits).unwrap();
+            let text = lines.join("\n") + &end;
+            check(text.as_bytes(), bits)?;
+            let mut listed = Vec::new();
+            Block::new().lines(text.as_bytes(), rules, |line| {
+                let entry = line.listed(true).map(|(kind, entry)| (kind, entry.to_vec()));
+                listed.push((line.written.to_vec(), entry));
+            });
+            for (written, entry) in listed {
+                let Some(entry) = entry else { continue };
+                let mut rows = Vec::new();
+                Reader::new(&Reading::given(Format::Hosts)).read(&written, true, &mut |_, row| {
+                    rows.push(match row {
+                        Row::Entry(raw) => Entry::parse(raw.text, rules).map(|it| (it.kind(), it.as_bytes().to_vec())).ok(),
+                        _ => None,
+                    });
+                });
+                prop_assert_eq!(rows, [Some(entry)], "{}", String::from_utf8_lossy(&written));
+            }
         }
 
         #[test]

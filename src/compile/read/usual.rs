@@ -11,7 +11,7 @@
 //! the reader with those around it that are not, either. A property test compares the result with
 //! that of the reader alone.
 
-use super::block::{Block, Line};
+use super::block::Block;
 use crate::address::{Kind, Rules};
 use crate::list::{self, MAX_LINE, Reader, Row, Usual};
 
@@ -63,38 +63,33 @@ impl UsualLines {
             });
         };
         let below = &mut self.below;
-        self.text
-            .lines(&self.keys, rules, |Line { written, entry }| {
-                number += 1;
-                // A sign before an address may be one of the list.
-                let entry = entry.filter(|(kind, _)| {
-                    written.first() != Some(&b'-') && (usual.has_mailboxes || *kind == Kind::Domain)
-                });
-                let Some((kind, entry)) = entry else {
-                    unread.get_or_insert(number - 1);
-                    return;
-                };
-                if let Some(before) = unread.take() {
-                    let (from, start) = (starts[before], starts[number - 1]);
-                    let text = block.get(from..start).unwrap_or_default();
-                    read(text, before, &mut visit);
+        self.text.lines(&self.keys, rules, |line| {
+            number += 1;
+            let Some((kind, entry)) = line.listed(false) else {
+                unread.get_or_insert(number - 1);
+                return;
+            };
+            if let Some(before) = unread.take() {
+                let (from, start) = (starts[before], starts[number - 1]);
+                let text = block.get(from..start).unwrap_or_default();
+                read(text, before, &mut visit);
+            }
+            let is_tree = usual.is_access && kind == Kind::Domain;
+            if is_tree {
+                below.clear();
+                below.extend_from_slice(entry);
+                if let Some(first) = below.first_mut() {
+                    *first = b'.';
                 }
-                let is_tree = usual.is_access && kind == Kind::Domain;
-                if is_tree {
-                    below.clear();
-                    below.extend_from_slice(entry);
-                    if let Some(first) = below.first_mut() {
-                        *first = b'.';
-                    }
-                }
-                let found = Found::Entry {
-                    kind,
-                    entry,
-                    written,
-                    below: is_tree.then_some(&**below),
-                };
-                visit(number as u64, found);
-            });
+            }
+            let found = Found::Entry {
+                kind,
+                entry,
+                written: line.written,
+                below: is_tree.then_some(&**below),
+            };
+            visit(number as u64, found);
+        });
         if let Some(before) = unread {
             let text = block.get(starts[before]..).unwrap_or_default();
             read(text, before, &mut visit);
@@ -141,14 +136,12 @@ mod tests {
 
     fn line() -> impl Strategy<Value = String> {
         let start = prop_oneof![
-            4 => Just(""), 4 => Just("0.0.0.0 "), 1 => Just("127.0.0.1\t"), 1 => Just("127.0.1.1 "),
-            1 => Just("0.0.0.0  "), 1 => Just(" "), 1 => Just("# "), 1 => Just("From:"), 1 => Just("\u{feff}"),
-            1 => Just("::1 "), 1 => Just("10.0.0.1 "),
+            8 => Just(""), 1 => Just(" "), 1 => Just("# "), 1 => Just("From:"), 1 => Just("\u{feff}"),
         ];
         let key = prop_oneof![
             4 => "[a-zA-Z0-9.+_-]{1,9}@[a-zA-Z.-]{1,9}\\.(com|Example)",
             4 => "[A-Za-z0-9._-]{1,9}\\.(com|Example|[0-9a-f]{1,2})",
-            1 => "(localhost|LocalHost\\.LocalDomain|broadcasthost|if|192\\.0\\.2\\.1|gmail\\.com|co\\.uk|x@|<>)",
+            1 => "(localhost|if|192\\.0\\.2\\.1|gmail\\.com|co\\.uk|x@|<>)",
             1 => "[ -~]{0,9}",
             1 => "[a-z.]{1,3}@(gmail|gmx)\\.com",
         ];
@@ -264,7 +257,7 @@ mod tests {
         ) {
             let rules = Rules::from_bits(bits).unwrap();
             let text = lines.join("\n") + &end;
-            for format in [Format::Hosts, Format::PostfixAccess, Format::SendmailAccess] {
+            for format in [Format::PostfixAccess, Format::SendmailAccess] {
                 check(&Reading::given(format), &text, &before.join("\n"), rules)?;
             }
         }

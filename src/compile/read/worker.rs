@@ -13,7 +13,7 @@ use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::block::{Block, Line};
+use super::block::Block;
 use super::counts::{Counts, NotListed};
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::usual::{Found, UsualLines};
@@ -233,7 +233,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         if !is_full && let Some(mut usual) = reading.usual(at_start) {
             return self.usual_lines(&mut usual, &mut reader, block);
         }
-        if reading.format != Format::Plain || is_full {
+        let is_hosts = reading.format == Format::Hosts;
+        if is_full || !(is_hosts || reading.format == Format::Plain) {
             reader.read(block, true, &mut |line, row| self.row(line, row));
             return reader.lines();
         }
@@ -250,11 +251,10 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         };
         let mut usual_kind = usual(self);
         let mut text = mem::take(&mut self.text);
-        text.lines(block, self.options.rules, |Line { written, entry }| {
+        text.lines(block, self.options.rules, |line| {
             lines += 1;
-            // A sign before an address may be one of the list.
-            let entry = entry.filter(|_| written.first() != Some(&b'-'));
-            if let Some((kind, entry)) = entry {
+            let written = line.written;
+            if let Some((kind, entry)) = line.listed(is_hosts) {
                 match self.options.key(kind, entry) {
                     Ok(key) if usual_kind == Some(kind) => {
                         self.counts.listed();
@@ -264,7 +264,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         self.stage(key, self.class(kind, dates));
                         usual_kind = usual(self);
                     }
-                    Err(danger) => self.too_broad(lines, written, &danger),
+                    Err(danger) => self.too_broad(lines, &written[line.before..], &danger),
                 }
             } else if written.is_empty() {
                 self.counts.skip(lines, b"", Skip::Blank);

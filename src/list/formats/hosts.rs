@@ -39,15 +39,15 @@ pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Returns the name of a usual line: one name after an address that leads nowhere.
-pub(crate) fn usual(line: &[u8]) -> &[u8] {
-    let null = line.strip_prefix(b"0.0.0.0");
-    match null.or_else(|| line.strip_prefix(b"127.0.0.1")) {
-        // The only one of the machine's names that has a dot.
-        Some([_, name @ ..]) if name.eq_ignore_ascii_case(b"localhost.localdomain") => &[],
-        Some([b' ' | b'\t', name @ ..]) => name,
-        _ => &[],
-    }
+/// The only name of the machine itself that has a dot, as an entry.
+pub(crate) const OWN_DOMAIN: &[u8] = b"@localhost.localdomain";
+
+/// Returns whether a text is what stands before the name on a usual line.
+pub(crate) fn is_usual(text: &[u8]) -> bool {
+    matches!(
+        text,
+        b"0.0.0.0 " | b"0.0.0.0\t" | b"127.0.0.1 " | b"127.0.0.1\t"
+    )
 }
 
 /// Returns whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.

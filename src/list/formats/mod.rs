@@ -41,8 +41,6 @@ pub(crate) trait LineFormat: fmt::Debug + Send {
 /// reader.
 pub(crate) struct Usual {
     pub(crate) keys: Box<dyn Keys>,
-    /// Whether a mailbox can be listed.
-    pub(crate) has_mailboxes: bool,
     /// Whether it is an access table: a domain is listed with its subdomains, and a line may go on in
     /// the next.
     pub(crate) is_access: bool,

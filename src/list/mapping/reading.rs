@@ -51,7 +51,6 @@ impl Reading {
 
     /// Returns the usual lines of the list, or of a later part of it, if it has some.
     pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
-        let has_mailboxes = self.format != Format::Hosts;
         let table = self.table.as_ref();
         let (keys, is_access): (Box<dyn Keys>, _) = match (self.format, table) {
             (_, Some(table)) if table.rules.has_dates() => return None,
@@ -59,13 +58,9 @@ impl Reading {
             (Format::JsonLines, Some(table)) => {
                 (Box::new(JsonLines::new(Arc::clone(table))), false)
             }
-            (format, _) => (Box::new(format.registered().usual?), has_mailboxes),
+            (format, _) => (Box::new(format.registered().usual?), true),
         };
-        Some(Usual {
-            keys,
-            has_mailboxes,
-            is_access,
-        })
+        Some(Usual { keys, is_access })
     }
 
     /// Returns where a list can be cut.
