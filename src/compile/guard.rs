@@ -240,6 +240,8 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
 }
 
 /// Returns the type of the public suffix that a domain is; `None` if it is none.
+// A call for each domain costs 25 instructions.
+#[inline(always)]
 fn suffix(domain: &[u8]) -> Option<Type> {
     List.suffix(domain)
         .filter(|suffix| suffix.as_bytes() == domain)

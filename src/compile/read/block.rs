@@ -50,18 +50,16 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Returns the entry, if the line lists it in a plain list, or with `is_hosts` in a hosts file, and lists nothing
+    /// Returns the entry, if the line lists it in a plain list, or with `HOSTS` in a hosts file, and lists nothing
     /// else; the reader must read every other line.
     #[inline]
-    pub(super) fn listed(&self, is_hosts: bool) -> Option<(Kind, &'a [u8])> {
+    pub(super) fn listed<const HOSTS: bool>(&self) -> Option<(Kind, &'a [u8])> {
         // A sign before an address may be one of the list.
         let is_signed = self.written.get(self.before) == Some(&b'-');
         self.entry.filter(|(kind, entry)| {
             !is_signed
-                && match is_hosts {
-                    true => self.before > 0 && *kind == Kind::Domain && *entry != hosts::OWN_DOMAIN,
-                    false => self.before == 0,
-                }
+                && (!HOSTS
+                    || self.before > 0 && *kind == Kind::Domain && *entry != hosts::OWN_DOMAIN)
         })
     }
 }
@@ -105,18 +103,34 @@ impl Block {
     /// ]);
     /// ```
     #[inline]
-    pub fn lines(&mut self, text: &[u8], rules: Rules, mut visit: impl FnMut(Line<'_>)) {
+    pub fn lines(&mut self, text: &[u8], rules: Rules, visit: impl FnMut(Line<'_>)) {
+        self.lines_of::<false>(text, rules, visit);
+    }
+
+    /// The same, with `HOSTS` of a hosts file.
+    #[inline]
+    pub(super) fn lines_of<const HOSTS: bool>(
+        &mut self,
+        text: &[u8],
+        rules: Rules,
+        mut visit: impl FnMut(Line<'_>),
+    ) {
         let mut rest = text;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(piece_length(rest));
-            self.piece(piece, rules, &mut visit);
+            self.piece::<HOSTS>(piece, rules, &mut visit);
             rest = after;
         }
     }
 
     /// Visits the lines of a piece.
     #[inline]
-    fn piece(&mut self, text: &[u8], rules: Rules, visit: &mut impl FnMut(Line<'_>)) {
+    fn piece<const HOSTS: bool>(
+        &mut self,
+        text: &[u8],
+        rules: Rules,
+        visit: &mut impl FnMut(Line<'_>),
+    ) {
         self.mark(text);
         let mut places = self.bad.all().iter().map(|&place| place as usize);
         let mut bad = places.next().unwrap_or(usize::MAX);
@@ -141,7 +155,7 @@ impl Block {
                     is_bad |= self.lowered[start..bad]
                         .last()
                         .is_none_or(|&byte| is_separator(byte));
-                } else if start == begin && hosts::is_usual(&self.lowered[begin..=bad]) {
+                } else if HOSTS && start == begin && hosts::is_usual(&self.lowered[begin..=bad]) {
                     start = bad + 1;
                     is_bad |= is_separator(self.lowered[start]);
                 } else {
@@ -410,8 +424,8 @@ mod tests {
             let text = lines.join("\n") + &end;
             check(text.as_bytes(), bits)?;
             let mut listed = Vec::new();
-            Block::new().lines(text.as_bytes(), rules, |line| {
-                let entry = line.listed(true).map(|(kind, entry)| (kind, entry.to_vec()));
+            Block::new().lines_of::<true>(text.as_bytes(), rules, |line| {
+                let entry = line.listed::<true>().map(|(kind, entry)| (kind, entry.to_vec()));
                 listed.push((line.written.to_vec(), entry));
             });
             for (written, entry) in listed {

@@ -65,7 +65,7 @@ impl UsualLines {
         let below = &mut self.below;
         self.text.lines(&self.keys, rules, |line| {
             number += 1;
-            let Some((kind, entry)) = line.listed(false) else {
+            let Some((kind, entry)) = line.listed::<false>() else {
                 unread.get_or_insert(number - 1);
                 return;
             };

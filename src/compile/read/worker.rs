@@ -233,14 +233,22 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         if !is_full && let Some(mut usual) = reading.usual(at_start) {
             return self.usual_lines(&mut usual, &mut reader, block);
         }
-        let is_hosts = reading.format == Format::Hosts;
-        if is_full || !(is_hosts || reading.format == Format::Plain) {
-            reader.read(block, true, &mut |line, row| self.row(line, row));
-            return reader.lines();
+        match reading.format {
+            Format::Plain if !is_full => self.lines::<false>(&mut reader, block),
+            Format::Hosts if !is_full => self.lines::<true>(&mut reader, block),
+            _ => {
+                reader.read(block, true, &mut |line, row| self.row(line, row));
+                reader.lines()
+            }
         }
-        // Nearly every line of a large list is an address or a domain that only needs lower case.
-        // Such a line is read here at once, with the same result as by the full path; property
-        // tests compare the two.
+    }
+
+    /// Reads a block of a plain list, or with `HOSTS` of a hosts file; returns the number of lines.
+    ///
+    /// Nearly every line of a large list is an address or a domain that only needs lower case. Such a
+    /// line is read here at once, with the same result as by the full path; property tests compare the
+    /// two.
+    fn lines<const HOSTS: bool>(&mut self, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut lines = 0;
         let dates = self.kept(self.dates);
         let usual = |worker: &Self| {
@@ -251,10 +259,10 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         };
         let mut usual_kind = usual(self);
         let mut text = mem::take(&mut self.text);
-        text.lines(block, self.options.rules, |line| {
+        text.lines_of::<HOSTS>(block, self.options.rules, |line| {
             lines += 1;
             let written = line.written;
-            if let Some((kind, entry)) = line.listed(is_hosts) {
+            if let Some((kind, entry)) = line.listed::<HOSTS>() {
                 match self.options.key(kind, entry) {
                     Ok(key) if usual_kind == Some(kind) => {
                         self.counts.listed();

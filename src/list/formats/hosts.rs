@@ -44,10 +44,10 @@ pub(crate) const OWN_DOMAIN: &[u8] = b"@localhost.localdomain";
 
 /// Returns whether a text is what stands before the name on a usual line.
 pub(crate) fn is_usual(text: &[u8]) -> bool {
-    matches!(
-        text,
-        b"0.0.0.0 " | b"0.0.0.0\t" | b"127.0.0.1 " | b"127.0.0.1\t"
-    )
+    match text {
+        [address @ .., b' ' | b'\t'] => matches!(address, b"0.0.0.0" | b"127.0.0.1"),
+        _ => false,
+    }
 }
 
 /// Returns whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
