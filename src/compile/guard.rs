@@ -243,10 +243,10 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
 // A call for each domain costs 25 instructions.
 #[inline(always)]
 fn suffix(domain: &[u8]) -> Option<Type> {
-    List.suffix(domain)
-        .filter(|suffix| suffix.as_bytes() == domain)
-        // Without a rule (`example`, `local`), the last label is the suffix.
-        .map(|suffix| suffix.typ().unwrap_or(Type::Icann))
+    let name = domain.strip_suffix(b".").unwrap_or(domain);
+    let found = List.find(name.rsplit(|&b| b == b'.'));
+    // Without a rule (`example`, `local`), the last label is the suffix.
+    (found.len == name.len() && !name.is_empty()).then(|| found.typ.unwrap_or(Type::Icann))
 }
 
 /// Checks whether a domain, or one below it, belongs to many senders.

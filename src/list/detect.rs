@@ -10,20 +10,12 @@ use super::registry::{FORMATS, Format, Registered, marked};
 use super::row::{Refusal, Row, looks_like_entry};
 use super::text::{BOM, Nesting, begins_with_one_of, blank_words, is_one_of, lines};
 
-/// The format of a list, and the mark that decided it; no mark for a plain list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detected {
-    /// The format.
-    pub format: Format,
-    /// What decided it.
-    pub mark: Option<&'static str>,
-}
-
-/// Detects the format of a list that begins with `head`; `is_whole` tells whether that is all.
+/// Detects the format of a list that begins with `head`, and returns it with the mark that decided
+/// it; no mark for a plain list. `is_whole` tells whether that is all of the list.
 ///
 /// # Errors
 /// When the text is not a list, or has the marks of several formats.
-pub fn detect(head: &[u8], is_whole: bool) -> Result<Detected, Refusal> {
+pub fn detect(head: &[u8], is_whole: bool) -> Result<(Format, Option<&'static str>), Refusal> {
     let head = head.strip_prefix(BOM).unwrap_or(head);
     if let Some((what, remedy)) = no_list(head) {
         return Err(Refusal::NotAList { what, remedy });
@@ -32,20 +24,17 @@ pub fn detect(head: &[u8], is_whole: bool) -> Result<Detected, Refusal> {
         Some(newline) if !is_whole => head.get(..newline + 1).unwrap_or(head),
         _ => head,
     };
-    let (format, mark) = match json(head) {
-        Some(format) => (format, Some("JSON")),
-        None => match (separator(whole), candidates(whole).as_slice()) {
-            (Some(mark), []) => (Format::Csv, Some(mark)),
-            (Some(_), [first, ..]) => {
-                return Err(Refusal::Ambiguous(first.name(), Format::Csv.name()));
-            }
-            (None, candidates) => match one_of(candidates, whole)? {
-                Some(row) => (row.format, row.mark.map(|(shown, _)| shown)),
-                None => (Format::Plain, None),
-            },
-        },
-    };
-    Ok(Detected { format, mark })
+    if let Some(format) = json(head) {
+        return Ok((format, Some("JSON")));
+    }
+    match (separator(whole), candidates(whole).as_slice()) {
+        (Some(mark), []) => Ok((Format::Csv, Some(mark))),
+        (Some(_), [first, ..]) => Err(Refusal::Ambiguous(first.name(), Format::Csv.name())),
+        (None, candidates) => Ok(match one_of(candidates, whole)? {
+            Some(row) => (row.format, row.mark.map(|(shown, _)| shown)),
+            None => (Format::Plain, None),
+        }),
+    }
 }
 
 /// Returns whether the beginning of a list, perhaps cut in a line, has nothing but comments, so that

@@ -34,7 +34,7 @@ mod row;
 mod table;
 mod text;
 
-pub use detect::{Detected, detect, says_nothing};
+pub use detect::{detect, says_nothing};
 pub(crate) use formats::plain::written;
 pub(crate) use formats::{Usual, hosts};
 pub use mapping::{

@@ -22,9 +22,7 @@ use super::formats::continued::Continued;
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{
-    AtLines, KeyOf, LineFormat, Out, access, dnsmasq, exim, hosts, rbldnsd, score,
-};
+use super::formats::{KeyOf, LineFormat, ReadLine, access, dnsmasq, exim, hosts, rbldnsd, score};
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,9 +103,9 @@ pub(crate) struct Registered {
 enum By {
     Plain(Kind),
     /// Each line alone.
-    Line(fn(&[u8], &mut Out<'_>)),
+    Line(ReadLine),
     /// Each line with those that continue it.
-    Continued(fn(&[u8], &mut Out<'_>)),
+    Continued(ReadLine),
     /// From its start to its end.
     Whole(fn() -> Box<dyn LineFormat>),
     /// As a table, which can be cut there.
@@ -167,7 +165,7 @@ impl Registered {
                 is_explicit: is_explicit || kind == Kind::Whitelist,
                 foreign: marked,
             }),
-            By::Line(read) => Box::new(AtLines(read)),
+            By::Line(read) => Box::new(read),
             By::Continued(read) => Box::new(Continued::new(read)),
             By::Whole(new) => new(),
             By::Table(_) => return None,

@@ -67,13 +67,19 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         self.usual
     }
 
-    /// Adds a key to its stage. A key without the usual class bypasses the bins; after many
-    /// such keys, their class becomes the usual one.
-    #[inline]
+    /// Adds a key to its stage.
+    #[inline(always)]
     pub(crate) fn add(&mut self, key: Key, class: Class) {
-        if class == self.usual {
-            return self.push(key);
+        match class == self.usual {
+            true => self.push(key),
+            false => self.add_other(key, class),
         }
+    }
+
+    /// Adds a key without the usual class, which bypasses the bins; after many such keys, their
+    /// class becomes the usual one.
+    #[inline(never)]
+    fn add_other(&mut self, key: Key, class: Class) {
         if class != self.other {
             (self.other, self.others) = (class, 0);
         }

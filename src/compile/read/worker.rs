@@ -322,7 +322,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     /// Lists an entry, unless it must not be.
-    #[inline]
+    #[inline(always)]
     fn entry(&mut self, line: u64, kind: Kind, entry: &[u8], dates: Dates, written: &[u8]) {
         match self.options.key(kind, entry) {
             Ok(key) => self.stage(key, self.class(kind, dates)),

@@ -87,7 +87,7 @@ impl Survey {
         rest: impl Read,
         declared: &Declared,
     ) -> io::Result<Option<Self>> {
-        let detected = || detect(head, false).ok().map(|detected| detected.format);
+        let detected = || detect(head, false).ok().map(|(format, _)| format);
         let format = match declared.format {
             None if declared.is_of_table() => detected()
                 .filter(|format| format.is_table())

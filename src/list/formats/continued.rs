@@ -1,7 +1,7 @@
 //! Tables in which a line that begins with white space continues the line before: access(5),
 //! Exim's `lsearch`. Blank lines and comments may come between.
 
-use super::{LineFormat, Out};
+use super::{LineFormat, Out, ReadLine};
 use crate::list::row::{RejectReason, Skip, looks_like_entry};
 use crate::list::text::MAX_LINE;
 
@@ -9,14 +9,14 @@ use crate::list::text::MAX_LINE;
 #[derive(Debug)]
 pub(crate) struct Continued {
     /// Reads a line with its continuations; their white space is one blank.
-    read: fn(&[u8], &mut Out<'_>),
+    read: ReadLine,
     /// The line that the next one may continue.
     text: Vec<u8>,
     line: u64,
 }
 
 impl Continued {
-    pub(crate) fn new(read: fn(&[u8], &mut Out<'_>)) -> Self {
+    pub(crate) fn new(read: ReadLine) -> Self {
         Self {
             read,
             text: Vec::new(),

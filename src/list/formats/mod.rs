@@ -62,13 +62,12 @@ impl Keys for KeyOf {
     }
 }
 
-/// A format whose lines are each read alone.
-#[derive(Debug)]
-pub(crate) struct AtLines(pub(crate) fn(&[u8], &mut Out<'_>));
+/// Reads a line that means the same wherever it stands.
+pub(crate) type ReadLine = fn(&[u8], &mut Out<'_>);
 
-impl LineFormat for AtLines {
+impl LineFormat for ReadLine {
     fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
-        (self.0)(line, out);
+        self(line, out);
     }
 }
 

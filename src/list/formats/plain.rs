@@ -56,9 +56,8 @@ impl LineFormat for Plain {
             Err(reason) => return out.reject(reason, line),
         };
         let raw = RawEntry {
-            text,
-            added: None,
             expires,
+            ..RawEntry::new(text)
         };
         if self.kind == Kind::Addresses {
             return self.several(raw, out);

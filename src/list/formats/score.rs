@@ -19,44 +19,30 @@ use crate::list::text::Words;
 
 /// Reads a line of a map of rspamd.
 pub(crate) fn rspamd(line: &[u8], out: &mut Out<'_>) {
-    if let Some(key) = key(line, out) {
-        out.entry(key);
-    }
+    read(line, out, |key, out| out.entry(key));
 }
 
 /// Reads a line of a map of amavis.
 pub(crate) fn amavis(line: &[u8], out: &mut Out<'_>) {
-    match key(line, out) {
-        Some([b'.', domain @ ..]) if !domain.is_empty() => out.tree(domain),
-        Some(key) => out.entry(key),
-        None => {}
-    }
+    read(line, out, |key, out| match key {
+        [b'.', domain @ ..] if !domain.is_empty() => out.tree(domain),
+        key => out.entry(key),
+    });
 }
 
-/// Returns the key of a line that lists it.
-fn key<'l>(line: &'l [u8], out: &mut Out<'_>) -> Option<&'l [u8]> {
+/// Reads a line, and passes on its key if the line lists it.
+fn read(line: &[u8], out: &mut Out<'_>, list: fn(&[u8], &mut Out<'_>)) {
     let text = before_comment(line);
     let mut words = Words(text);
     let Some(key) = words.next() else {
-        out.nothing();
-        return None;
+        return out.nothing();
     };
-    if key.first() == Some(&b'!') {
-        out.skip(Skip::Allow);
-        return None;
-    }
-    match words.next().map_or(Some(1.0), score_of) {
-        Some(score) if words.next().is_none() => {
-            let is_listed = score > 0.0;
-            if !is_listed {
-                out.skip(Skip::Allow);
-            }
-            is_listed.then_some(key)
-        }
-        _ => {
-            out.reject(RejectReason::NotOfFormat, text);
-            None
-        }
+    let score = words.next().map_or(Some(1.0), score_of);
+    match score.filter(|_| words.next().is_none()) {
+        _ if key.starts_with(b"!") => out.skip(Skip::Allow),
+        Some(score) if score > 0.0 => list(key, out),
+        Some(_) => out.skip(Skip::Allow),
+        None => out.reject(RejectReason::NotOfFormat, text),
     }
 }
 

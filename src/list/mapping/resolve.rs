@@ -8,7 +8,7 @@ use super::declared::Declared;
 use super::profiles;
 use super::reading::{Reading, Why};
 use crate::base::settings::nearest;
-use crate::list::detect::{Detected, detect};
+use crate::list::detect::detect;
 use crate::list::registry::Format;
 use crate::list::row::{Refusal, entry};
 use crate::list::table::dates::Dates;
@@ -62,13 +62,13 @@ fn format(head: &[u8], is_whole: bool, declared: &Declared) -> Result<(Format, W
     }
     match detect(head, is_whole) {
         Err(refusal @ Refusal::NotAList { .. }) => Err(refusal),
-        Ok(Detected { format, mark }) if format.is_table() || !declared.is_of_table() => {
+        Ok((format, mark)) if format.is_table() || !declared.is_of_table() => {
             Ok((format, mark.map_or(Why::NoMark, Why::Mark)))
         }
         // Only a table has columns.
         _ if declared.is_of_table() => Ok((Format::Csv, Why::Declared)),
         Err(refusal) => Err(refusal),
-        Ok(Detected { format, .. }) => Ok((format, Why::NoMark)),
+        Ok((format, _)) => Ok((format, Why::NoMark)),
     }
 }
 

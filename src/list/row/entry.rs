@@ -59,10 +59,6 @@ pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
         local_part(local)?;
     }
     domain_of(local, domain)?;
-    let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
-    if !has_local && matches!(domain, b"" | b"*") {
-        return Err(RejectReason::NotAnEntry);
-    }
     Ok(Cow::Borrowed(entry))
 }
 
@@ -220,7 +216,8 @@ fn local_part(local: &[u8]) -> Result<(), RejectReason> {
 fn domain_of(local: Option<&[u8]>, domain: &[u8]) -> Result<(), RejectReason> {
     let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
     let name = match domain {
-        b"" | b"*" if local.is_some() => return Ok(()),
+        b"" | b"*" if has_local => return Ok(()),
+        b"" | b"*" if local.is_some() => return Err(RejectReason::NotAnEntry),
         [b'[', inner @ .., b']'] if local.is_some() => {
             let is_literal = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b':' | b'-');
             let is_literal = !inner.is_empty() && inner.iter().all(is_literal);

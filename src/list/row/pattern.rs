@@ -32,17 +32,11 @@ pub(crate) fn entry(text: &[u8]) -> Option<Vec<u8>> {
     if !flags.iter().all(|&flag| flag == b'i') {
         return None;
     }
-    let (is_start, expression) = match expression.strip_prefix(b"^") {
-        Some(rest) => (true, rest),
-        None => (false, expression),
-    };
-    let (is_end, expression) = match expression.strip_suffix(b"$") {
-        Some(rest) => (true, rest),
-        None => (false, expression),
-    };
-    let text = literal(expression)?;
+    let anchors = (expression.starts_with(b"^"), expression.ends_with(b"$"));
+    let inner = expression.strip_prefix(b"^").unwrap_or(expression);
+    let text = literal(inner.strip_suffix(b"$").unwrap_or(inner))?;
     let at = memchr::memchr(b'@', &text);
-    let is_one = match (is_start, is_end) {
+    let is_one = match anchors {
         (true, true) => at.is_some_and(|at| at > 0 && at + 1 < text.len()),
         (true, false) => at.is_some_and(|at| at > 0 && at + 1 == text.len()),
         (false, true) => {

@@ -13,7 +13,6 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flate2::CrcReader;
@@ -22,7 +21,7 @@ use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::input::text;
-use super::packed::{Metered, first_bytes, is_packed, refuse_bomb, unpacked};
+use super::packed::{Metered, first_bytes, invalid, is_packed, refuse_bomb, unpacked};
 
 /// Maximum number of files in an archive.
 pub const MAX_MEMBERS: usize = 1_000;
@@ -170,7 +169,7 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
         };
         let (packed_bytes, size_bytes) = (member.compressed_size(), member.size());
         refuse_bomb(packed_bytes, size_bytes)
-            .map_err(|error| invalid(&format!("{}: {error}", name.escape_ascii())))?;
+            .map_err(|error| invalid(format!("{}: {error}", name.escape_ascii())))?;
         let Some(start) = member.data_start() else {
             return refused("has a path that leads out of the archive");
         };
@@ -190,9 +189,7 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
 
 fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
     let damaged = |error: io::Error| damaged("tar", &error);
-    let input = Metered::new(content);
-    let read_bytes = Arc::clone(&input.bytes);
-    let mut archive = tar::Archive::new(input);
+    let mut archive = tar::Archive::new(Metered::new(content));
     let mut members = Vec::new();
     let (mut work_bytes, mut blocks) = (0_u64, 0);
     for entry in archive.entries().map_err(damaged)? {
@@ -221,31 +218,28 @@ fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
         io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
     }
     // An archive that is cut off between two files only lacks the blocks of zeros at its end.
-    if read_bytes.load(Ordering::Relaxed) / TAR_BLOCK_BYTES <= blocks {
+    let read_bytes = archive.into_inner().bytes.load(Ordering::Relaxed);
+    if read_bytes / TAR_BLOCK_BYTES <= blocks {
         return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(members)
 }
 
 fn damaged(kind: &str, error: &dyn Display) -> io::Error {
-    invalid(&format!(
+    invalid(format!(
         "the {kind} archive is damaged or truncated ({error}); download it again"
     ))
 }
 
 fn refused(name: &[u8], why: &str) -> io::Error {
     let name = name.escape_ascii();
-    invalid(&format!("{name}: {why}; unpack it first"))
+    invalid(format!("{name}: {why}; unpack it first"))
 }
 
 fn too_many() -> io::Error {
-    invalid(&format!(
+    invalid(format!(
         "holds more than {MAX_MEMBERS} files, or too many for their size; unpack it first"
     ))
-}
-
-fn invalid(message: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 #[cfg(test)]

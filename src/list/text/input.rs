@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use super::packed::{first_bytes, is_packed, unpacked};
+use super::packed::{first_bytes, invalid, is_packed, unpacked};
 
 /// Opens a list for reading; `-` is standard input.
 ///
@@ -36,11 +36,10 @@ pub fn unpack(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Se
 /// Reads a text unchanged, or decoded from UTF-16.
 pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
-    let refused = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
     if is_packed(&head) {
-        return refused(
+        return Err(invalid(
             "compressed twice, or an archive in a compressed file; unpack it once first",
-        );
+        ));
     }
     let unit = match head.as_slice() {
         [0xff, 0xfe, ..] => Some(u16::from_le_bytes as fn([u8; 2]) -> u16),
@@ -50,7 +49,9 @@ pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
     // A CR at the very end of the first bytes may have its LF after it.
     let before_end = head.split_last().map_or(&[][..], |(_, before)| before);
     if unit.is_none() && is_text(&head) && before_end.contains(&b'\r') && !head.contains(&b'\n') {
-        return refused("its lines end with CR alone; convert it, for example with tr '\\r' '\\n'");
+        return Err(invalid(
+            "its lines end with CR alone; convert it, for example with tr '\\r' '\\n'",
+        ));
     }
     let whole = Cursor::new(head).chain(input);
     Ok(match unit {
@@ -58,7 +59,9 @@ pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
             let mut bytes = Vec::new();
             whole.take(MAX_UTF16_BYTES + 1).read_to_end(&mut bytes)?;
             if bytes.len() as u64 > MAX_UTF16_BYTES {
-                return refused("a text in UTF-16 of more than 256 MiB; convert it to UTF-8");
+                return Err(invalid(
+                    "a text in UTF-16 of more than 256 MiB; convert it to UTF-8",
+                ));
             }
             let (pairs, _odd_byte_at_the_end) = bytes.as_chunks::<2>();
             // Half a pair is not text. A NUL has the line rejected; U+FFFD would make one entry of

@@ -60,25 +60,3 @@ impl<'a> Iterator for Lines<'a> {
 pub(crate) fn newlines(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
 }
-
-#[cfg(test)]
-mod tests {
-    use super::lines;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn equal_to_a_plain_split(block in proptest::collection::vec(
-            prop_oneof![3 => Just(b'\n'), 1 => Just(b'\r'), 20 => any::<u8>()], 0..400)) {
-            let mut plain: Vec<&[u8]> = block.split(|&b| b == b'\n').collect();
-            if plain.last().is_some_and(|line| line.is_empty()) {
-                plain.pop();
-            }
-            let plain: Vec<&[u8]> = plain
-                .into_iter()
-                .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-                .collect();
-            prop_assert_eq!(lines(&block).collect::<Vec<_>>(), plain);
-        }
-    }
-}

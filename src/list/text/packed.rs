@@ -5,6 +5,7 @@
 //! them are read. A damaged or truncated file is an error, never a shorter list, and so is a file
 //! that unpacks to far more than any list does ([`MAX_RATIO`]).
 
+use std::error::Error;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +52,6 @@ fn packed(head: &[u8]) -> Option<(&'static str, Unpack)> {
             Box::new(Zstd {
                 input,
                 decoder: FrameDecoder::new(),
-                in_frame: false,
             })
         }),
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => {
@@ -76,8 +76,7 @@ pub(super) fn is_packed(head: &[u8]) -> bool {
 pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Input> {
     let head = first_bytes(&mut input, HEAD_BYTES)?;
     if let Some((_, what)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {
-        let message = format!("{what} is not read; unpack it first");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        return Err(invalid(format!("{what} is not read; unpack it first")));
     }
     let packed = packed(&head);
     let input = Metered::new(input);
@@ -159,19 +158,20 @@ pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
     if bytes < MIN_BOMB_BYTES || bytes / MAX_RATIO < packed_bytes {
         return Ok(());
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!(
-            "decompresses to more than {MAX_RATIO} times its size, like a decompression bomb; decompress it first if it is a list"
-        ),
-    ))
+    Err(invalid(format!(
+        "decompresses to more than {MAX_RATIO} times its size, like a decompression bomb; decompress it first if it is a list"
+    )))
+}
+
+/// Returns an error about what an input holds.
+pub(super) fn invalid(what: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Several zstd frames one after the other, read as one stream.
 struct Zstd {
     input: Input,
     decoder: FrameDecoder,
-    in_frame: bool,
 }
 
 impl Zstd {
@@ -195,7 +195,7 @@ impl Zstd {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
-                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+                Err(error) => return Err(invalid(error)),
             }
         }
     }
@@ -203,32 +203,23 @@ impl Zstd {
 
 impl Read for Zstd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            if !self.in_frame {
-                if !self.next_frame()? {
-                    return Ok(0);
-                }
-                self.in_frame = true;
-            }
-            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+        while self.decoder.can_collect() == 0 && !buffer.is_empty() {
+            if !self.decoder.is_finished() {
                 self.decoder
                     .decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1))
-                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                    .map_err(invalid)?;
+                continue;
             }
-            let count = self.decoder.read(buffer)?;
-            if count > 0 {
-                return Ok(count);
-            }
+            // The frame before has ended, if there was one.
             let written = self.decoder.get_checksum_from_data();
             if written.is_some() && written != self.decoder.get_calculated_checksum() {
-                let message = "wrong checksum of a zstd frame";
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                return Err(invalid("wrong checksum of a zstd frame"));
             }
-            self.in_frame = false;
+            if !self.next_frame()? {
+                return Ok(0);
+            }
         }
+        self.decoder.read(buffer)
     }
 }
 
