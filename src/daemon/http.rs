@@ -30,7 +30,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -103,9 +105,7 @@ impl Server {
         }
         let (stop, stopped) = oneshot::channel();
         let service = Arc::clone(service);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = runtime()?;
         thread::Builder::new()
             .name("status".to_owned())
             .spawn(move || {
@@ -116,12 +116,20 @@ impl Server {
     }
 }
 
+/// For the tasks of this thread.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
 async fn serve<S: Service>(
     listeners: Vec<Listener>,
     service: &Arc<S>,
     mut stopped: oneshot::Receiver<Infallible>,
 ) {
-    let places = Arc::new(Places::default());
+    let places = Arc::new(Places {
+        permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        needed: Notify::new(),
+    });
     // Dropped with this future, and all connections with it.
     let mut accepting = JoinSet::new();
     for listener in listeners {
@@ -190,15 +198,6 @@ struct Places {
     needed: Notify,
 }
 
-impl Default for Places {
-    fn default() -> Self {
-        Self {
-            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            needed: Notify::new(),
-        }
-    }
-}
-
 impl Places {
     /// Takes a place for one more connection. If there is none, another connection is closed.
     async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
@@ -240,7 +239,7 @@ enum Socket {
 
 /// Answers one request.
 async fn answer<S: Service>(
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     service: &Arc<S>,
     over_tcp: bool,
     places: &Places,
@@ -346,9 +345,6 @@ fn names_us_by_address<B>(request: &Request<B>) -> bool {
 /// # Errors
 /// No process listens there, or the answer is late, too long, or not HTTP.
 pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     let began = Instant::now();
     let fetched = async {
         match endpoint {
@@ -358,7 +354,7 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
             }
         }
     };
-    let fetched = runtime.block_on(async { timeout_at(began + PATIENCE, fetched).await });
+    let fetched = runtime()?.block_on(async { timeout_at(began + PATIENCE, fetched).await });
     fetched.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
@@ -379,7 +375,7 @@ fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
 }
 
 async fn get(
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     path: &str,
 ) -> io::Result<(u16, Vec<u8>)> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -418,10 +414,7 @@ mod tests {
             let endpoint = Endpoint::Unix(socket.clone());
             move || fetch(&endpoint, "/healthz")
         });
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.expect("a runtime").block_on(async {
+        runtime().expect("a runtime").block_on(async {
             // Now the queue is full for the thread, too; or the thread comes later and finds space in it.
             while UnixStream::connect(&socket).await.is_ok() {}
         });
