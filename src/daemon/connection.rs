@@ -29,7 +29,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::handover::Detached;
 use super::pace::{LONG_PACKET_BYTES, Pace, TIMED_BYTES};
-use super::socket::Stream;
+use super::socket::Socket;
 use crate::door::Conversation;
 use crate::milter::{Handler, Session, Status};
 
@@ -116,7 +116,7 @@ impl Default for Buffers {
 
 /// A connection: the socket, the session, and unprocessed input and output.
 pub(super) struct Connection<H> {
-    stream: Stream,
+    stream: Socket,
     session: Conversation<H>,
     /// Answers that the socket has not accepted yet. Empty, unless the mail server does not read.
     unsent: Vec<u8>,
@@ -137,7 +137,7 @@ pub(super) struct Connection<H> {
 
 impl<H: Handler> Connection<H> {
     /// A connection that begins or continues in this second, with input that the previous process has not processed.
-    pub(super) fn new(stream: Stream, session: Conversation<H>, unread: Vec<u8>, now: u32) -> Self {
+    pub(super) fn new(stream: Socket, session: Conversation<H>, unread: Vec<u8>, now: u32) -> Self {
         let mut connection = Self {
             stream,
             session,
@@ -158,7 +158,7 @@ impl<H: Handler> Connection<H> {
 
     /// For the next process, with the history of the session.
     pub(super) fn into_detached(self, history: Vec<u8>) -> Detached {
-        let socket = self.stream.into_socket();
+        let socket = self.stream.into();
         Detached { socket, history }
     }
 
@@ -403,7 +403,7 @@ impl<H> AsFd for Connection<H> {
 }
 
 /// Writes what the socket accepts; returns how much that was.
-fn write_all(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+fn write_all(stream: &Socket, bytes: &[u8]) -> io::Result<usize> {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
         match stream.write(rest) {

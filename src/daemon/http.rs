@@ -39,7 +39,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 
 use super::Service;
 use super::priority;
-use super::socket::Listener;
+use super::socket::Socket;
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -95,10 +95,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start<S: Service>(
-        listeners: Vec<Listener>,
-        service: &Arc<S>,
-    ) -> io::Result<Self> {
+    pub(super) fn start<S: Service>(listeners: Vec<Socket>, service: &Arc<S>) -> io::Result<Self> {
         // Here and not in the thread, which may no longer make this call (see `calls`).
         for listener in &listeners {
             rustix::net::listen(listener, BACKLOG)?;
@@ -122,7 +119,7 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 async fn serve<S: Service>(
-    listeners: Vec<Listener>,
+    listeners: Vec<Socket>,
     service: &Arc<S>,
     mut stopped: oneshot::Receiver<Infallible>,
 ) {
@@ -150,13 +147,13 @@ async fn serve<S: Service>(
 }
 
 /// Accepts connections of one socket forever.
-async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Places>) {
+async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
-    let open = || -> io::Result<Socket> {
+    let open = || -> io::Result<Listening> {
         let (is_tcp, socket) = (listener.is_tcp, OwnedFd::from(listener));
         Ok(match is_tcp {
-            false => Socket::Unix(UnixListener::from_std(socket.into())?),
-            true => Socket::Tcp(TcpListener::from_std(socket.into())?),
+            false => Listening::Unix(UnixListener::from_std(socket.into())?),
+            true => Listening::Tcp(TcpListener::from_std(socket.into())?),
         })
     };
     let socket = match open() {
@@ -165,8 +162,8 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Pla
     };
     loop {
         let accepted = match &socket {
-            Socket::Unix(listener) => listener.accept().await.map(|(it, _)| Stream::Unix(it)),
-            Socket::Tcp(listener) => listener.accept().await.map(|(it, _)| Stream::Tcp(it)),
+            Listening::Unix(listener) => listener.accept().await.map(|(it, _)| Stream::Unix(it)),
+            Listening::Tcp(listener) => listener.accept().await.map(|(it, _)| Stream::Tcp(it)),
         };
         let stream = match accepted {
             Ok(stream) => stream,
@@ -232,7 +229,7 @@ enum Stream {
     Tcp(TcpStream),
 }
 
-enum Socket {
+enum Listening {
     Unix(UnixListener),
     Tcp(TcpListener),
 }

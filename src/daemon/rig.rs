@@ -22,7 +22,7 @@ use super::limit::ConnectionLimit;
 use super::pace::{LONG_STEP, processor_time};
 use super::shutdown::Stop;
 use super::slow_lane::SlowLane;
-use super::socket::{Listener, Stream};
+use super::socket::Socket;
 use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
 use super::worker::Worker;
@@ -126,7 +126,6 @@ impl Site {
     pub(super) fn with(connections_max: usize, taken: Vec<Detached>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("m")).expect("a socket");
-        listener.set_nonblocking(true).expect("a socket");
         let traffic = Arc::<Traffic>::default();
         let seconds = Heartbeat::default();
         let mut lanes = SlowLane::start_for(1).expect("a thread");
@@ -136,7 +135,7 @@ impl Site {
             slow_lane: lanes.pop().expect("one thread"),
         };
         let drain = Duration::from_secs(DRAIN_SECONDS.into());
-        let sockets = vec![(Door::Milter, Listener::from(listener))];
+        let sockets = vec![(Door::Milter, Socket::new(listener).expect("a socket"))];
         let mut worker = Worker::new(sockets, means, seconds, drain).expect("a worker");
         taken
             .into_iter()
@@ -258,7 +257,7 @@ impl Client {
 /// A connection without a worker.
 pub(super) fn connection() -> Connection<Verbose> {
     let (_, stream) = UnixStream::pair().expect("sockets");
-    let stream = Stream::from_socket(stream.into()).expect("a socket");
+    let stream = Socket::new(stream).expect("a socket");
     let session = Conversation::new(Door::Milter, Verbose::new(Heartbeat::default()));
     Connection::new(stream, session, Vec::new(), 0)
 }
