@@ -126,10 +126,8 @@ pub(super) struct Connection<H> {
     is_long: bool,
     /// The slow lane has asked for the answer, and it is not known yet.
     is_parked: bool,
-    /// The session has ended: close the connection when all answers are sent.
-    ending: bool,
-    /// The session has ended with this kind of error.
-    broken: Option<&'static str>,
+    /// The session has ended like this: close the connection when all answers are sent.
+    ending: Option<Ended>,
     pace: Pace,
     deadline: u32,
     last_active: u32,
@@ -145,8 +143,7 @@ impl<H: Handler> Connection<H> {
             unread,
             is_long: false,
             is_parked: false,
-            ending: false,
-            broken: None,
+            ending: None,
             pace: Pace::default(),
             deadline: now + NEGOTIATION_SECONDS,
             last_active: now,
@@ -208,19 +205,19 @@ impl<H: Handler> Connection<H> {
         let all_sent = self.send_rest(now)?;
         if turn.detaches {
             // Nobody waits for a mail server that does not read.
-            let goes_on = all_sent && !self.ending;
+            let goes_on = all_sent && self.ending.is_none();
             if !goes_on || self.session.may_end() {
                 let history = goes_on.then(|| self.session.history(&self.unread));
                 let history = history.flatten();
-                let ended = history.map_or_else(|| self.close(), Ended::Detached);
-                return Ok(Some(Next::End(ended)));
+                let ended = history.map(Ended::Detached).or_else(|| self.ending.take());
+                return Ok(Some(Next::End(ended.unwrap_or(Ended::Closed))));
             }
         }
         if !all_sent {
             return Ok(Some(Next::Wait));
         }
-        if self.ending {
-            return Ok(Some(Next::End(self.close())));
+        if let Some(ended) = self.ending.take() {
+            return Ok(Some(Next::End(ended)));
         }
         let is_slow = self.pace.is_slow(now);
         let most = if is_slow { 0 } else { LONG_PACKET_BYTES };
@@ -251,7 +248,7 @@ impl<H: Handler> Connection<H> {
         };
         if length == 0 {
             self.session.close();
-            return Ok(Some(Next::End(self.close())));
+            return Ok(Some(Next::End(Ended::Closed)));
         }
         // Less than the buffer holds was everything; more is announced again, but the end is not.
         signs.readable = length == input.len() || signs.hung_up;
@@ -262,11 +259,6 @@ impl<H: Handler> Connection<H> {
             .extend_from_slice(input.get(taken..).unwrap_or_default());
         self.reply(now, output)?;
         Ok(None)
-    }
-
-    /// How it ends now.
-    fn close(&self) -> Ended {
-        self.broken.map_or(Ended::Closed, Ended::Broken)
     }
 
     /// Whether there is unfinished work to do before the next read.
@@ -285,7 +277,8 @@ impl<H: Handler> Connection<H> {
         let advanced = self.advance(cx, usize::MAX, now, output);
         let advanced = advanced.map_err(|error| lost(&error))?;
         self.is_parked = !advanced;
-        Ok(advanced && self.is_behind() && self.unsent.is_empty() && !self.ending)
+        let goes_on = self.unsent.is_empty() && self.ending.is_none();
+        Ok(advanced && self.is_behind() && goes_on)
     }
 
     /// One step without reading: with an answer that has arrived, or with stored input. `false` if an answer is not known yet.
@@ -332,14 +325,13 @@ impl<H: Handler> Connection<H> {
         match received {
             Ok(progress) => {
                 self.is_long = progress.status == Status::Long;
-                self.ending = progress.status == Status::Quit;
+                self.ending = (progress.status == Status::Quit).then_some(Ended::Closed);
                 self.note(!inside_packet || progress.commands > 0, now);
                 progress.taken
             }
             Err(error) => {
                 tracing::info!(%error, "closing a connection: the peer does not speak the protocol of this socket; check what else connects to it");
-                self.ending = true;
-                self.broken = Some(error.kind());
+                self.ending = Some(Ended::Broken(error.kind()));
                 input.len()
             }
         }

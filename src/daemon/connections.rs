@@ -310,20 +310,7 @@ impl<S: Service> Connections<S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::daemon::rig::{LATE_RCPT, LATE_SECONDS, MAIL, RCPT, Site};
-
-    #[test]
-    fn an_answer_that_nobody_announces_is_noticed() {
-        let mut site = Site::new(10);
-        let mut waits = site.negotiated();
-        waits.send(MAIL);
-        waits.send(LATE_RCPT);
-        waits.send(RCPT);
-        site.wait(LATE_SECONDS - 1);
-        assert_eq!(waits.answer(), None);
-        site.wait(1);
-        assert_eq!((waits.answer(), waits.answer()), (Some(b'y'), Some(b'y')));
-    }
+    use crate::daemon::rig::{MAIL, RCPT, Site};
 
     /// The memory of a session serves the next one, and nothing of the session is in it.
     #[test]

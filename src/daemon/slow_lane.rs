@@ -123,7 +123,7 @@ fn serve<H: Handler + Send + 'static>(received: &Receiver<Visit<H>>, beats: &Hea
 }
 
 /// Makes one step of a connection. Returns it if it needs another one here.
-pub(super) fn step<H: Handler + Send + 'static>(
+fn step<H: Handler + Send + 'static>(
     mut visit: Visit<H>,
     output: &mut Vec<u8>,
 ) -> Option<Visit<H>> {
