@@ -167,31 +167,23 @@ pub fn options(config: &Config) -> Options {
 
 /// Returns the files that the daemon needs with these settings, one of which takes effect.
 fn needs(config_path: &Path, configs: &[&Config]) -> Needs {
-    let configs = || configs.iter();
-    let configured = || {
-        configs().flat_map(|config| {
-            config
-                .listen
-                .iter()
-                .map(|listen| &listen.at)
-                .chain(&config.status.listen)
-        })
+    let mut needs = Needs {
+        read: vec![config_path.to_owned()],
+        ..Needs::default()
     };
-    let unix = |endpoint: &Endpoint| match endpoint {
-        Endpoint::Unix(path) => Some(path.clone()),
-        Endpoint::Inet { .. } => None,
-    };
-    let read = configs().flat_map(|config| config.files().map(Path::to_owned));
-    Needs {
-        read: read.chain([config_path.to_owned()]).collect(),
-        replaced: configs().map(|config| config.status_file.clone()).collect(),
-        kept: configs().map(|config| config.state.clone()).collect(),
-        sockets: configured().filter_map(unix).collect(),
-        names: configured().any(|endpoint| match endpoint {
-            Endpoint::Unix(_) => false,
-            Endpoint::Inet { host, .. } => host.parse::<IpAddr>().is_err(),
-        }),
+    for config in configs {
+        needs.read.extend(config.files().map(Path::to_owned));
+        needs.replaced.push(config.status_file.clone());
+        needs.kept.push(config.state.clone());
+        let listen = config.listen.iter().map(|listen| &listen.at);
+        for endpoint in listen.chain(&config.status.listen) {
+            match endpoint {
+                Endpoint::Unix(path) => needs.sockets.push(path.clone()),
+                Endpoint::Inet { host, .. } => needs.names |= host.parse::<IpAddr>().is_err(),
+            }
+        }
     }
+    needs
 }
 
 /// Serves mail until SIGTERM.

@@ -9,7 +9,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::limit::ConnectionLimit;
-use super::socket::{Listener, Stream};
+use super::socket::Socket;
 use crate::endpoint::Door;
 
 /// Wakes only one of the workers that wait for a socket: of those that have nothing to do, the one that was added first.
@@ -21,7 +21,7 @@ const IN_A_ROW: u32 = 4;
 /// The listening sockets of a worker, which add their events to its epoll.
 pub(super) struct Acceptor {
     epoll: Arc<OwnedFd>,
-    sockets: Vec<(Door, Listener)>,
+    sockets: Vec<(Door, Socket)>,
     /// The number of the event of the first socket.
     first: u64,
     limit: Arc<ConnectionLimit>,
@@ -47,7 +47,7 @@ impl Acceptor {
     /// The epoll does not take them.
     pub(super) fn new(
         epoll: Arc<OwnedFd>,
-        sockets: Vec<(Door, Listener)>,
+        sockets: Vec<(Door, Socket)>,
         first: u64,
         limit: Arc<ConnectionLimit>,
     ) -> io::Result<Self> {
@@ -64,7 +64,7 @@ impl Acceptor {
     }
 
     /// Accepts one connection, after the event with this number, and counts it.
-    pub(super) fn accept(&mut self, event: u64) -> Option<(Stream, Door)> {
+    pub(super) fn accept(&mut self, event: u64) -> Option<(Socket, Door)> {
         if self.state != State::Listening {
             return None;
         }
@@ -100,13 +100,13 @@ impl Acceptor {
 
     /// Lets the next connection of a socket wake another worker. Otherwise the first worker would get all connections while it
     /// is not busy, and would be alone with them when all their mail servers send at once.
-    fn queue_up(&self, event: u64, listener: &Listener) -> io::Result<()> {
+    fn queue_up(&self, event: u64, listener: &Socket) -> io::Result<()> {
         epoll::delete(&*self.epoll, listener)?;
         self.add(event, listener)
     }
 
     /// Waits for connections of a socket, behind the workers that already do. Those that are in its queue count, too.
-    fn add(&self, event: u64, listener: &Listener) -> io::Result<()> {
+    fn add(&self, event: u64, listener: &Socket) -> io::Result<()> {
         let data = EventData::new_u64(event);
         Ok(epoll::add(&*self.epoll, listener, data, NEW)?)
     }

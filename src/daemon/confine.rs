@@ -25,9 +25,9 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus,
-    PathBeneath, PathFd, PathFdError, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    path_beneath_rules,
 };
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
@@ -115,7 +115,7 @@ pub fn keep_memory_private() {
 }
 
 fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
-    let mut rules = Ruleset::default()
+    let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::ConnectTcp)?
@@ -123,48 +123,32 @@ fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
         .scope(Scope::Signal)?
         .create()?;
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    for folder in folders_to_read(&needs.read) {
-        rules = allow(rules, &folder, read)?;
-    }
-    let names = OF_NAMES.iter().filter(|_| needs.names);
-    for path in OF_SYSTEM.iter().chain(names) {
-        rules = allow(rules, Path::new(path), read)?;
-    }
     // The folder is opened and locked while a socket is created in it.
     let socket = AccessFs::ReadDir | AccessFs::MakeSock | AccessFs::RemoveFile;
-    for folder in needs.sockets.iter().filter_map(|path| path.parent()) {
-        rules = allow(rules, folder, socket)?;
-    }
     let replaced = AccessFs::ReadFile
         | AccessFs::WriteFile
         | AccessFs::Truncate
         | AccessFs::MakeReg
         | AccessFs::RemoveFile;
-    for folder in needs.replaced.iter().filter_map(|path| path.parent()) {
-        rules = allow(rules, folder, replaced)?;
-    }
-    for folder in &needs.kept {
-        rules = allow(rules, folder, replaced | AccessFs::ReadDir)?;
-    }
-    rules.restrict_self()
-}
-
-/// Allows this access at a path and below it. A missing path is ignored.
-fn allow(
-    rules: RulesetCreated,
-    path: &Path,
-    access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, RulesetError> {
-    let opened: Result<PathFd, PathFdError> = PathFd::new(path);
-    let Ok(opened) = opened else {
-        return Ok(rules);
-    };
-    // A rule for a file may only have access rights for files.
-    let access = match path.is_dir() {
-        true => access,
-        false => access & AccessFs::from_file(NEWEST),
-    };
-    rules.add_rule(PathBeneath::new(opened, access))
+    let names = OF_NAMES.iter().filter(|_| needs.names);
+    let folder_of = |file: &PathBuf| file.parent().map(Path::to_owned);
+    // A missing path is left out, and a file gets only the rights that files can have.
+    rules
+        .add_rules(path_beneath_rules(folders_to_read(&needs.read), read))?
+        .add_rules(path_beneath_rules(OF_SYSTEM.iter().chain(names), read))?
+        .add_rules(path_beneath_rules(
+            needs.sockets.iter().filter_map(folder_of),
+            socket,
+        ))?
+        .add_rules(path_beneath_rules(
+            needs.replaced.iter().filter_map(folder_of),
+            replaced,
+        ))?
+        .add_rules(path_beneath_rules(
+            &needs.kept,
+            replaced | AccessFs::ReadDir,
+        ))?
+        .restrict_self()
 }
 
 /// The folders that must be readable so that these files can be read, now and after later changes.

@@ -29,7 +29,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::handover::Detached;
 use super::pace::{LONG_PACKET_BYTES, Pace, TIMED_BYTES};
-use super::socket::Stream;
+use super::socket::Socket;
 use crate::door::Conversation;
 use crate::milter::{Handler, Session, Status};
 
@@ -116,7 +116,7 @@ impl Default for Buffers {
 
 /// A connection: the socket, the session, and unprocessed input and output.
 pub(super) struct Connection<H> {
-    stream: Stream,
+    stream: Socket,
     session: Conversation<H>,
     /// Answers that the socket has not accepted yet. Empty, unless the mail server does not read.
     unsent: Vec<u8>,
@@ -126,10 +126,8 @@ pub(super) struct Connection<H> {
     is_long: bool,
     /// The slow lane has asked for the answer, and it is not known yet.
     is_parked: bool,
-    /// The session has ended: close the connection when all answers are sent.
-    ending: bool,
-    /// The session has ended with this kind of error.
-    broken: Option<&'static str>,
+    /// The session has ended like this: close the connection when all answers are sent.
+    ending: Option<Ended>,
     pace: Pace,
     deadline: u32,
     last_active: u32,
@@ -137,7 +135,7 @@ pub(super) struct Connection<H> {
 
 impl<H: Handler> Connection<H> {
     /// A connection that begins or continues in this second, with input that the previous process has not processed.
-    pub(super) fn new(stream: Stream, session: Conversation<H>, unread: Vec<u8>, now: u32) -> Self {
+    pub(super) fn new(stream: Socket, session: Conversation<H>, unread: Vec<u8>, now: u32) -> Self {
         let mut connection = Self {
             stream,
             session,
@@ -145,8 +143,7 @@ impl<H: Handler> Connection<H> {
             unread,
             is_long: false,
             is_parked: false,
-            ending: false,
-            broken: None,
+            ending: None,
             pace: Pace::default(),
             deadline: now + NEGOTIATION_SECONDS,
             last_active: now,
@@ -158,7 +155,7 @@ impl<H: Handler> Connection<H> {
 
     /// For the next process, with the history of the session.
     pub(super) fn into_detached(self, history: Vec<u8>) -> Detached {
-        let socket = self.stream.into_socket();
+        let socket = self.stream.into();
         Detached { socket, history }
     }
 
@@ -208,19 +205,19 @@ impl<H: Handler> Connection<H> {
         let all_sent = self.send_rest(now)?;
         if turn.detaches {
             // Nobody waits for a mail server that does not read.
-            let goes_on = all_sent && !self.ending;
+            let goes_on = all_sent && self.ending.is_none();
             if !goes_on || self.session.may_end() {
                 let history = goes_on.then(|| self.session.history(&self.unread));
                 let history = history.flatten();
-                let ended = history.map_or_else(|| self.close(), Ended::Detached);
-                return Ok(Some(Next::End(ended)));
+                let ended = history.map(Ended::Detached).or_else(|| self.ending.take());
+                return Ok(Some(Next::End(ended.unwrap_or(Ended::Closed))));
             }
         }
         if !all_sent {
             return Ok(Some(Next::Wait));
         }
-        if self.ending {
-            return Ok(Some(Next::End(self.close())));
+        if let Some(ended) = self.ending.take() {
+            return Ok(Some(Next::End(ended)));
         }
         let is_slow = self.pace.is_slow(now);
         let most = if is_slow { 0 } else { LONG_PACKET_BYTES };
@@ -251,7 +248,7 @@ impl<H: Handler> Connection<H> {
         };
         if length == 0 {
             self.session.close();
-            return Ok(Some(Next::End(self.close())));
+            return Ok(Some(Next::End(Ended::Closed)));
         }
         // Less than the buffer holds was everything; more is announced again, but the end is not.
         signs.readable = length == input.len() || signs.hung_up;
@@ -262,11 +259,6 @@ impl<H: Handler> Connection<H> {
             .extend_from_slice(input.get(taken..).unwrap_or_default());
         self.reply(now, output)?;
         Ok(None)
-    }
-
-    /// How it ends now.
-    fn close(&self) -> Ended {
-        self.broken.map_or(Ended::Closed, Ended::Broken)
     }
 
     /// Whether there is unfinished work to do before the next read.
@@ -285,7 +277,8 @@ impl<H: Handler> Connection<H> {
         let advanced = self.advance(cx, usize::MAX, now, output);
         let advanced = advanced.map_err(|error| lost(&error))?;
         self.is_parked = !advanced;
-        Ok(advanced && self.is_behind() && self.unsent.is_empty() && !self.ending)
+        let goes_on = self.unsent.is_empty() && self.ending.is_none();
+        Ok(advanced && self.is_behind() && goes_on)
     }
 
     /// One step without reading: with an answer that has arrived, or with stored input. `false` if an answer is not known yet.
@@ -332,14 +325,13 @@ impl<H: Handler> Connection<H> {
         match received {
             Ok(progress) => {
                 self.is_long = progress.status == Status::Long;
-                self.ending = progress.status == Status::Quit;
+                self.ending = (progress.status == Status::Quit).then_some(Ended::Closed);
                 self.note(!inside_packet || progress.commands > 0, now);
                 progress.taken
             }
             Err(error) => {
                 tracing::info!(%error, "closing a connection: the peer does not speak the protocol of this socket; check what else connects to it");
-                self.ending = true;
-                self.broken = Some(error.kind());
+                self.ending = Some(Ended::Broken(error.kind()));
                 input.len()
             }
         }
@@ -403,7 +395,7 @@ impl<H> AsFd for Connection<H> {
 }
 
 /// Writes what the socket accepts; returns how much that was.
-fn write_all(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+fn write_all(stream: &Socket, bytes: &[u8]) -> io::Result<usize> {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
         match stream.write(rest) {
@@ -424,24 +416,20 @@ fn lost(error: &io::Error) -> Ended {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::daemon::rig::{OFFER, Pair};
-    use std::io::Write;
+    use crate::daemon::rig::Site;
 
     #[test]
     fn one_that_never_stops_does_not_keep_the_others_waiting() {
-        let mut rig = Pair::new();
-        rig.peer.write_all(OFFER).expect("written");
-        rig.peer
-            .write_all(&b"\0\0\0\x01A".repeat(10_000))
-            .expect("written");
-        assert_ne!(rig.turn(), Next::Wait);
+        let mut site = Site::new(10);
+        let mut client = site.negotiated();
+        client.send(&b"\0\0\0\x01A".repeat(10_000));
+        drop(client);
+        site.turn();
+        assert_eq!(site.traffic.open(), 1, "it has not read all of this");
         // It continues where it was; in the slow lane if the machine is slow.
-        let cx = &mut Context::from_waker(Waker::noop());
-        while rig.turn() != Next::Wait {
-            let _ = rig.connection.catch_up(cx, rig.now, &mut Vec::new());
+        while site.traffic.open() > 0 {
+            site.serve();
         }
-        drop(rig.peer.shutdown(std::net::Shutdown::Both));
-        assert_eq!(rig.turn(), Next::End(Ended::Closed));
+        assert_eq!(site.traffic.cut.sum(), 0);
     }
 }

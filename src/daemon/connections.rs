@@ -19,7 +19,7 @@ use super::limit::ConnectionLimit;
 use super::places::{INPUT, Places, State};
 use super::shutdown::Stop;
 use super::slow_lane::{Home, SlowLane, Visit};
-use super::socket::Stream;
+use super::socket::Socket;
 use super::traffic::Cut;
 use super::watchdog::Heartbeat;
 use crate::base::lock::lock;
@@ -100,7 +100,7 @@ impl<S: Service> Connections<S> {
     ///
     /// # Errors
     /// The epoll does not take it.
-    pub(super) fn begin(&mut self, stream: Stream, door: Door) -> io::Result<()> {
+    pub(super) fn begin(&mut self, stream: Socket, door: Door) -> io::Result<()> {
         let spare = (door == Door::Milter).then(|| self.spare.pop()).flatten();
         let session = match spare {
             Some(session) => Conversation::Milter(session),
@@ -119,7 +119,7 @@ impl<S: Service> Connections<S> {
     }
 
     fn try_to_resume(&mut self, connection: Detached) -> io::Result<()> {
-        let stream = Stream::from_socket(connection.socket)?;
+        let stream = Socket::new(connection.socket)?;
         let session = Session::resume(self.means.service.handler(), &connection.history);
         let is_foreign = || io::Error::other("this version does not understand its state");
         let (session, unread) = session.ok_or_else(is_foreign)?;
@@ -131,7 +131,7 @@ impl<S: Service> Connections<S> {
     /// Adds a connection that is counted already. Returns its place.
     fn add(
         &mut self,
-        stream: Stream,
+        stream: Socket,
         session: Conversation<S::Handler>,
         unread: Vec<u8>,
     ) -> io::Result<usize> {
@@ -310,20 +310,7 @@ impl<S: Service> Connections<S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::daemon::rig::{LATE_RCPT, LATE_SECONDS, MAIL, RCPT, Site};
-
-    #[test]
-    fn an_answer_that_nobody_announces_is_noticed() {
-        let mut site = Site::new(10);
-        let mut waits = site.negotiated();
-        waits.send(MAIL);
-        waits.send(LATE_RCPT);
-        waits.send(RCPT);
-        site.wait(LATE_SECONDS - 1);
-        assert_eq!(waits.answer(), None);
-        site.wait(1);
-        assert_eq!((waits.answer(), waits.answer()), (Some(b'y'), Some(b'y')));
-    }
+    use crate::daemon::rig::{MAIL, RCPT, Site};
 
     /// The memory of a session serves the next one, and nothing of the session is in it.
     #[test]

@@ -30,14 +30,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::Service;
 use super::priority;
-use super::socket::Listener;
+use super::socket::Socket;
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -93,19 +95,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start<S: Service>(
-        listeners: Vec<Listener>,
-        service: &Arc<S>,
-    ) -> io::Result<Self> {
+    pub(super) fn start<S: Service>(listeners: Vec<Socket>, service: &Arc<S>) -> io::Result<Self> {
         // Here and not in the thread, which may no longer make this call (see `calls`).
         for listener in &listeners {
             rustix::net::listen(listener, BACKLOG)?;
         }
         let (stop, stopped) = oneshot::channel();
         let service = Arc::clone(service);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = runtime()?;
         thread::Builder::new()
             .name("status".to_owned())
             .spawn(move || {
@@ -116,12 +113,20 @@ impl Server {
     }
 }
 
+/// For the tasks of this thread.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
 async fn serve<S: Service>(
-    listeners: Vec<Listener>,
+    listeners: Vec<Socket>,
     service: &Arc<S>,
     mut stopped: oneshot::Receiver<Infallible>,
 ) {
-    let places = Arc::new(Places::default());
+    let places = Arc::new(Places {
+        permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        needed: Notify::new(),
+    });
     // Dropped with this future, and all connections with it.
     let mut accepting = JoinSet::new();
     for listener in listeners {
@@ -142,13 +147,13 @@ async fn serve<S: Service>(
 }
 
 /// Accepts connections of one socket forever.
-async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Places>) {
+async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
-    let open = || -> io::Result<Socket> {
+    let open = || -> io::Result<Listening> {
         let (is_tcp, socket) = (listener.is_tcp, OwnedFd::from(listener));
         Ok(match is_tcp {
-            false => Socket::Unix(UnixListener::from_std(socket.into())?),
-            true => Socket::Tcp(TcpListener::from_std(socket.into())?),
+            false => Listening::Unix(UnixListener::from_std(socket.into())?),
+            true => Listening::Tcp(TcpListener::from_std(socket.into())?),
         })
     };
     let socket = match open() {
@@ -157,8 +162,8 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Pla
     };
     loop {
         let accepted = match &socket {
-            Socket::Unix(listener) => listener.accept().await.map(|(it, _)| Stream::Unix(it)),
-            Socket::Tcp(listener) => listener.accept().await.map(|(it, _)| Stream::Tcp(it)),
+            Listening::Unix(listener) => listener.accept().await.map(|(it, _)| Stream::Unix(it)),
+            Listening::Tcp(listener) => listener.accept().await.map(|(it, _)| Stream::Tcp(it)),
         };
         let stream = match accepted {
             Ok(stream) => stream,
@@ -188,15 +193,6 @@ struct Places {
     permits: Arc<Semaphore>,
     /// Wakes a connection whose time is over, and that is closed for another one: the one that has waited longest.
     needed: Notify,
-}
-
-impl Default for Places {
-    fn default() -> Self {
-        Self {
-            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            needed: Notify::new(),
-        }
-    }
 }
 
 impl Places {
@@ -233,14 +229,14 @@ enum Stream {
     Tcp(TcpStream),
 }
 
-enum Socket {
+enum Listening {
     Unix(UnixListener),
     Tcp(TcpListener),
 }
 
 /// Answers one request.
 async fn answer<S: Service>(
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     service: &Arc<S>,
     over_tcp: bool,
     places: &Places,
@@ -346,9 +342,6 @@ fn names_us_by_address<B>(request: &Request<B>) -> bool {
 /// # Errors
 /// No process listens there, or the answer is late, too long, or not HTTP.
 pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     let began = Instant::now();
     let fetched = async {
         match endpoint {
@@ -358,7 +351,7 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
             }
         }
     };
-    let fetched = runtime.block_on(async { timeout_at(began + PATIENCE, fetched).await });
+    let fetched = runtime()?.block_on(async { timeout_at(began + PATIENCE, fetched).await });
     fetched.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
@@ -379,7 +372,7 @@ fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
 }
 
 async fn get(
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     path: &str,
 ) -> io::Result<(u16, Vec<u8>)> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -418,10 +411,7 @@ mod tests {
             let endpoint = Endpoint::Unix(socket.clone());
             move || fetch(&endpoint, "/healthz")
         });
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.expect("a runtime").block_on(async {
+        runtime().expect("a runtime").block_on(async {
             // Now the queue is full for the thread, too; or the thread comes later and finds space in it.
             while UnixStream::connect(&socket).await.is_ok() {}
         });

@@ -16,7 +16,7 @@ use rustix::net::sockopt::socket_acceptconn;
 
 use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
-use super::socket::Listener;
+use super::socket::Socket;
 use super::unix_socket::{MadeSocket, give_access, open_unix};
 use crate::endpoint::{Door, Endpoint, Listen};
 
@@ -38,7 +38,7 @@ fn names() -> Vec<String> {
 /// An open socket, and what belongs to it.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) listener: Listener,
+    pub(super) listener: Socket,
     /// What is spoken there.
     pub(super) door: Door,
     /// Its actual address, for example with the port that the system has chosen.
@@ -50,18 +50,18 @@ pub(super) struct Open {
 
 impl Open {
     /// Opens a socket of `listen`, unless it was kept.
-    fn at(at: &Endpoint, door: Door, kept: Option<Listener>) -> Result<Self, Error> {
+    fn at(at: &Endpoint, door: Door, kept: Option<Socket>) -> Result<Self, Error> {
         let failed = |cause| Error::listen(at, cause);
         let (listener, made) = match (at, kept) {
             (Endpoint::Unix(path), Some(kept)) => (kept, Some(give_access(path)?)),
             (Endpoint::Unix(path), None) => {
                 let (listener, made) = open_unix(path)?;
-                (listener.into(), Some(made))
+                (Socket::new(listener).map_err(failed)?, Some(made))
             }
             (Endpoint::Inet { .. }, Some(kept)) => (kept, None),
             (Endpoint::Inet { host, port, v6 }, None) => {
-                let listener = open_inet(host, *port, *v6).map_err(failed)?;
-                (listener.into(), None)
+                let listener = open_inet(host, *port, *v6).and_then(Socket::new);
+                (listener.map_err(failed)?, None)
             }
         };
         listener.listen().map_err(failed)?;
@@ -114,7 +114,7 @@ impl Listeners {
     }
 
     /// Other descriptors of the same sockets, and what is spoken at each.
-    pub(super) fn try_clone(&self) -> io::Result<Vec<(Door, Listener)>> {
+    pub(super) fn try_clone(&self) -> io::Result<Vec<(Door, Socket)>> {
         let sockets = self.mail.iter();
         sockets
             .map(|open| Ok((open.door, open.listener.try_clone()?)))
@@ -137,7 +137,7 @@ impl Listeners {
     }
 
     /// The sockets from systemd, and apart from them those of `listen` that the previous process has left there.
-    fn inherited() -> Result<(Self, Vec<Listener>), Error> {
+    fn inherited() -> Result<(Self, Vec<Socket>), Error> {
         let (mut listeners, mut stored) = (Self::default(), Vec::new());
         let names = names();
         let mut handed_over = ListenFd::from_env();
@@ -150,12 +150,13 @@ impl Listeners {
                     listeners.left_behind.push(store);
                     continue;
                 }
-                Ok(Some(unix)) => Listener::from(unix),
+                Ok(Some(unix)) => Socket::new(unix),
                 _ => match handed_over.take_tcp_listener(number).map_err(failed)? {
-                    Some(tcp) => Listener::from(tcp),
+                    Some(tcp) => Socket::new(tcp),
                     None => continue,
                 },
             };
+            let listener = listener.map_err(failed)?;
             let name = names.get(number).map_or("", String::as_str);
             if name == LISTENER {
                 stored.push(listener);
@@ -193,7 +194,7 @@ impl Listeners {
 }
 
 /// Whether a mail server that connects to this endpoint reaches this socket.
-fn is_at(socket: &Listener, endpoint: &Endpoint) -> bool {
+fn is_at(socket: &Socket, endpoint: &Endpoint) -> bool {
     match endpoint {
         // If its file is gone, no client can connect to it.
         Endpoint::Unix(path) => {
@@ -230,25 +231,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixListener;
-    use std::path::Path;
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).expect("the socket").permissions().mode() & 0o777
-    }
 
     #[test]
-    fn a_unix_socket_has_its_mode_and_goes_when_it_is_closed() {
+    fn a_unix_socket_has_the_group_of_its_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
         let endpoints = [Endpoint::Unix(path.clone()).into()];
-        let listeners = Listeners::open(&endpoints).expect("a socket");
-        assert_eq!(mode(&path), 0o660);
-        assert!(matches!(
-            Listeners::open(&endpoints),
-            Err(Error::InUse { .. })
-        ));
-        drop(listeners);
-        assert!(!path.exists());
         if rustix::process::geteuid().is_root() {
             let folder = folder.path();
             std::os::unix::fs::chown(folder, None, Some(54_321)).expect("root may");

@@ -78,6 +78,8 @@ struct Queue {
     /// Wakes the thread that writes, if it rests.
     work: Condvar,
     lost: Arc<Counter>,
+    /// journald reads the lines.
+    journal: bool,
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +108,17 @@ impl Queue {
         }
         std::mem::swap(&mut waiting.bytes, batch);
         (std::mem::take(&mut waiting.lines), !waiting.ended)
+    }
+
+    /// The prefix of a line for journald: its syslog priority.
+    fn priority(&self, level: Level) -> &'static [u8] {
+        match level {
+            _ if !self.journal => b"",
+            Level::ERROR => b"<3>",
+            Level::WARN => b"<4>",
+            Level::INFO => b"<6>",
+            Level::DEBUG | Level::TRACE => b"<7>",
+        }
     }
 }
 
@@ -165,17 +178,16 @@ impl Logging {
         format: LogFormat,
         journal: bool,
     ) -> io::Result<(Self, Lines)> {
-        let queue = Arc::<Queue>::default();
-        let lines = Lines {
+        let queue = Arc::new(Queue {
             journal,
-            queue: Arc::clone(&queue),
-        };
-        let source = Arc::clone(&queue);
+            ..Queue::default()
+        });
+        let (lines, source) = (Lines(Arc::clone(&queue)), Arc::clone(&queue));
         let (writing, written) = sync_channel(0);
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                write_lines(out, format, journal, &source);
+                write_lines(out, format, &source);
                 drop(writing);
             })?;
         Ok((Self { queue, written }, lines))
@@ -192,7 +204,7 @@ impl Drop for Logging {
 }
 
 /// Writes lines until their end.
-fn write_lines(mut out: impl Write, format: LogFormat, journal: bool, queue: &Queue) {
+fn write_lines(mut out: impl Write, format: LogFormat, queue: &Queue) {
     let mut reported = 0;
     let mut batch = Vec::new();
     let mut torn = false;
@@ -214,7 +226,7 @@ fn write_lines(mut out: impl Write, format: LogFormat, journal: bool, queue: &Qu
         let now_lost = queue.lost.get();
         if now_lost > reported {
             // Not through the log itself, because there may be no space.
-            batch.extend_from_slice(priority(journal, Level::WARN));
+            batch.extend_from_slice(queue.priority(Level::WARN));
             format.report_loss(now_lost - reported, &mut batch);
         }
         // If writing the log fails, this cannot be reported until it works again.
@@ -256,18 +268,15 @@ impl fmt::Write for Visible<'_, '_> {
 }
 
 /// Makes lines for the queue; one per event.
-struct Lines {
-    journal: bool,
-    queue: Arc<Queue>,
-}
+struct Lines(Arc<Queue>);
 
 impl<'a> MakeWriter<'a> for Lines {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> LineWriter<'a> {
-        let waiting = lock(&self.queue.waiting);
+        let waiting = lock(&self.0.waiting);
         LineWriter {
-            queue: &self.queue,
+            queue: &self.0,
             start: waiting.bytes.len(),
             waiting,
         }
@@ -275,7 +284,7 @@ impl<'a> MakeWriter<'a> for Lines {
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> LineWriter<'a> {
         let mut line = self.make_writer();
-        let priority = priority(self.journal, *event.level());
+        let priority = self.0.priority(*event.level());
         line.waiting.bytes.extend_from_slice(priority);
         line
     }
@@ -288,19 +297,6 @@ fn stderr_is_journal() -> bool {
     };
     let stream = format!("{}:{}", found.st_dev, found.st_ino);
     env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == stream)
-}
-
-/// The prefix of a line for journald: its syslog priority.
-fn priority(journal: bool, level: Level) -> &'static [u8] {
-    if !journal {
-        return b"";
-    }
-    match level {
-        Level::ERROR => b"<3>",
-        Level::WARN => b"<4>",
-        Level::INFO => b"<6>",
-        Level::DEBUG | Level::TRACE => b"<7>",
-    }
 }
 
 /// One line, written behind the others. It is formatted before, so that it keeps nobody waiting.

@@ -169,7 +169,7 @@ impl<H> Places<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::rig::{Pair, Verbose};
+    use crate::daemon::rig::{Verbose, connection};
 
     /// Whatever has happened to it meanwhile: otherwise, one that never stops gets more and more turns.
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         let bell = Arc::new(Bell::new().expect("a bell"));
         let mut places = Places::<Verbose>::default();
         for _ in 0..2 {
-            places.add(Pair::new().connection, &bell);
+            places.add(connection(), &bell);
         }
         for place in [1, 0, 1, 1, 0] {
             places.set_due(place);
@@ -193,10 +193,10 @@ mod tests {
     fn a_place_is_free_once() {
         let bell = Arc::new(Bell::new().expect("a bell"));
         let mut places = Places::<Verbose>::default();
-        places.add(Pair::new().connection, &bell);
+        places.add(connection(), &bell);
         assert!(places.take(0).is_some() && places.take(0).is_none());
         assert_eq!((places.open(), places.next()), (0, 0));
-        places.add(Pair::new().connection, &bell);
+        places.add(connection(), &bell);
         assert_eq!((places.open(), places.next()), (1, 1));
     }
 }

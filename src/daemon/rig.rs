@@ -1,27 +1,28 @@
-//! A worker under test, with a service that answers at length; and a connection without a worker.
+//! A worker under test, with a service that answers at length.
 //!
-//! Nothing here waits: a test gives the worker its turns, and counts its seconds.
+//! Nothing here waits, except for a slow lane: a test gives the worker its turns, and counts its seconds.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::Event;
 use tempfile::TempDir;
 
 use super::Service;
-use super::connection::{Buffers, Connection, Next, Signs, Turn};
+use super::connection::Connection;
 use super::connections::Means;
 use super::handover::Detached;
 use super::limit::ConnectionLimit;
 use super::pace::{LONG_STEP, processor_time};
 use super::shutdown::Stop;
 use super::slow_lane::SlowLane;
-use super::socket::{Listener, Stream};
+use super::socket::Socket;
 use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
 use super::worker::Worker;
@@ -60,7 +61,10 @@ impl Handler for Verbose {
                 self.late = self.seconds.load(Relaxed) + LATE_SECONDS;
                 Reply::Later
             }
-            b"<ok>" => Reply::Continue,
+            b"<where>" => match thread::current().name() {
+                Some("slow lane 1") => Reply::Tempfail,
+                _ => Reply::Continue,
+            },
             _ => Reply::Text(self.text.clone()),
         }
     }
@@ -122,7 +126,6 @@ impl Site {
     pub(super) fn with(connections_max: usize, taken: Vec<Detached>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("m")).expect("a socket");
-        listener.set_nonblocking(true).expect("a socket");
         let traffic = Arc::<Traffic>::default();
         let seconds = Heartbeat::default();
         let mut lanes = SlowLane::start_for(1).expect("a thread");
@@ -132,7 +135,7 @@ impl Site {
             slow_lane: lanes.pop().expect("one thread"),
         };
         let drain = Duration::from_secs(DRAIN_SECONDS.into());
-        let sockets = vec![(Door::Milter, Listener::from(listener))];
+        let sockets = vec![(Door::Milter, Socket::new(listener).expect("a socket"))];
         let mut worker = Worker::new(sockets, means, seconds, drain).expect("a worker");
         taken
             .into_iter()
@@ -147,11 +150,23 @@ impl Site {
         }
     }
 
+    pub(super) fn turn(&mut self) {
+        let turn = self.worker.turn(Duration::ZERO, &mut self.events);
+        turn.expect("no failure");
+    }
+
     /// Gives the worker turns until it has nothing to do.
     pub(super) fn serve(&mut self) {
-        for _ in 0..30 {
-            let turn = self.worker.turn(Duration::ZERO, &mut self.events);
-            turn.expect("no failure");
+        (0..30).for_each(|_| self.turn());
+    }
+
+    /// The next answer, for which the slow lane may need time.
+    pub(super) fn answer(&mut self, client: &mut Client) -> u8 {
+        loop {
+            self.serve();
+            if let Some(answer) = client.answer() {
+                return answer;
+            }
         }
     }
 
@@ -239,64 +254,10 @@ impl Client {
     }
 }
 
-/// A connection without a worker, and its mail server.
-pub(super) struct Pair {
-    pub(super) peer: UnixStream,
-    pub(super) connection: Connection<Verbose>,
-    buffers: Buffers,
-    pub(super) now: u32,
-}
-
-impl Pair {
-    pub(super) fn new() -> Self {
-        let (peer, stream) = UnixStream::pair().expect("sockets");
-        peer.set_nonblocking(true).expect("a socket");
-        let stream = Stream::from_socket(stream.into()).expect("a socket");
-        let session = Conversation::new(Door::Milter, Verbose::new(Heartbeat::default()));
-        Self {
-            peer,
-            connection: Connection::new(stream, session, Vec::new(), 0),
-            buffers: Buffers::default(),
-            now: 0,
-        }
-    }
-
-    pub(super) fn turn(&mut self) -> Next {
-        let mut signs = Signs {
-            readable: true,
-            ..Signs::default()
-        };
-        let mut turn = Turn {
-            now: self.now,
-            detaches: false,
-            waker: Waker::noop(),
-            buffers: &mut self.buffers,
-        };
-        self.connection.turn(&mut signs, &mut turn)
-    }
-
-    /// The bytes of the answers from the worker, and then from the slow lane.
-    pub(super) fn serve(&mut self, bytes: &[u8]) -> (usize, usize) {
-        self.peer.write_all(bytes).expect("written");
-        let mut received = [0; 2];
-        for received in &mut received {
-            let mut next = self.turn();
-            while next == Next::Again {
-                next = self.turn();
-            }
-            *received = self.peer.read(&mut [0; 100]).unwrap_or(0);
-            if next != Next::Long {
-                assert_eq!(next, Next::Wait);
-                break;
-            }
-            let cx = &mut Context::from_waker(Waker::noop());
-            let output = &mut Vec::new();
-            while self.connection.catch_up(cx, self.now, output) == Ok(true) {}
-        }
-        let [worker, _] = received;
-        (
-            worker,
-            received[1] + self.peer.read(&mut [0; 100]).unwrap_or(0),
-        )
-    }
+/// A connection without a worker.
+pub(super) fn connection() -> Connection<Verbose> {
+    let (_, stream) = UnixStream::pair().expect("sockets");
+    let stream = Socket::new(stream).expect("a socket");
+    let session = Conversation::new(Door::Milter, Verbose::new(Heartbeat::default()));
+    Connection::new(stream, session, Vec::new(), 0)
 }

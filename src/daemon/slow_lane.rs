@@ -123,7 +123,7 @@ fn serve<H: Handler + Send + 'static>(received: &Receiver<Visit<H>>, beats: &Hea
 }
 
 /// Makes one step of a connection. Returns it if it needs another one here.
-pub(super) fn step<H: Handler + Send + 'static>(
+fn step<H: Handler + Send + 'static>(
     mut visit: Visit<H>,
     output: &mut Vec<u8>,
 ) -> Option<Visit<H>> {
@@ -153,35 +153,50 @@ pub(super) fn step<H: Handler + Send + 'static>(
 #[cfg(test)]
 mod tests {
     use crate::daemon::pace::{SLOW_SECONDS, TIMED_BYTES};
-    use crate::daemon::rig::{BUSY, OFFER, Pair};
+    use crate::daemon::rig::{BUSY, Site};
 
     #[test]
     fn long_steps_are_made_in_the_slow_lane() {
-        let mut rig = Pair::new();
+        const IN_WORKER: u8 = b'c';
+        const IN_LANE: u8 = b't';
         let packet = |code: u8, payload: &[u8]| {
             let length = u32::try_from(1 + payload.len()).expect("it is short");
             [&length.to_be_bytes(), &[code][..], payload].concat()
         };
-        let rcpt = packet(b'R', b"<ok>\0");
-        assert_eq!(rig.serve(OFFER), (17, 0));
+        let rcpt = packet(b'R', b"<where>\0");
+        let mut site = Site::new(10);
+        let mut client = site.negotiated();
+        let mut answer = |seconds, bytes: &[u8]| {
+            site.wait(seconds);
+            client.send(bytes);
+            site.answer(&mut client)
+        };
         // A recipient after a long packet, which arrives in one piece or in two.
         let mail = packet(b'M', &[b'm'; 5000]);
-        assert_eq!(rig.serve(&[&*mail, &rcpt].concat()), (0, 5));
+        assert_eq!(answer(0, &[&*mail, &rcpt].concat()), IN_LANE);
         let (head, tail) = mail.split_at(4_500);
-        assert_eq!(rig.serve(head), (0, 0));
-        assert_eq!(rig.serve(&[tail, &rcpt].concat()), (0, 5));
+        let halves = [&*rcpt, head].concat();
+        assert_eq!(answer(SLOW_SECONDS, &halves), IN_WORKER);
+        assert_eq!(answer(0, &[tail, &rcpt].concat()), IN_LANE);
         // In case the machine was so slow that even this counted as long.
-        rig.now += SLOW_SECONDS;
-        assert_eq!(rig.serve(&rcpt), (5, 0), "this one is short");
+        assert_eq!(answer(SLOW_SECONDS, &rcpt), IN_WORKER, "this one is short");
 
         // A short packet that takes long to process.
         let header = packet(b'L', &[BUSY, b"\0", &[b'v'; TIMED_BYTES], b"\0"].concat());
         let long = [&*header, &rcpt].concat();
-        assert_eq!(rig.serve(&long), (5, 0));
-        assert_eq!(rig.serve(&long), (5, 0), "the machine may have been busy");
-        assert_eq!(rig.serve(&rcpt), (0, 5), "the next one may take as long");
-        assert_eq!(rig.serve(&rcpt[..7]), (0, 0));
-        rig.now += SLOW_SECONDS;
-        assert_eq!(rig.serve(&rcpt[7..]), (5, 0), "but not for ever");
+        assert_eq!(answer(0, &long), IN_WORKER);
+        assert_eq!(
+            answer(0, &long),
+            IN_WORKER,
+            "the machine may have been busy"
+        );
+        assert_eq!(answer(0, &rcpt), IN_LANE, "the next one may take as long");
+        let begun = [&*rcpt, &rcpt[..7]].concat();
+        assert_eq!(answer(0, &begun), IN_LANE);
+        assert_eq!(
+            answer(SLOW_SECONDS, &rcpt[7..]),
+            IN_WORKER,
+            "but not for ever"
+        );
     }
 }

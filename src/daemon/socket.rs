@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStringExt;
@@ -20,49 +20,36 @@ use crate::endpoint::Endpoint;
 /// Postfix waits in `connect`.
 pub(super) const BACKLOG: i32 = i32::MAX;
 
-/// A listening socket.
+/// A socket of mail servers or of the status pages.
 #[derive(Debug)]
-pub(super) struct Listener {
-    socket: OwnedFd,
+pub(super) struct Socket {
+    descriptor: OwnedFd,
     pub(super) is_tcp: bool,
 }
 
-impl From<UnixListener> for Listener {
-    fn from(listener: UnixListener) -> Self {
-        let (socket, is_tcp) = (listener.into(), false);
-        Self { socket, is_tcp }
-    }
-}
-
-impl From<TcpListener> for Listener {
-    fn from(listener: TcpListener) -> Self {
-        let (socket, is_tcp) = (listener.into(), true);
-        Self { socket, is_tcp }
-    }
-}
-
-impl From<Listener> for OwnedFd {
-    fn from(listener: Listener) -> Self {
-        listener.socket
-    }
-}
-
-impl Listener {
-    /// Listens from now on, without ever blocking.
-    pub(super) fn listen(&self) -> io::Result<()> {
-        listen(&self.socket, BACKLOG)?;
-        Ok(ioctl_fionbio(&self.socket, true)?)
+impl Socket {
+    /// Takes over a socket, which never blocks from now on.
+    pub(super) fn new(socket: impl Into<OwnedFd>) -> io::Result<Self> {
+        let descriptor = socket.into();
+        ioctl_fionbio(&descriptor, true)?;
+        let is_tcp = getsockname(&descriptor)?.address_family() != AddressFamily::UNIX;
+        Ok(Self { descriptor, is_tcp })
     }
 
     /// Another descriptor of the same socket.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        let (socket, is_tcp) = (self.socket.try_clone()?, self.is_tcp);
-        Ok(Self { socket, is_tcp })
+        let (descriptor, is_tcp) = (self.descriptor.try_clone()?, self.is_tcp);
+        Ok(Self { descriptor, is_tcp })
+    }
+
+    /// Lets clients connect.
+    pub(super) fn listen(&self) -> io::Result<()> {
+        Ok(listen(&self.descriptor, BACKLOG)?)
     }
 
     /// The address of a TCP socket.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        Ok(getsockname(&self.socket)?.try_into()?)
+        Ok(getsockname(&self.descriptor)?.try_into()?)
     }
 
     /// Where it is reached. A unix socket without a file has its name after an `@`, as systemd and ss(8) write it.
@@ -70,7 +57,7 @@ impl Listener {
         if self.is_tcp {
             return Ok(self.address()?.into());
         }
-        let address = UnixListener::from(self.socket.try_clone()?).local_addr()?;
+        let address = UnixListener::from(self.descriptor.try_clone()?).local_addr()?;
         let path = match (address.as_pathname(), address.as_abstract_name()) {
             (Some(path), _) => path.to_owned(),
             (None, name) => OsString::from_vec([b"@", name.unwrap_or_default()].concat()).into(),
@@ -79,53 +66,27 @@ impl Listener {
     }
 
     /// Accepts a connection that waits; the error is `WouldBlock` if none does.
-    pub(super) fn accept(&self) -> io::Result<Stream> {
+    pub(super) fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = accept_with(&self.socket, flags)?;
+        let descriptor = accept_with(&self.descriptor, flags)?;
         // Answers have only five bytes, and the mail server waits for them.
         if self.is_tcp
-            && let Err(error) = set_tcp_nodelay(&socket, true)
+            && let Err(error) = set_tcp_nodelay(&descriptor, true)
         {
             tracing::debug!(%error, "TCP_NODELAY");
         }
         let is_tcp = self.is_tcp;
-        Ok(Stream { socket, is_tcp })
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-/// A connected socket.
-#[derive(Debug)]
-pub(super) struct Stream {
-    socket: OwnedFd,
-    is_tcp: bool,
-}
-
-impl Stream {
-    /// Takes over a connected socket.
-    pub(super) fn from_socket(socket: OwnedFd) -> io::Result<Self> {
-        ioctl_fionbio(&socket, true)?;
-        let is_tcp = getsockname(&socket)?.address_family() != AddressFamily::UNIX;
-        Ok(Self { socket, is_tcp })
-    }
-
-    pub(super) fn into_socket(self) -> OwnedFd {
-        self.socket
+        Ok(Self { descriptor, is_tcp })
     }
 
     /// Reads what there is; 0 at the end.
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(recv(&self.socket, into, RecvFlags::empty())?.0)
+        Ok(recv(&self.descriptor, into, RecvFlags::empty())?.0)
     }
 
     /// Writes as much as there is space for.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(send(&self.socket, bytes, SendFlags::NOSIGNAL)?)
+        Ok(send(&self.descriptor, bytes, SendFlags::NOSIGNAL)?)
     }
 
     /// Acknowledges received data that gets no answer. A mail server that has more to send waits for the acknowledgement
@@ -138,16 +99,22 @@ impl Stream {
     pub(super) fn acknowledge(&self) {
         #[cfg(target_os = "linux")]
         if self.is_tcp
-            && let Err(error) = rustix::net::sockopt::set_tcp_quickack(&self.socket, true)
+            && let Err(error) = rustix::net::sockopt::set_tcp_quickack(&self.descriptor, true)
         {
             tracing::debug!(%error, "TCP_QUICKACK");
         }
     }
 }
 
-impl AsFd for Stream {
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        socket.descriptor
+    }
+}
+
+impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.descriptor.as_fd()
     }
 }
 
@@ -170,7 +137,7 @@ mod tests {
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let socket = socket(family, kind, None).expect("a socket");
         bind(&socket, &address).expect("our own folder");
-        let found = Listener::from(UnixListener::from(socket)).endpoint();
+        let found = Socket::new(socket).and_then(|socket| socket.endpoint());
         assert_eq!(found.expect("a socket"), Endpoint::Unix(path));
     }
 
@@ -179,7 +146,10 @@ mod tests {
         let name = format!("milter {}", std::process::id());
         let address = net::SocketAddr::from_abstract_name(&name).expect("a name");
         let listener = UnixListener::bind_addr(&address).expect("a socket");
-        let found = Listener::from(listener).endpoint().expect("a socket");
-        assert_eq!(found, Endpoint::Unix(format!("@{name}").into()));
+        let found = Socket::new(listener).and_then(|socket| socket.endpoint());
+        assert_eq!(
+            found.expect("a socket"),
+            Endpoint::Unix(format!("@{name}").into())
+        );
     }
 }

@@ -25,7 +25,7 @@ use super::bell::Bell;
 use super::connections::{Connections, Means};
 use super::handover::Detached;
 use super::shutdown::{Ending, Stop};
-use super::socket::Listener;
+use super::socket::Socket;
 use super::watchdog::Heartbeat;
 use crate::endpoint::Door;
 
@@ -55,7 +55,7 @@ impl<S: Service> Worker<S> {
     /// A worker that serves new connections of these sockets. The heartbeat shows that it makes progress: the seconds that
     /// it has counted.
     pub(super) fn new(
-        sockets: Vec<(Door, Listener)>,
+        sockets: Vec<(Door, Socket)>,
         means: Means<S>,
         heartbeat: Heartbeat,
         drain: Duration,

@@ -84,13 +84,9 @@ fn address(text: &[u8]) -> Option<IpAddr> {
 /// Returns the first string of a payload, without its NUL, and the rest. Without a NUL, the string
 /// is the whole payload.
 pub(super) fn string(payload: &[u8]) -> (&[u8], &[u8]) {
-    match memchr::memchr(0, payload) {
-        Some(end) => match payload.split_at_checked(end) {
-            Some((string, rest)) => (string, rest.get(1..).unwrap_or_default()),
-            None => (payload, &[]),
-        },
-        None => (payload, &[]),
-    }
+    let end = memchr::memchr(0, payload).unwrap_or(payload.len());
+    let (string, rest) = payload.split_at(end);
+    (string, rest.get(1..).unwrap_or_default())
 }
 
 /// Returns the name and the value of HEADER. The value is everything after the name except the

@@ -56,15 +56,15 @@ impl Agreed {
     /// Reads the agreement of an earlier session, as [`numbers`](Self::numbers) wrote it. Returns
     /// it and the rest of the bytes.
     pub(super) fn of_numbers(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (version, bytes) = number(bytes)?;
-        let (actions, bytes) = number(bytes)?;
-        let (steps, bytes) = number(bytes)?;
+        let (numbers, rest) = bytes.split_first_chunk::<12>()?;
+        let (numbers, _) = numbers.as_chunks();
+        let [version, actions, steps] = numbers.try_into().ok()?;
         let agreed = Self {
-            version,
-            actions,
-            steps,
+            version: u32::from_be_bytes(version),
+            actions: u32::from_be_bytes(actions),
+            steps: u32::from_be_bytes(steps),
         };
-        Some((agreed, bytes))
+        Some((agreed, rest))
     }
 
     /// Returns the three numbers as sent.
@@ -106,34 +106,20 @@ impl Agreed {
         self.steps & SMFIP_SKIP != 0
     }
 
-    /// Writes the payload of our answer: the three numbers, then the macro lists.
-    pub(super) fn write(self, macros: MacroLists, out: &mut Vec<u8>) {
-        out.extend(self.numbers());
-        if !self.allows(SMFIF_SETSYMLIST) {
-            return;
-        }
-        for (stage, names) in macros {
-            out.extend_from_slice(&(*stage as u32).to_be_bytes());
+    /// Returns the payload of our answer: the three numbers, then the macro lists.
+    pub(super) fn answer(self, macros: MacroLists) -> Vec<u8> {
+        let mut answer: Vec<u8> = self.numbers().collect();
+        for (stage, names) in macros.iter().filter(|_| self.allows(SMFIF_SETSYMLIST)) {
+            answer.extend((*stage as u32).to_be_bytes());
             for (n, name) in names.iter().enumerate() {
-                if n > 0 {
-                    out.push(b' ');
-                }
+                let blank = if n > 0 { " " } else { "" };
                 // A name of one letter has no braces.
-                if name.len() > 1 {
-                    out.push(b'{');
-                    out.extend_from_slice(name.as_bytes());
-                    out.push(b'}');
-                } else {
-                    out.extend_from_slice(name.as_bytes());
-                }
+                let (open, close) = if name.len() > 1 { ("{", "}") } else { ("", "") };
+                let parts = [blank, open, name, close];
+                answer.extend(parts.iter().flat_map(|part| part.bytes()));
             }
-            out.push(0);
+            answer.push(0);
         }
+        answer
     }
-}
-
-/// Returns the number at the start of a payload, and the rest.
-fn number(payload: &[u8]) -> Option<(u32, &[u8])> {
-    let (number, rest) = payload.split_first_chunk()?;
-    Some((u32::from_be_bytes(*number), rest))
 }

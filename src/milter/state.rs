@@ -67,17 +67,6 @@ enum Phase {
     Decided(Reply),
 }
 
-impl Phase {
-    fn is_inside_headers(&self) -> bool {
-        matches!(
-            self,
-            Self::Message {
-                headers_ended: false
-            }
-        )
-    }
-}
-
 /// A handler, and the state of its connection.
 #[derive(Debug)]
 pub(super) struct State<H> {
@@ -161,9 +150,13 @@ impl<H: Handler> State<H> {
             Command::Connect => CONNECT_BYTES_MAX,
             Command::Mail | Command::Rcpt => ENVELOPE_BYTES_MAX,
             Command::Macro => MACRO_BYTES_MAX,
-            Command::Header if self.phase.is_inside_headers() => HEADER_BYTES_MAX,
-            Command::Header
-            | Command::Abort
+            Command::Header => match self.phase {
+                Phase::Message {
+                    headers_ended: false,
+                } => HEADER_BYTES_MAX,
+                Phase::Opening | Phase::Between | Phase::Message { .. } | Phase::Decided(_) => 0,
+            },
+            Command::Abort
             | Command::Body
             | Command::Data
             | Command::EndOfHeaders
@@ -258,13 +251,8 @@ impl<H: Handler> State<H> {
             steps = format_args!("{:#x}", self.agreed.steps),
             "negotiated"
         );
-        let begin = out.len();
-        write_packet(out, Command::Negotiate.code(), &[]);
-        self.agreed.write(self.handler.macros(), out);
-        let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
-        if let Some(prefix) = out.get_mut(begin..begin + 4) {
-            prefix.copy_from_slice(&length.to_be_bytes());
-        }
+        let answer = self.agreed.answer(self.handler.macros());
+        write_packet(out, Command::Negotiate.code(), &[&answer]);
         Ok(())
     }
 
