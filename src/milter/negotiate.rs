@@ -106,20 +106,20 @@ impl Agreed {
         self.steps & SMFIP_SKIP != 0
     }
 
-    /// Returns the payload of our answer: the three numbers, then the macro lists.
-    pub(super) fn answer(self, macros: MacroLists) -> Vec<u8> {
-        let mut answer: Vec<u8> = self.numbers().collect();
+    /// Writes the payload of our answer: the three numbers, then the macro lists.
+    pub(super) fn write(self, macros: MacroLists, out: &mut Vec<u8>) {
+        out.extend(self.numbers());
         for (stage, names) in macros.iter().filter(|_| self.allows(SMFIF_SETSYMLIST)) {
-            answer.extend((*stage as u32).to_be_bytes());
+            out.extend((*stage as u32).to_be_bytes());
             for (n, name) in names.iter().enumerate() {
                 let blank = if n > 0 { " " } else { "" };
                 // A name of one letter has no braces.
                 let (open, close) = if name.len() > 1 { ("{", "}") } else { ("", "") };
-                let parts = [blank, open, name, close];
-                answer.extend(parts.iter().flat_map(|part| part.bytes()));
+                for part in [blank, open, name, close] {
+                    out.extend_from_slice(part.as_bytes());
+                }
             }
-            answer.push(0);
+            out.push(0);
         }
-        answer
     }
 }

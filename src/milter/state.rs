@@ -251,8 +251,14 @@ impl<H: Handler> State<H> {
             steps = format_args!("{:#x}", self.agreed.steps),
             "negotiated"
         );
-        let answer = self.agreed.answer(self.handler.macros());
-        write_packet(out, Command::Negotiate.code(), &[&answer]);
+        // Directly to the output: a connection allocates nothing of its own.
+        let begin = out.len();
+        write_packet(out, Command::Negotiate.code(), &[]);
+        self.agreed.write(self.handler.macros(), out);
+        let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
+        if let Some(prefix) = out.get_mut(begin..begin + 4) {
+            prefix.copy_from_slice(&length.to_be_bytes());
+        }
         Ok(())
     }
 
