@@ -13,6 +13,8 @@
 //!                                                                                together
 //! ```
 //!
+//! On a line of a hosts file, the address and the blank before the name are left out.
+//!
 //! A line with one `@` and nothing bad is its own canonical form in the lowered copy, and so is one
 //! with dots alone, behind an `@`. Nothing more is done for them, unless a provider has a rule for
 //! the domain of a mailbox. Every other line goes to

@@ -1,10 +1,11 @@
-//! The fast path for lists whose usual lines are one entry with something around it: hosts files,
-//! access tables, tables with separators and JSON lines.
+//! The fast path for lists whose usual lines are one entry with something around it: access tables,
+//! tables with separators and JSON lines. (The address of a hosts file's line is a matter of the
+//! [`Block`].)
 //!
 //! ```text
-//!   list     0.0.0.0 Bad.Example     # a comment     0.0.0.0 worse.example other.example
-//!   keys     Bad.Example             (empty)         worse.example other.example
-//!            by the block            by the reader   by the reader
+//!   list     Bad.Example REJECT     # a comment     worse.example REJECT now   good.example OK
+//!   keys     Bad.Example            (empty)         worse.example              (empty)
+//!            by the block           by the reader   by the block               by the reader
 //! ```
 //!
 //! The keys are a plain list, which a [`Block`] reads. A line whose key is not a plain entry goes to
