@@ -8,15 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{
-    self, Changes, Expected, MIN_MEMORY_BYTES, Plan, Progress, Report,
-};
+use blocklist_milter::compile::{self, Changes, Expected, MIN_MEMORY_BYTES, Progress, Report};
 use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::inspect::{self, Query};
-use blocklist_milter::list::MaxRejects;
-use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use proptest::prelude::{ProptestConfig, prop, proptest};
 
-use crate::support::compile::{Dir, TODAY, addresses, build, folder, records, with_days};
+use crate::support::compile::{Dir, TODAY, addresses, build, folder, records};
 use crate::support::has;
 
 fn merge(dir: &Dir, output: &str, inputs: &[&str]) -> Result<Report, compile::Error> {
@@ -118,42 +115,6 @@ proptest! {
         assert_eq!(found.both, kept.intersection(&added).count() as u64);
         assert_eq!(found.either, kept.union(&added).count() as u64);
     }
-
-    /// The fast path for plain lines and the full path give the same filter. A comment after an
-    /// address sends its line to the full path.
-    #[test]
-    fn the_fast_path_gives_the_same_result(texts in prop::collection::vec("[a-zA-Z0-9.+_@=/*-]{1,24}(@[a-z.A-Z-]{1,12})?", 1..80), cut: bool) {
-        let with_end = |end: &str| texts.iter().map(|text| format!("{text}{end}\n")).collect::<String>();
-        let dir = folder(&[("short.txt", &with_end("")), ("long.txt", &with_end(if cut { " # why" } else { " " }))]);
-        let [short, long] = ["short.txt", "long.txt"].map(|name| {
-            let mut plan = dir.plan("out.blf", &[name]);
-            (plan.allow_world, plan.allow_empty) = (true, true);
-            plan.declared.format = Some("plain".parse().unwrap());
-            plan.max_rejects = MaxRejects::Percent(100.0);
-            assert_eq!(build(&plan).refused, None);
-            dir.records("out.blf")
-        });
-        assert_eq!(short, long);
-    }
-
-    /// Duplicates merge to the same record in any order.
-    #[test]
-    fn duplicates_join_in_any_order(days in prop::collection::vec((19_000..20_400_u16, any::<bool>()), 1..8)) {
-        let line = |(day, expires): &(u16, bool)| {
-            let end = if *expires { Day(20_500 + day % 100).to_string() } else { String::new() };
-            format!("a@b.example,{},{end}\n", Day(*day))
-        };
-        let dir = folder(&[]);
-        let built = |rows: String| {
-            dir.write("list.csv", format!("email,added,expires\n{rows}"));
-            build(&Plan { declared: with_days(), ..dir.plan("list.blf", &["list.csv"]) });
-            dir.records("list.blf")
-        };
-        let first = built(days.iter().map(line).collect());
-        assert_eq!(first, built(days.iter().rev().map(line).collect()));
-        assert_eq!(first[0].added, days.iter().map(|(day, _)| *day).min().unwrap());
-        assert_eq!(first[0].expires.is_none(), days.iter().any(|(_, expires)| !expires));
-    }
 }
 
 #[test]
@@ -190,21 +151,24 @@ fn pages_of_one_shape_are_united_without_records() {
 }
 
 #[test]
-fn an_entry_ends_on_its_day() {
-    let dir = folder(&[("list.txt", "a@b.example\nc@d.example\n")]);
-    let mut plan = dir.plan("list.blf", &["list.txt"]);
-    plan.expires = Some(Day(TODAY.0 + 10));
-    build(&plan);
-    let listed = |day: u16| {
-        let mut query = Query::open(&plan.output, Load::Disk, Day(day)).unwrap();
-        query.ask(b"a@b.example").unwrap().listed
-    };
-    assert!(listed(TODAY.0 + 9) && !listed(TODAY.0 + 10));
-    plan.inputs.clear();
-    plan.built += 11 * 86_400;
-    plan.expires = None;
-    compile::update(&Changes::new(plan), &Progress::new()).unwrap();
-    assert_eq!(dir.filter("list.blf").entries(), 0);
+fn a_day_in_one_list_is_not_a_day_in_the_others() {
+    let many: String = (0..50_000).map(|n| format!("u{n}@x.example\n")).collect();
+    let end = format!(" # expires {}\n", Day(TODAY.0 + 5));
+    let dated = many.replace('u', "v").replace('\n', &end);
+    let dir = folder(&[
+        ("a.txt", &many),
+        ("b.txt", &dated),
+        ("c.txt", "w@x.example\n"),
+    ]);
+    for threads in [1, 3] {
+        let mut plan = dir.plan("out.blf", &["a.txt", "b.txt", "c.txt"]);
+        plan.threads = threads;
+        build(&plan);
+        let records = dir.records("out.blf");
+        let ending = records.iter().filter(|record| record.expires.is_some());
+        assert!(ending.clone().all(|record| record.source == 1));
+        assert_eq!((records.len(), ending.count()), (100_001, 50_000));
+    }
 }
 
 /// Compares the counts over the records of many filters with sets.
