@@ -2,7 +2,6 @@
 //! `tests/commands/explain.toml` has what they say.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::demo::peer::TestMail;
@@ -154,22 +153,23 @@ fn query_and_explain_say_the_same_of_every_address() {
 #[test]
 fn a_whitelist_may_be_packed_or_in_utf_16() {
     let rig = rig();
-    let wide = "\u{feff}spam@bad.example\r\n"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes);
+    let wide = "\u{feff}spam@bad.example\r\n".encode_utf16();
     for (name, bytes, expected) in [
         ("packed.gz", packed(b"spam@bad.example\n"), "accept"),
-        ("wide.txt", wide.collect(), "accept"),
+        (
+            "wide.txt",
+            wide.flat_map(u16::to_le_bytes).collect(),
+            "accept",
+        ),
         ("other.txt", b"friend@good.example\n".to_vec(), "reject"),
     ] {
-        fs::write(rig.path(name), bytes).unwrap();
-        let config = "listen = ['unix:@/s']\n[[list]]\nname = 'spam'\nfilter = '@/spam.blf'\n[whitelist]\nfiles = ['@/NAME']\n";
-        let config = config
-            .replace('@', rig.path("").to_str().unwrap())
-            .replace("NAME", name);
-        fs::write(rig.path("other.toml"), config).unwrap();
-        let mut explainer = Explainer::open(&rig.path("other.toml"), &[]).unwrap();
-        let explained = explainer.explain(&Mail::from_address("spam@bad.example"));
-        assert_eq!(explained.decision.verdict, expected, "{name}");
+        rig.replace(name, &bytes);
+        let config = CONFIG.replace(
+            "entries = ['good@bad.test']",
+            &format!("files = ['{name}']"),
+        );
+        rig.write("c.toml", &config);
+        let words = ["explain", "--json", "--address", "spam@bad.example"];
+        assert_eq!(rig.milter(&words).json()["verdict"], expected, "{name}");
     }
 }

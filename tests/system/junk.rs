@@ -1,14 +1,12 @@
-//! Reported messages: who is listed, who never is, how a report is undone, and when it takes
-//! effect.
+//! Reported messages: who is listed, who never is, and how a report is undone.
+//! `tests/commands/junk.toml` has the way to a refusal.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use crate::support::compile::{Dir, folder};
-use crate::support::rig::letter;
-use crate::support::site::{SPAM, Site};
-use crate::support::{Said, has, has_all, milter, rows, until, words};
+use crate::support::{Said, has, milter, rows, words};
 
 /// Reported messages, a configuration, and a list for them.
 struct Reported {
@@ -236,33 +234,4 @@ fn a_further_report_renews_the_expiry() {
     // On the same day again, or with an earlier expiry, nothing changes.
     assert_eq!(run("60d"), (0, later.clone()));
     assert_eq!(run("30d"), (0, later));
-}
-
-/// From the junk folder to a refusal; `explain` names the reporter.
-#[test]
-fn a_report_comes_into_force() {
-    let trusted = "[whitelist]\nauthserv_ids = ['mx.our.test']\n";
-    let mut site = Site::spam(&["other@bad.test"], "");
-    site.configure(&format!("{}{trusted}", SPAM.replace("spam", "reported")));
-    site.list("reported", &["other@bad.test"]);
-    let _daemon = site.serve();
-    let refuses = || {
-        let mail = letter("<ok@ok.test>", &["From: spam@bad.test"]);
-        let sent = site.peer().deliver(&mail).unwrap();
-        sent.message.unwrap().refuses()
-    };
-    assert!(!refuses());
-    let text = format!("Message-ID: <7@mail.test>\n{RESULTS}\nFrom: spam@bad.test\n\n");
-    site.write("message", &text);
-    let junk = "junk --list reported.txt --by alice message";
-    site.milter(&words(junk)).ok();
-    let mut build = site.program("blocklist-compile");
-    Said::of(build.args(["build", "-q", "-o", "reported.blf", "reported.txt"])).ok();
-    until("the report is in force", || refuses().then_some(()));
-    let text = site.milter(&["explain", "message"]).ok();
-    let shown = [
-        "reported.txt:2: spam@bad.test # expires ",
-        "reported by alice <7@mail.test>",
-    ];
-    has_all(&text, &shown);
 }
