@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
-use blocklist_milter::endpoint::Endpoint;
+use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply};
 use rustix::process::Pid;
 use rustix::thread::gettid;
 
-use crate::support::wire::{OFFER, Wire, packet};
+use crate::support::rig::verdict;
+use crate::support::wire::Wire;
 
 /// Long enough for anything on a busy machine; without an error nothing waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -163,35 +161,21 @@ impl Served {
     }
 
     /// Returns a connection that has negotiated.
-    fn connect(&self) -> UnixStream {
-        greeted(UnixStream::connect(self.at("m.sock")).unwrap())
+    fn connect(&self) -> Peer {
+        Peer::unix(&self.at("m.sock")).unwrap()
     }
 }
 
-/// Negotiates on a new connection.
-fn greeted<S: Read + Write>(mut stream: S) -> S {
-    stream.write_all(&packet(b'O', OFFER)).unwrap();
-    stream.read_exact(&mut [0; 17]).unwrap();
-    stream
+/// Plays one message to this recipient. Returns its verdict.
+fn message(peer: &mut Peer, rcpt: &str) -> std::io::Result<String> {
+    let mail = TestMail::new("<a@b.test>", &[rcpt], &[]);
+    peer.deliver(&mail).map(|outcome| verdict(&outcome))
 }
-
-/// Plays one message to this recipient. Returns the answers.
-fn message(stream: &mut (impl Read + Write), rcpt: &[u8]) -> std::io::Result<[u8; 10]> {
-    let mut packets = packet(b'M', b"<a@b.test>\0");
-    packets.extend(packet(b'R', rcpt));
-    packets.extend(packet(b'N', b""));
-    stream.write_all(&packets)?;
-    let mut answers = [0; 10];
-    stream.read_exact(&mut answers)?;
-    Ok(answers)
-}
-
-const TAKEN: [u8; 10] = *b"\0\0\0\x01c\0\0\0\x01a";
 
 /// Checks that a message is accepted.
 #[track_caller]
-fn takes_mail(mut stream: impl Read + Write) {
-    assert_eq!(message(&mut stream, b"<c@d.test>\0").unwrap(), TAKEN);
+fn takes_mail(mut peer: Peer) {
+    assert_eq!(message(&mut peer, "<c@d.test>").unwrap(), "accept");
 }
 
 #[test]
@@ -201,12 +185,7 @@ fn several_sockets_at_once_and_none_left_behind() {
     let daemon = served.listen(&[&unix, "inet:0@127.0.0.1", "inet:127.0.0.1:0"], 0);
     let daemon = daemon.unwrap();
     for endpoint in daemon.endpoints() {
-        match endpoint {
-            Endpoint::Unix(path) => takes_mail(greeted(UnixStream::connect(path).unwrap())),
-            Endpoint::Inet { host, port, .. } => {
-                takes_mail(greeted(TcpStream::connect((host.as_str(), *port)).unwrap()));
-            }
-        }
+        takes_mail(Peer::connect(endpoint).unwrap());
     }
     assert!(matches!(
         served.listen(&[&unix], 0),
@@ -224,13 +203,13 @@ fn a_fault_ends_its_own_connection_alone() {
     let other = served.connect();
     // Often enough for every worker to get one.
     for _ in 0..20 {
-        assert!(message(&mut served.connect(), b"<fault@d.test>\0").is_err());
+        assert!(message(&mut served.connect(), "<fault@d.test>").is_err());
     }
     // Also in the slow lane, which continues with others.
-    let long = |rcpt: &[u8]| [rcpt, &[b' '; LONG], b"\0"].concat();
-    assert!(message(&mut served.connect(), &long(b"<fault@d.test>")).is_err());
-    let taken = message(&mut served.connect(), &long(b"<c@d.test>"));
-    assert_eq!(taken.unwrap(), TAKEN);
+    let long = " ".repeat(LONG);
+    assert!(message(&mut served.connect(), &format!("<fault@d.test>{long}")).is_err());
+    let taken = message(&mut served.connect(), &format!("<c@d.test>{long}"));
+    assert_eq!(taken.unwrap(), "accept");
     takes_mail(other);
     daemon.stop().unwrap();
     assert_eq!(served.site.traffic.cut.get(Cut::Panic), 21);

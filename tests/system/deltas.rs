@@ -7,7 +7,6 @@
 )]
 
 use std::fs;
-use std::hash::Hasher;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,6 +17,7 @@ use blocklist_milter::filter::{Key, Record, Spec};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
+use crate::support::check::Random;
 use crate::support::compile::{Dir, folder};
 use crate::support::filters::{key, record, records, sorted, spec, write};
 use crate::support::{Said, has};
@@ -143,13 +143,9 @@ fn to_damage(dir: &Dir) -> Vec<u8> {
 
 /// Returns the bytes with a correct checksum.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    if let Some(end) = bytes.len().checked_sub(8) {
-        let mut sum = XxHash3_64::new();
-        sum.write(&bytes[..end]);
-        bytes[end..].copy_from_slice(&sum.finish().to_le_bytes());
-    }
-    bytes
+    let end = bytes.len().saturating_sub(8);
+    let sum = XxHash3_64::oneshot(&bytes[..end]).to_le_bytes();
+    [&bytes[..end], &sum].concat()
 }
 
 /// Nothing is written and nothing panics. Returns the error; `None` if the delta still makes NEW.
@@ -189,11 +185,10 @@ fn every_truncation_is_refused() {
 fn every_flipped_bit_is_refused() {
     let dir = folder(&[]);
     let delta = to_damage(&dir);
-    let mut random = 0x5eed_u64;
+    let mut random = Random(0x5EED);
     let mut reasons = std::collections::BTreeMap::<String, u32>::new();
     for round in 0..10_000 {
-        random = XxHash3_64::oneshot(&random.to_le_bytes());
-        let bit = (random % (delta.len() as u64 * 8)) as usize;
+        let bit = random.index(delta.len() * 8);
         let mut damaged = delta.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         refused(&dir, &damaged, &format!("bit {bit}"));

@@ -6,7 +6,6 @@
 )]
 
 use std::fs::{self, File};
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -16,11 +15,14 @@ use blocklist_milter::filter::{
     encode_page, page,
 };
 use proptest::prelude::*;
-use twox_hash::XxHash3_64;
 
 use crate::filter_bits::ask;
 use crate::support::filters::{Folder, begin, by_page, problem, records, spec, three_pages, write};
 use crate::support::has;
+
+#[path = "../../fuzz/fuzz_targets/made.rs"]
+#[allow(unreachable_pub, reason = "the fuzz targets use it")]
+mod made;
 
 fn open(path: &Path) -> File {
     File::options().read(true).write(true).open(path).unwrap()
@@ -51,13 +53,10 @@ fn damaged_records_are_never_not_listed() {
 
 /// Overwrites a field of the header, and corrects its checksum.
 fn forge(path: &Path, at: usize, field: &[u8]) {
-    let file = open(path);
-    let mut header = [0; 4096];
-    file.read_exact_at(&mut header, 0).unwrap();
-    header[at..at + field.len()].copy_from_slice(field);
-    let sum = XxHash3_64::oneshot(&header[..4088]);
-    header[4088..].copy_from_slice(&sum.to_le_bytes());
-    file.write_all_at(&header, 0).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at..at + field.len()].copy_from_slice(field);
+    made::seal_header(&mut bytes);
+    fs::write(path, bytes).unwrap();
 }
 
 /// Pages with fewer or more entries than the header says: listed senders would be missed, or others
@@ -246,33 +245,16 @@ fn a_small_list_in_memory_needs_its_file_no_longer() {
     }
 }
 
-/// Corrects every checksum after a change of bytes, at the positions of the intact file, so that
-/// only the contents can reveal the change.
+/// Corrects every checksum behind the pages after a change of bytes, at the positions of the intact
+/// file, so that only the contents can reveal the change.
 fn reseal(bytes: &mut [u8], header: &Header) {
     let pages = usize::try_from(header.shape.pages).unwrap();
     let sums = 4096 * (1 + pages);
     let directory = sums + 8 * pages;
     let sources = directory + 16 * pages;
     let records = bytes.len() - (header.record_bytes() as usize - 16 * pages);
-    /// Puts the checksum of a part at a place.
-    fn put(bytes: &mut [u8], at: usize, range: Range<usize>) {
-        let sum = XxHash3_64::oneshot(&bytes[range]);
-        bytes[at..at + 8].copy_from_slice(&sum.to_le_bytes());
-    }
-    let mut start = 0;
-    for page in 0..pages {
-        put(bytes, sums + 8 * page, 4096 * (page + 1)..4096 * (page + 2));
-        let row = directory + 16 * page;
-        let end = u64::from_le_bytes(bytes[row..row + 8].try_into().unwrap()) as usize;
-        if bytes[records..].get(start..end).is_some() {
-            put(bytes, row + 8, records + start..records + end);
-            start = end;
-        }
-    }
-    put(bytes, 136, sums..directory);
-    put(bytes, 160, directory..sources);
-    put(bytes, 184, sources..records);
-    put(bytes, 4088, 0..4088);
+    let sections = [sums..directory, directory..sources, sources..records];
+    made::seal(bytes, directory..sources, records, sections);
 }
 
 proptest! {
