@@ -168,34 +168,33 @@ fn what_is_written_by_hand_stays_above_and_below_a_report() {
     }
 }
 
-/// The Message-ID, which a stranger writes, does not affect the entry.
+/// The Message-ID, which a stranger writes, does not affect the entry. Without one the line does not
+/// end with a blank.
 #[test]
 fn a_hostile_message_is_a_report_like_any_other() {
-    let forged = "Message-ID: <x> # expires 2020-01-01 not spam, whitelisted; ok@good.test\nFrom: spam@bad.test";
-    let reported = Reported::new(CONFIG, &[forged]);
-    let dir = &reported.dir;
-    let head = b"Message-ID: <\xff\xfe # allow\x00";
-    let text = [&head[..], &[b'y'; 20_000], b"\n", &dir.read("Junk/cur/0")].concat();
-    dir.write("Junk/cur/0", text);
-    let outcome = reported.junk("");
-    assert_eq!(outcome["added"], json!(["spam@bad.test"]), "{outcome}");
-    let build = "build --strict -q -o reported.blf reported.txt";
-    dir.run(build).ok();
-    let found = dir.run("query --json reported.blf spam@bad.test").json();
-    assert_eq!(found["listed"], true, "{found}");
-    assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
-}
-
-/// Without a Message-ID the line does not end with a blank.
-#[test]
-fn a_message_without_an_id_is_a_report() {
-    let reported = Reported::new(CONFIG, &["From: spam@bad.test"]);
-    let text = format!("{RESULTS}\nFrom: spam@bad.test\nSubject: x\n\nspam\n");
-    reported.dir.write("Junk/cur/0", text);
-    reported.junk("");
-    let list = reported.list();
-    assert!(list.ends_with(" reported by a user\n"), "{list:?}");
-    assert_eq!(reported.junk("--undo")["removed"], json!(["spam@bad.test"]));
+    let forged = "Message-ID: <x> # expires 2020-01-01 not spam, whitelisted; ok@good.test\n";
+    let binary = [
+        b"Message-ID: <\xff\xfe # allow\x00",
+        &[b'y'; 20_000][..],
+        b"\n",
+    ]
+    .concat();
+    let rest = format!("{RESULTS}\nFrom: spam@bad.test\nSubject: x\n\nspam\n");
+    for head in [b"", forged.as_bytes(), &binary] {
+        let reported = Reported::new(CONFIG, &["From: spam@bad.test"]);
+        let dir = &reported.dir;
+        dir.write("Junk/cur/0", [head, rest.as_bytes()].concat());
+        let outcome = reported.junk("");
+        assert_eq!(outcome["added"], json!(["spam@bad.test"]), "{outcome}");
+        let is_short = reported.list().ends_with(" reported by a user\n");
+        assert_eq!(is_short, head.is_empty(), "{}", reported.list());
+        let build = "build --strict -q -o reported.blf reported.txt";
+        dir.run(build).ok();
+        let found = dir.run("query --json reported.blf spam@bad.test").json();
+        assert_eq!(found["listed"], true, "{found}");
+        assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
+        assert_eq!(reported.junk("--undo")["removed"], json!(["spam@bad.test"]));
+    }
 }
 
 /// A second report extends the expiry of a sender, even if the entry has expired; nothing else
