@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::rig::{OK, letter, verdict};
 use crate::support::site::{Daemon, Site, Transport};
-use crate::support::{run, until, usable, words};
+use crate::support::{run, until_so, usable, words};
 use blocklist_milter::base::clock;
 use blocklist_milter::base::day::Day;
 use blocklist_milter::demo::peer::Peer;
@@ -95,8 +95,8 @@ fn the_clock_jumps_and_mail_goes_on() {
         jump(&clocked.site, offset);
         let asked = Instant::now();
         // The same connection, which is sometimes idle for decades.
-        until(&format!("{expected} at {offset}"), || {
-            (sent(&mut peer, "spammer@listed.test") == expected).then_some(())
+        until_so(&format!("{expected} at {offset}"), || {
+            sent(&mut peer, "spammer@listed.test") == expected
         });
         assert_eq!(sent(&mut peer, "a@ok.example"), "accept", "at {offset}");
         assert!(asked.elapsed().as_secs() < 10, "at {offset}");
@@ -104,8 +104,8 @@ fn the_clock_jumps_and_mail_goes_on() {
     // A new list is noticed while the clock is wrong.
     jump(&clocked.site, "-300d");
     build(&clocked.site, &[row("spammer"), row("other")].concat());
-    until("the new list", || {
-        (sent(&mut peer, "other@listed.test") == "reject").then_some(())
+    until_so("the new list", || {
+        sent(&mut peer, "other@listed.test") == "reject"
     });
     peer.quit().expect("the connection lives");
     clocked.end();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::compile::names;
 use crate::support::site::{Daemon, Site, Transport};
-use crate::support::{Said, has, is_root, milter, run, until};
+use crate::support::{Said, has, is_root, milter, run, until_so};
 
 /// Not in the folder of the files, where each line would be a hint to look for changes.
 const LOG: &str = "log/daemon.log";
@@ -57,9 +57,8 @@ fn status(site: &Site, code: i32) -> String {
 /// Waits until the copies of the configuration and of both filters are in a folder.
 fn copied(folder: &Path) {
     let is_whole = |name: &String| !name.starts_with('.');
-    until("three copies", || {
-        let copies = names(folder).into_iter().filter(is_whole).count();
-        (copies == 3).then_some(())
+    until_so("three copies", || {
+        names(folder).into_iter().filter(is_whole).count() == 3
     });
 }
 
@@ -314,9 +313,7 @@ fn a_reload_that_was_asked_for_is_held_up_by_nothing() {
     let mut site = site();
     site.write("white.txt", "first@listed.test\n");
     let daemon = serve(&site);
-    until("the daemon writes its status", || {
-        site.at("status").exists().then_some(())
-    });
+    until_so("its status", || site.at("status").exists());
     site.is("<first@listed.test>", "accept");
     site.configure(&CONFIG.replace("\"reject\"", "\"rejct\""));
     flip(&site.at("tags.blf"), |_| 5000);
