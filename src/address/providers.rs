@@ -263,12 +263,15 @@ const fn slot(domain: &[u8]) -> Option<usize> {
 
 /// Bits of a hash that distinguishes nearly every other domain from those of the providers and
 /// their subdomains: with 200 domains, one other domain in eighty has the hash of one of them.
-pub(crate) const TAIL_BITS: u32 = 14;
+const TAIL_BITS: u32 = 14;
 
-/// One bit for each [`tail`] of a provider's domain.
-static TAILS: [u64; 1 << TAIL_BITS >> 6] = tails();
+/// One bit for each [`tail`] of some domains.
+pub(crate) type Tails = [u64; 1 << TAIL_BITS >> 6];
 
-const fn tails() -> [u64; 1 << TAIL_BITS >> 6] {
+/// Those of the providers' domains.
+pub(crate) static TAILS: Tails = tails();
+
+const fn tails() -> Tails {
     let mut tails = [0; 1 << TAIL_BITS >> 6];
     let mut provider = 0;
     while provider < PROVIDERS.len() {

@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 use psl::{List, Psl as _, Type};
 
 use crate::address::Kind;
-use crate::address::providers::{TAIL_BITS, is_provider, tail};
+use crate::address::providers::{self, Tails, is_provider, tail};
 
 /// Why an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -162,7 +162,6 @@ fn is_clear(kind: Kind, entry: &[u8]) -> bool {
         (Kind::LocalPart, _) => false,
         (Kind::Domain | Kind::Subtree, [_, domain @ ..]) => {
             domain.first().is_some_and(u8::is_ascii_alphanumeric)
-                && !is_provider(domain)
                 && !has_tail(domain)
                 && suffix(domain).is_none()
         }
@@ -226,9 +225,6 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
         // An address literal is one host.
         return Ok(());
     }
-    if is_provider(domain) {
-        return Err(Danger::Freemail);
-    }
     if has_tail(domain) {
         shared(domain, below)?;
     }
@@ -252,7 +248,7 @@ fn suffix(domain: &[u8]) -> Option<Type> {
 /// Checks whether a domain, or one below it, belongs to many senders.
 #[cold]
 fn shared(domain: &[u8], below: bool) -> Result<(), Danger> {
-    if FREEMAIL.contains(domain) {
+    if is_provider(domain) || FREEMAIL.contains(domain) {
         return Err(Danger::Freemail);
     }
     let is_platform = PLATFORMS.contains(domain)
@@ -261,7 +257,7 @@ fn shared(domain: &[u8], below: bool) -> Result<(), Danger> {
     if is_platform {
         return Err(Danger::Platform);
     }
-    if below && ABOVE.contains(domain) && suffix(domain).is_none() {
+    if below && ABOVE.contains(domain) {
         return Err(Danger::AbovePlatform);
     }
     Ok(())
@@ -288,19 +284,20 @@ static FREEMAIL: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/fr
 static PLATFORMS: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/platforms.txt")));
 static ROLES: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/roles.txt")));
 
-/// The domains that have a freemail provider or a platform below them.
+/// The domains that have a freemail provider or a platform below them, without the public suffixes,
+/// which have another reason.
 static ABOVE: LazyLock<Names> = LazyLock::new(|| {
     let shared = FREEMAIL.iter().chain(&*PLATFORMS);
     shared
         .flat_map(|domain| std::iter::successors(parent(domain), |domain| parent(domain)))
-        .filter(|domain| !PLATFORMS.contains(domain))
+        .filter(|domain| !PLATFORMS.contains(domain) && suffix(domain).is_none())
         .collect()
 });
 
-/// A bit for the [`tail`] of each of these names: nearly every other domain is told from them by it.
-/// A platform for all subdomains (`*.amazonses.com`) has their tail.
-static TAILS: LazyLock<Vec<u64>> = LazyLock::new(|| {
-    let mut tails = vec![0; 1 << TAIL_BITS >> 6];
+/// A bit for the [`tail`] of each of these names, and of each provider: nearly every other domain is
+/// told from them by it. A platform for all subdomains (`*.amazonses.com`) has their tail.
+static TAILS: LazyLock<Tails> = LazyLock::new(|| {
+    let mut tails = providers::TAILS;
     for name in FREEMAIL.iter().chain(&*PLATFORMS).chain(&*ABOVE) {
         let tail = tail(name);
         tails[tail / 64] |= 1 << (tail % 64);

@@ -241,7 +241,8 @@ fn is_domain(line: &[u8]) -> bool {
     *first != b'-'
         && !last.is_ascii_digit()
         && line.len() < MAX_DOMAIN_BYTES
-        && memchr::memchr(b'.', line).is_some()
+        // From the end, which is near.
+        && line.iter().rev().any(|&byte| byte == b'.')
 }
 
 /// Examines and lower-cases 64 bytes. `is_behind_edge` tells whether the byte before them is a
