@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
 use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::compile::{addresses, build_error, folder, names};
 use crate::support::tools::SmallDisk;
-use crate::support::{has, has_all};
+use crate::support::{has, has_all, run};
 
 /// Waits until a compilation has such a file open in `folder`: its path, and what the system says
 /// about it. Files in other folders belong to other tests, which a new child still has open.
@@ -105,14 +105,12 @@ fn an_interrupt_leaves_nothing() {
 fn an_interrupt_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
     let dir = folder(&[]);
     let pipe = dir.at("list.pipe");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
-    let run = || dir.command("build -q -o list.blf list.pipe").spawn();
-    interrupt(run().unwrap(), dir.path());
+    run(Command::new("mkfifo").arg(&pipe));
+    let build = || dir.command("build -q -o list.blf list.pipe").spawn();
+    interrupt(build().unwrap(), dir.path());
 
     // A pipe to which somebody writes later, in pieces, is read to its end.
-    let reading = run().unwrap();
+    let reading = build().unwrap();
     let mut writer = File::options().write(true).open(&pipe).unwrap();
     for part in ["a@b.exa", "mple\nc@d.example\n"] {
         writer.write_all(part.as_bytes()).unwrap();

@@ -14,7 +14,7 @@ use clap::CommandFactory;
 
 use crate::support::command_lines::{commands, fault, faults};
 use crate::support::markdown::{Part, guides, parts, read, root};
-use crate::support::{run, words};
+use crate::support::run;
 
 #[test]
 fn every_command_line_is_understood() {
@@ -145,15 +145,11 @@ fn installed() -> BTreeSet<String> {
 
 /// Returns all files and folders below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = entries(folder);
+    let entries = fs::read_dir(folder).unwrap();
+    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     let folders: Vec<_> = found.iter().filter(|path| path.is_dir()).cloned().collect();
     found.extend(folders.iter().flat_map(|folder| below(folder)));
     found
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 /// Each explained message is in the source: its parts between `...`, in this order, in one file.
@@ -231,21 +227,4 @@ fn every_test_of_a_promise_exists() {
         }
     }
     assert!(named > 30, "only {named} tests named");
-}
-
-/// A merge that was not finished leaves them, and no compiler reads these files.
-#[test]
-fn no_text_has_conflict_marks() {
-    let folders = words(". docs contrib contrib/man contrib/lib blocklists").into_iter();
-    let files = folders.flat_map(|folder| entries(&root().join(folder)));
-    let mut read = 0;
-    for path in files {
-        let Ok(text) = fs::read_to_string(&path) else {
-            continue;
-        };
-        read += 1;
-        let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
-        assert!(!text.lines().any(is_mark), "{}", path.display());
-    }
-    assert!(read > 40, "only {read} files were read");
 }
