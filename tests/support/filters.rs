@@ -1,5 +1,4 @@
-//! Filters for tests: keys, records, a folder, a simple writer, and the check that everything is
-//! found.
+//! Filters for tests: keys, records, a simple writer, and the check that everything is found.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -11,7 +10,7 @@
     reason = "a test may fail, and makes up its data by cutting keys"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::page_of;
@@ -104,22 +103,6 @@ pub fn by_page(shape: Shape, records: &[Record]) -> impl Iterator<Item = &[Recor
         rest = after;
         page
     })
-}
-
-pub struct Folder(pub tempfile::TempDir);
-
-impl Folder {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    pub fn names(&self) -> Vec<String> {
-        super::compile::names(self.0.path())
-    }
 }
 
 /// Checks that every entry is found, with its record, in memory and from disk, and that the answers

@@ -12,7 +12,8 @@ use std::path::Path;
 use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Problem, Record};
 
 use crate::support::check::Random;
-use crate::support::filters::{Folder, key, problem, records, spec, three_pages, write};
+use crate::support::compile::folder;
+use crate::support::filters::{key, problem, records, spec, three_pages, write};
 use crate::support::rig::{OK, Rig, letter, verdict};
 
 /// A file in which one bit at a time is flipped.
@@ -50,8 +51,8 @@ fn is_refused<T>(result: Result<T, Error>) -> bool {
 /// Fails if the size is not compared with the header's: a truncated file is then opened.
 #[test]
 fn every_truncation_is_refused() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let header = write(&path, spec(1e-6, true), &records(40)).unwrap();
     let whole = header.file_bytes();
     let file = File::options().write(true).open(&path).unwrap();
@@ -79,8 +80,8 @@ fn every_truncation_is_refused() {
 /// Fails without the checksum of the header: the first unused bit is then not noticed.
 #[test]
 fn every_bit_of_the_header_is_guarded() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     write(&path, spec(1e-6, true), &records(40)).unwrap();
     let flipped = Flipped::open(&path);
     for at in 0..4096 {
@@ -114,8 +115,8 @@ pub(crate) fn ask(filter: &Filter, listed: &[Record], others: &[Key]) -> u64 {
 
 /// Flips bits of all bytes between pages and records, and of this many anywhere.
 fn random_flips(count: u64) {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (header, listed) = three_pages(&path);
     let pages = 4096..4 * 4096;
     let records = header.file_bytes() - (header.record_bytes() - 3 * 16);

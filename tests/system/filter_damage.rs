@@ -17,7 +17,8 @@ use blocklist_milter::filter::{
 use proptest::prelude::*;
 
 use crate::filter_bits::ask;
-use crate::support::filters::{Folder, begin, by_page, problem, records, spec, three_pages, write};
+use crate::support::compile::folder;
+use crate::support::filters::{begin, by_page, problem, records, spec, three_pages, write};
 use crate::support::has;
 
 #[path = "../../fuzz/fuzz_targets/made.rs"]
@@ -30,8 +31,8 @@ fn open(path: &Path) -> File {
 
 #[test]
 fn damaged_records_are_never_not_listed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (header, records) = three_pages(&path);
     let before = Filter::open(&path, Load::Disk).unwrap();
     // The last byte belongs to the last page.
@@ -63,8 +64,8 @@ fn forge(path: &Path, at: usize, field: &[u8]) {
 /// hit.
 #[test]
 fn pages_that_are_not_filled_as_declared_are_refused() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     for (held, declared) in [
         (0_u64, 2_000_u64),
         (2_000, 0),
@@ -89,8 +90,8 @@ fn pages_that_are_not_filled_as_declared_are_refused() {
 fn impossible_headers_are_refused() {
     let huge = u64::MAX.to_le_bytes();
     let pages = |pages: u64| pages.to_le_bytes();
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     three_pages(&path);
     let sound = fs::read(&path).unwrap();
     let cases: [(&str, usize, &[u8]); 27] = [
@@ -138,8 +139,8 @@ fn impossible_headers_are_refused() {
 /// Headers that are possible, but wrong.
 #[test]
 fn false_declarations_are_noticed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (header, _) = three_pages(&path);
     let sound = fs::read(&path).unwrap();
     let (bits, probes) = (header.set_bits, header.shape.probes + 1);
@@ -164,10 +165,10 @@ fn false_declarations_are_noticed() {
 /// Half-full pages are refused, whoever wrote them.
 #[test]
 fn pages_that_hit_everybody_are_refused() {
-    let folder = Folder::new();
+    let folder = folder(&[]);
     let (pages, probes) = (1, 20);
     let shape = Shape { pages, probes };
-    let replacement = Replacement::claim(&folder.path("a.blf")).unwrap();
+    let replacement = Replacement::claim(&folder.at("a.blf")).unwrap();
     let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape, None).unwrap();
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
@@ -178,7 +179,7 @@ fn pages_that_hit_everybody_are_refused() {
 
 #[test]
 fn what_cannot_be_read_is_not_written() {
-    let folder = Folder::new();
+    let folder = folder(&[]);
     let wrong: [fn(&mut Spec); 5] = [
         |spec| spec.name = "x".repeat(256),
         |spec| spec.name = "a\nb".to_owned(),
@@ -189,7 +190,7 @@ fn what_cannot_be_read_is_not_written() {
     for change in wrong {
         let mut spec = spec(1e-6, true);
         change(&mut spec);
-        let begun = begin(&folder.path("a.blf"), spec, 1);
+        let begun = begin(&folder.at("a.blf"), spec, 1);
         assert!(matches!(begun, Err(Error::Unwritable { .. })));
     }
     assert!(folder.names().is_empty());
@@ -198,8 +199,8 @@ fn what_cannot_be_read_is_not_written() {
 /// Missing and duplicate pages and entries are detected before the old file is replaced.
 #[test]
 fn lost_pages_and_entries_are_noticed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let records = records(2_500);
     let begin = |entries| begin(&path, spec(1e-6, true), entries).unwrap();
     let pages = |writer: &Writer| -> Vec<_> {
@@ -232,8 +233,8 @@ fn lost_pages_and_entries_are_noticed() {
 /// look-up of a listed key is then an error until the file is restored.
 #[test]
 fn a_small_list_in_memory_needs_its_file_no_longer() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (_, old) = three_pages(&path);
     let filter = Filter::open(&path, Load::Memory).unwrap();
     assert!(filter.memory_bytes() > filter.page_bytes());
@@ -269,8 +270,8 @@ proptest! {
         behind in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         block_heads in prop::collection::vec((0_usize..40, any::<u8>()), 0..3),
     ) {
-        let folder = Folder::new();
-        let path = folder.path("a.blf");
+        let folder = folder(&[]);
+        let path = folder.at("a.blf");
         let records = records(count);
         let header = write(&path, spec(1e-6, true), &records).unwrap();
         let mut bytes = fs::read(&path).unwrap();
