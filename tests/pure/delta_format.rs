@@ -14,8 +14,8 @@ use flate2::read::ZlibDecoder;
 use sha2::{Digest, Sha256};
 use twox_hash::XxHash3_64;
 
-use crate::support::compile::records as stored;
-use crate::support::filters::{Folder, key, record, records, sorted, spec, write};
+use crate::support::compile::{folder, records as stored};
+use crate::support::filters::{key, record, records, sorted, spec, write};
 
 /// The day on which filters of [`spec`] are built.
 const BUILT: u16 = 20_717;
@@ -172,8 +172,8 @@ fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<
 
 /// Checks that the document's reader makes `new` from `old`.
 fn check(old: &[Record], new: &[Record]) {
-    let folder = Folder::new();
-    let [old_path, new_path, delta] = ["old.blf", "new.blf", "delta"].map(|name| folder.path(name));
+    let folder = folder(&[]);
+    let [old_path, new_path, delta] = ["old.blf", "new.blf", "delta"].map(|name| folder.at(name));
     write(&old_path, spec(1e-6, true), old).unwrap();
     let mut after = spec(1e-6, true);
     after.generation += 1;

@@ -14,14 +14,13 @@ use blocklist_milter::filter::{
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
-use crate::support::filters;
-
-use filters::{Folder, by_page, check_answers, record, records, sorted, spec, write};
+use crate::support::compile::folder;
+use crate::support::filters::{by_page, check_answers, record, records, sorted, spec, write};
 
 #[test]
 fn lists_of_all_sizes_come_back() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     for count in [0, 1, 2, 100, 1_132, 1_134, 20_000] {
         for fpr in [1e-2, 1e-6] {
             for with_records in [true, false] {
@@ -39,8 +38,8 @@ fn lists_of_all_sizes_come_back() {
 
 #[test]
 fn what_was_told_is_kept() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     write(&path, spec(1e-6, true), &records(10)).unwrap();
     let filter = Filter::open(&path, Load::Disk).unwrap();
     assert_eq!(*filter.spec(), spec(1e-6, true));
@@ -52,8 +51,8 @@ fn what_was_told_is_kept() {
 /// The bytes of a filter may only change with the version of the format.
 #[test]
 fn the_bytes_are_pinned() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     for (count, fpr, with_records, expected) in [
         (0, 1e-6, true, PINNED[0]),
         (5_000, 1e-6, true, PINNED[1]),
@@ -79,12 +78,12 @@ const PINNED: [&str; 4] = [
 
 #[test]
 fn a_union_of_pages_holds_both() {
-    let folder = Folder::new();
+    let folder = folder(&[]);
     let all = records(3_000);
     let spec = spec(1e-4, false);
     let shape = sizing::shape(3_000, spec.fpr);
     let (a, b) = all.split_at(1_400);
-    let paths = [(folder.path("a.blf"), a), (folder.path("b.blf"), b)];
+    let paths = [(folder.at("a.blf"), a), (folder.at("b.blf"), b)];
     let write = |path: &Path, records: &[Record]| {
         let replacement = Replacement::claim(path).unwrap();
         let mut writer =
@@ -98,7 +97,7 @@ fn a_union_of_pages_holds_both() {
         Filter::open(path, Load::Disk).unwrap()
     };
     let filters = paths.map(|(path, records)| write(&path, records));
-    let path = folder.path("union.blf");
+    let path = folder.at("union.blf");
     let replacement = Replacement::claim(&path).unwrap();
     let mut writer = Writer::begin(replacement, spec.clone(), 3_000, shape, None).unwrap();
     for number in 0..shape.pages {
@@ -113,7 +112,7 @@ fn a_union_of_pages_holds_both() {
     let header = writer.finish().unwrap();
     assert!(header.estimated);
     check_answers(&path, &all);
-    let whole = write(&folder.path("whole.blf"), &all);
+    let whole = write(&folder.at("whole.blf"), &all);
     let union = Filter::open(&path, Load::Disk).unwrap();
     assert!((0..shape.pages).all(|page| whole.page(page).unwrap() == union.page(page).unwrap()));
 }
@@ -127,8 +126,8 @@ proptest! {
         with_records: bool,
         exponent in 0.31_f64..12.0,
     ) {
-        let folder = Folder::new();
-        let path = folder.path("a.blf");
+        let folder = folder(&[]);
+        let path = folder.at("a.blf");
         let records = sorted(keys.into_iter().map(Key).map(record).collect());
         let fpr = 10_f64.powf(-exponent);
         let header = write(&path, spec(fpr, with_records), &records).unwrap();
@@ -138,8 +137,8 @@ proptest! {
 
     #[test]
     fn estimates_are_near(count in 1_000_u64..20_000, exponent in 1.0_f64..8.0) {
-        let folder = Folder::new();
-        let path = folder.path("a.blf");
+        let folder = folder(&[]);
+        let path = folder.at("a.blf");
         write(&path, spec(10_f64.powf(-exponent), false), &records(count)).unwrap();
         let filter = Filter::open(&path, Load::Memory).unwrap();
         let stats = filter.stats().unwrap();

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use flate2::Compression;
@@ -78,6 +79,7 @@ pub(crate) fn packed(text: &[u8]) -> Vec<u8> {
 pub(crate) struct Said {
     /// `None` after a signal.
     pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -92,13 +94,16 @@ impl Said {
     /// Runs a command to its end, with this input.
     #[track_caller]
     pub(crate) fn with_input(command: &mut Command, input: &[u8]) -> Self {
+        Self::written(command.stdout(Stdio::piped()), input)
+    }
+
+    /// The same; its output goes where the command says.
+    #[track_caller]
+    pub(crate) fn written(command: &mut Command, input: &[u8]) -> Self {
         if !input.is_empty() {
             command.stdin(Stdio::piped());
         }
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
+        let child = command.stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         if let Some(mut stdin) = child.stdin.take() {
             // A program that does not read its input may have closed it.
@@ -108,6 +113,7 @@ impl Said {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         Self {
             code: done.status.code(),
+            signal: done.status.signal(),
             out: text(done.stdout),
             err: text(done.stderr),
         }

@@ -27,7 +27,6 @@ pub(crate) mod command_lines;
 pub(crate) mod compile;
 pub(crate) mod exim;
 pub(crate) mod filters;
-pub(crate) mod kills;
 pub(crate) mod manager;
 pub(crate) mod manual;
 pub(crate) mod markdown;

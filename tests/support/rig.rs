@@ -16,7 +16,7 @@ use blocklist_milter::serve::{self, Blocklists};
 use blocklist_milter::snapshot::{Live, Snapshot, Start};
 use tempfile::TempDir;
 
-use super::{Said, milter, rows, until};
+use super::{Said, milter, rows, until_so};
 
 /// A field of an innocent author.
 pub(crate) const OK: &str = "From: a@ok.example";
@@ -125,8 +125,8 @@ impl Rig {
     /// Waits until this envelope sender gets this verdict.
     #[track_caller]
     pub(crate) fn becomes(&self, mail_from: &str, expected: &str) {
-        until(&format!("{mail_from} gets {expected}"), || {
-            (self.gets(mail_from) == expected).then_some(())
+        until_so(&format!("{mail_from} gets {expected}"), || {
+            self.gets(mail_from) == expected
         });
     }
 

@@ -19,7 +19,7 @@ use super::mta::line_with;
 use super::rig::{OK, letter, verdict};
 use super::{
     Said, Scratch, free_port, id, is_root, milter, port_listens, run, show_on_failure,
-    socket_listens, until,
+    socket_listens, until, until_so,
 };
 
 /// The configuration of a list `spam`.
@@ -148,8 +148,8 @@ impl Site {
     /// Waits until this envelope sender gets this verdict.
     #[track_caller]
     pub(crate) fn becomes(&self, mail_from: &str, expected: &str) {
-        until(&format!("{mail_from} gets {expected}"), || {
-            (verdict(&self.send(mail_from)) == expected).then_some(())
+        until_so(&format!("{mail_from} gets {expected}"), || {
+            verdict(&self.send(mail_from)) == expected
         });
     }
 

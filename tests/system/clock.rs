@@ -1,16 +1,16 @@
 //! The clock of the machine jumps while the daemon runs, back and forth, by seconds and by decades.
 //! Time limits of connections do not follow it, the expiry of entries does, and nothing stops.
 
-use crate::support;
-
 use std::fs;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::support::rig::{OK, letter, verdict};
+use crate::support::site::{Daemon, Site, Transport};
+use crate::support::{run, until_so, usable, words};
+use blocklist_milter::base::clock;
+use blocklist_milter::base::day::Day;
 use blocklist_milter::demo::peer::Peer;
-use support::rig::{OK, letter, verdict};
-use support::site::{Daemon, Site, Transport};
-use support::{run, until, usable, words};
 
 /// The paths of the library in packages.
 const LIBRARIES: [&str; 3] = [
@@ -21,15 +21,6 @@ const LIBRARIES: [&str; 3] = [
 
 const CONFIG: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\nmax_age = \"none\"\n";
 
-/// Days until the entries expire.
-const DAYS: u32 = 10;
-
-fn days_from_now(days: u32) -> String {
-    let mut date = std::process::Command::new("date");
-    let date = run(date.args(["-u", "-d", &format!("+{days} days"), "+%F"]));
-    date.trim().to_owned()
-}
-
 /// The daemon, and the clock that it sees.
 struct Clocked {
     site: Site,
@@ -37,8 +28,8 @@ struct Clocked {
 }
 
 impl Clocked {
-    /// Starts the daemon with these lines of a list; `None` if the clock cannot be faked.
-    fn start(entries: &str, expires: &str, zone: &str) -> Option<Self> {
+    /// Starts the daemon with these rows of a list; `None` if the clock cannot be faked.
+    fn start(rows: &str, zone: &str) -> Option<Self> {
         let library = LIBRARIES.iter().map(Path::new).find(|path| path.exists());
         let missing = library.is_none().then_some("libfaketime is not installed");
         if !usable("faketime", missing.map(str::to_owned)) {
@@ -46,7 +37,7 @@ impl Clocked {
         }
         let mut site = Site::new(Transport::Unix);
         site.configure(CONFIG);
-        build(&site, entries, expires);
+        build(&site, rows);
         jump(&site, "+0");
         let mut command = site.program_under("env", &[]);
         command
@@ -67,16 +58,13 @@ impl Clocked {
     }
 }
 
-fn build(site: &Site, entries: &str, expires: &str) {
-    let table = "--entry email --rows all --added-in added --expires-in expires spam.csv";
-    let list = match entries.starts_with("email,") {
-        true => words(table),
-        false => vec!["spam.txt"],
-    };
-    site.write(list[list.len() - 1], entries);
+/// Compiles these rows, with the day of expiry behind each address.
+fn build(site: &Site, rows: &str) {
+    site.write("spam.csv", &format!("email,expires\n{rows}"));
     let mut command = site.program("blocklist-compile");
-    command.args(words("build --name spam -o spam.blf --expires"));
-    run(command.arg(expires).args(list));
+    let line =
+        "build --name spam -o spam.blf --entry email --rows all --expires-in expires spam.csv";
+    run(command.args(words(line)));
 }
 
 /// Sets the offset between the daemon's clock and ours, from now on.
@@ -94,30 +82,30 @@ fn sent(peer: &mut Peer, sender: &str) -> String {
 /// Fails without the day of the message in `lookup`, or if deadlines use the time of day.
 #[test]
 fn the_clock_jumps_and_mail_goes_on() {
-    let until_day = days_from_now(DAYS);
-    let Some(clocked) = Clocked::start("spammer@listed.test\n", &until_day, "UTC") else {
+    // The list ends in ten days.
+    let end = u16::try_from(clock::now_s() / 86_400).unwrap() + 10;
+    let row = |sender| format!("{sender}@listed.test,{}\n", Day(end));
+    let Some(clocked) = Clocked::start(&row("spammer"), "UTC") else {
         return;
     };
     let mut peer = clocked.site.peer();
     for offset in words("+0 +1 -1 +12d -12d +3650d -3650d +7300d +0") {
-        // The list ends in ten days.
         let is_over = ["+12d", "+3650d", "+7300d"].contains(&offset);
         let expected = if is_over { "accept" } else { "reject" };
         jump(&clocked.site, offset);
         let asked = Instant::now();
         // The same connection, which is sometimes idle for decades.
-        until(&format!("{expected} at {offset}"), || {
-            (sent(&mut peer, "spammer@listed.test") == expected).then_some(())
+        until_so(&format!("{expected} at {offset}"), || {
+            sent(&mut peer, "spammer@listed.test") == expected
         });
         assert_eq!(sent(&mut peer, "a@ok.example"), "accept", "at {offset}");
         assert!(asked.elapsed().as_secs() < 10, "at {offset}");
     }
     // A new list is noticed while the clock is wrong.
     jump(&clocked.site, "-300d");
-    let both = "spammer@listed.test\nother@listed.test\n";
-    build(&clocked.site, both, &until_day);
-    until("the new list", || {
-        (sent(&mut peer, "other@listed.test") == "reject").then_some(())
+    build(&clocked.site, &[row("spammer"), row("other")].concat());
+    until_so("the new list", || {
+        sent(&mut peer, "other@listed.test") == "reject"
     });
     peer.quit().expect("the connection lives");
     clocked.end();
@@ -142,9 +130,8 @@ fn entries_end_at_midnight_utc_while_mail_goes_on() {
         ("2100-03-01", 47_541),
         ("2149-06-05", 65_534),
     ];
-    let rows = MIDNIGHTS.map(|(day, number)| format!("u{number}@listed.test,2026-01-01,{day}\n"));
-    let list = format!("email,added,expires\n{}", rows.concat());
-    let Some(clocked) = Clocked::start(&list, "2149-06-05", "Pacific/Auckland") else {
+    let rows = MIDNIGHTS.map(|(day, number)| format!("u{number}@listed.test,{day}\n"));
+    let Some(clocked) = Clocked::start(&rows.concat(), "Pacific/Auckland") else {
         return;
     };
     let mut peer = clocked.site.peer();

@@ -27,20 +27,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::symlink;
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
+use std::process::Stdio;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::support::check::packed;
 use crate::support::compile::{Dir, folder};
-use crate::support::root;
+use crate::support::{Said, compiler, milter, root, words};
+
+const SIGPIPE: i32 = 13;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -144,13 +142,27 @@ fn numbered(text: &str) -> String {
 fn check(at: &str, folder: &Dir, program: Program, step: &Step, line: &str) {
     let bytes = |files: &[String]| files.iter().map(|file| folder.read(file)).collect();
     let before: Vec<_> = bytes(&step.unchanged);
-    let (status, stdout, stderr) = run(program, folder.path(), step, line);
+    let mut command = match program {
+        Program::BlocklistCompile => compiler(),
+        Program::BlocklistMilter => milter(),
+    };
+    command.args(words(line)).envs(&step.env);
+    command.current_dir(folder.path()).stdin(Stdio::null());
     if step.unread {
-        assert_eq!(status.signal(), Some(SIGPIPE), "{at}\n{stderr}");
-        assert_eq!(stderr, "", "{at}");
+        let (reader, unread) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdout(unread);
     } else {
-        assert_eq!(status.code(), Some(step.exit), "{at}\n{stdout}{stderr}");
+        command.stdout(Stdio::piped());
     }
+    let said = Said::written(&mut command, step.stdin.as_bytes());
+    if step.unread {
+        assert_eq!(said.signal, Some(SIGPIPE), "{at}\n{}", said.err);
+        assert_eq!(said.err, "", "{at}");
+    } else {
+        assert_eq!(said.code, Some(step.exit), "{at}\n{}", said.all());
+    }
+    let (stdout, stderr) = (said.out, said.err);
     for (got, whole, parts) in [
         (&stdout, &step.stdout, &step.contains),
         (&stderr, &step.stderr, &step.stderr_contains),
@@ -209,34 +221,4 @@ fn has_fields(found: &Value, expected: &Value) -> bool {
         }
         _ => found == expected,
     }
-}
-
-const SIGPIPE: i32 = 13;
-
-fn run(program: Program, folder: &Path, step: &Step, line: &str) -> (ExitStatus, String, String) {
-    let mut command = Command::new(match program {
-        Program::BlocklistCompile => env!("CARGO_BIN_EXE_blocklist-compile"),
-        Program::BlocklistMilter => env!("CARGO_BIN_EXE_blocklist-milter"),
-    });
-    command
-        .args(line.split_whitespace())
-        .envs(&step.env)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if step.unread {
-        let (reader, unread) = std::io::pipe().unwrap();
-        drop(reader);
-        command.stdout(unread);
-    }
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = step.stdin.clone();
-    // Beside reading its output. A command that does not read its input may have closed it.
-    let writing = thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-    let done = child.wait_with_output().unwrap();
-    writing.join().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (done.status, text(&done.stdout), text(&done.stderr))
 }

@@ -1,5 +1,5 @@
-//! Compiling text lists to filter files: the same lists give the same bytes, and no entry is
-//! missed.
+//! Compiling text lists to filter files: no entry is missed, and a query answers in its order.
+//! `tests/commands/same-bytes.toml` compares the bytes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,39 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{
-    self, Changes, Expected, MIN_MEMORY_BYTES, Plan, Progress, Report,
-};
-use blocklist_milter::filter::{Filter, Key, Load};
+use blocklist_milter::compile::{self, Changes, Expected, Progress};
+use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::inspect::{self, Query};
-use blocklist_milter::list::MaxRejects;
-use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use proptest::prelude::{ProptestConfig, prop, proptest};
 
-use crate::support::compile::{Dir, TODAY, addresses, build, folder, records, with_days};
+use crate::support::compile::{TODAY, addresses, build, folder};
 use crate::support::has;
-
-fn merge(dir: &Dir, output: &str, inputs: &[&str]) -> Result<Report, compile::Error> {
-    let plan = dir.plan(output, inputs);
-    compile::merge(&plan, None, &Expected::default(), &Progress::new())
-}
-
-#[test]
-fn what_does_not_fit_into_memory_is_spilled_and_nothing_shows() {
-    let list = (0..1_200_000_u32).map(|n| format!("u{n}@x.example\n"));
-    let list: String = list.collect();
-    let dir = folder(&[("list.txt", &list)]);
-    let spilled = ["small.blf", "large.blf"].map(|output| {
-        let mut plan = dir.plan(output, &["list.txt"]);
-        plan.records = false;
-        if output == "small.blf" {
-            plan.memory_bytes = MIN_MEMORY_BYTES;
-        }
-        build(&plan).spilled_bytes > 0
-    });
-    assert_eq!(spilled, [true, false]);
-    assert!(dir.read("small.blf") == dir.read("large.blf"));
-    assert_eq!(dir.names(), ["large.blf", "list.txt", "small.blf"]);
-}
 
 #[test]
 fn nothing_listed_is_missed_however_it_is_written() {
@@ -110,7 +84,8 @@ proptest! {
         let mut loose = dir.plan("two.blf", &["b.txt"]);
         loose.fpr = Some(1e-2);
         build(&loose);
-        merge(&dir, "merged.blf", &["one.blf", "two.blf"]).unwrap();
+        let merged = dir.plan("merged.blf", &["one.blf", "two.blf"]);
+        compile::merge(&merged, None, &Expected::default(), &Progress::new()).unwrap();
         dir.build("whole.blf", &["a.txt", "b.txt"]);
         assert!(dir.read("merged.blf") == dir.read("whole.blf"));
         let found = inspect::compare(&dir.at("one.blf"), &dir.at("two.blf")).unwrap();
@@ -118,123 +93,26 @@ proptest! {
         assert_eq!(found.both, kept.intersection(&added).count() as u64);
         assert_eq!(found.either, kept.union(&added).count() as u64);
     }
-
-    /// The fast path for plain lines and the full path give the same filter. A comment after an
-    /// address sends its line to the full path.
-    #[test]
-    fn the_fast_path_gives_the_same_result(texts in prop::collection::vec("[a-zA-Z0-9.+_@=/*-]{1,24}(@[a-z.A-Z-]{1,12})?", 1..80), cut: bool) {
-        let with_end = |end: &str| texts.iter().map(|text| format!("{text}{end}\n")).collect::<String>();
-        let dir = folder(&[("short.txt", &with_end("")), ("long.txt", &with_end(if cut { " # why" } else { " " }))]);
-        let [short, long] = ["short.txt", "long.txt"].map(|name| {
-            let mut plan = dir.plan("out.blf", &[name]);
-            (plan.allow_world, plan.allow_empty) = (true, true);
-            plan.declared.format = Some("plain".parse().unwrap());
-            plan.max_rejects = MaxRejects::Percent(100.0);
-            assert_eq!(build(&plan).refused, None);
-            dir.records("out.blf")
-        });
-        assert_eq!(short, long);
-    }
-
-    /// Duplicates merge to the same record in any order.
-    #[test]
-    fn duplicates_join_in_any_order(days in prop::collection::vec((19_000..20_400_u16, any::<bool>()), 1..8)) {
-        let line = |(day, expires): &(u16, bool)| {
-            let end = if *expires { Day(20_500 + day % 100).to_string() } else { String::new() };
-            format!("a@b.example,{},{end}\n", Day(*day))
-        };
-        let dir = folder(&[]);
-        let built = |rows: String| {
-            dir.write("list.csv", format!("email,added,expires\n{rows}"));
-            build(&Plan { declared: with_days(), ..dir.plan("list.blf", &["list.csv"]) });
-            dir.records("list.blf")
-        };
-        let first = built(days.iter().map(line).collect());
-        assert_eq!(first, built(days.iter().rev().map(line).collect()));
-        assert_eq!(first[0].added, days.iter().map(|(day, _)| *day).min().unwrap());
-        assert_eq!(first[0].expires.is_none(), days.iter().any(|(_, expires)| !expires));
-    }
 }
 
 #[test]
-fn pages_of_one_shape_are_united_without_records() {
-    let (a, b) = (addresses(0..2000), addresses(1000..3000));
+fn a_day_in_one_list_is_not_a_day_in_the_others() {
+    let many: String = (0..50_000).map(|n| format!("u{n}@x.example\n")).collect();
+    let end = format!(" # expires {}\n", Day(TODAY.0 + 5));
+    let dated = many.replace('u', "v").replace('\n', &end);
     let dir = folder(&[
-        ("a.txt", &a),
-        ("b.txt", &b),
-        ("many.txt", &addresses(0..5000)),
+        ("a.txt", &many),
+        ("b.txt", &dated),
+        ("c.txt", "w@x.example\n"),
     ]);
-    for name in ["a", "b", "many"] {
-        let mut bare = dir.plan(&format!("{name}.blf"), &[&format!("{name}.txt")]);
-        bare.records = false;
-        build(&bare);
-    }
-    let names = dir.names();
-    let error = merge(&dir, "both.blf", &["a.blf", "many.blf"]).unwrap_err();
-    has(&error.to_string(), "size or rate");
-    assert_eq!(dir.names(), names);
-    merge(&dir, "both.blf", &["a.blf", "b.blf"]).unwrap();
-    let filter = dir.filter("both.blf");
-    assert!(filter.header().estimated);
-    // Fuller pages have a higher rate, which the union declares.
-    assert!(filter.spec().fpr > 2.0 * dir.filter("a.blf").spec().fpr);
-    let entries = filter.entries();
-    assert!(entries.abs_diff(3000) < 100, "{entries}");
-    let mut query = Query::open(&dir.at("both.blf"), Load::Memory, TODAY).unwrap();
-    for line in (a + &b).lines() {
-        assert!(query.ask(line.as_bytes()).unwrap().listed, "{line}");
-    }
-    let found = inspect::compare(&dir.at("a.blf"), &dir.at("b.blf")).unwrap();
-    let is_near = found.both.abs_diff(1000) <= 2 * found.error + 10;
-    assert!(!found.exact && is_near, "{found:?}");
-}
-
-#[test]
-fn an_entry_ends_on_its_day() {
-    let dir = folder(&[("list.txt", "a@b.example\nc@d.example\n")]);
-    let mut plan = dir.plan("list.blf", &["list.txt"]);
-    plan.expires = Some(Day(TODAY.0 + 10));
-    build(&plan);
-    let listed = |day: u16| {
-        let mut query = Query::open(&plan.output, Load::Disk, Day(day)).unwrap();
-        query.ask(b"a@b.example").unwrap().listed
-    };
-    assert!(listed(TODAY.0 + 9) && !listed(TODAY.0 + 10));
-    plan.inputs.clear();
-    plan.built += 11 * 86_400;
-    plan.expires = None;
-    compile::update(&Changes::new(plan), &Progress::new()).unwrap();
-    assert_eq!(dir.filter("list.blf").entries(), 0);
-}
-
-/// Compares the counts over the records of many filters with sets.
-#[test]
-fn the_overlap_is_that_of_sets() {
-    let ranges = [0..3_000, 1_000..9_000, 2_500..4_000, 20_000..20_010, 0..0];
-    let dir = folder(&[]);
-    let files = (0..).zip(ranges).map(|(n, range)| {
-        dir.write(&format!("{n}.txt"), addresses(range));
-        let mut plan = dir.plan(&format!("{n}.blf"), &[&format!("{n}.txt")]);
-        plan.allow_empty = true;
+    for threads in [1, 3] {
+        let mut plan = dir.plan("out.blf", &["a.txt", "b.txt", "c.txt"]);
+        plan.threads = threads;
         build(&plan);
-        plan.output
-    });
-    let files: Vec<_> = files.collect();
-    let overlap = inspect::overlap(&files).unwrap();
-    let keys = |file| records(file).iter().map(|record| record.key).collect();
-    let sets: Vec<BTreeSet<Key>> = files.iter().map(|file| keys(file)).collect();
-    for (i, a) in sets.iter().enumerate() {
-        for (j, b) in sets.iter().enumerate() {
-            let both = a.intersection(b).count() as u64;
-            assert_eq!(overlap.shared[i][j], both, "{i} and {j}");
-            if i < j {
-                let compared = inspect::compare(&files[i], &files[j]).unwrap();
-                assert_eq!((compared.both, compared.a), (both, a.len() as u64));
-            }
-        }
-        let others = |key: &&Key| (0..).zip(&sets).any(|(j, b)| i != j && b.contains(*key));
-        let alone = a.len() - a.iter().filter(others).count();
-        assert_eq!(overlap.alone.as_ref().unwrap()[i], alone as u64, "{i}");
+        let records = dir.records("out.blf");
+        let ending = records.iter().filter(|record| record.expires.is_some());
+        assert!(ending.clone().all(|record| record.source == 1));
+        assert_eq!((records.len(), ending.count()), (100_001, 50_000));
     }
 }
 

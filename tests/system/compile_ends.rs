@@ -1,42 +1,43 @@
-//! A compilation may end by an error, a full disk, a signal, or a kill at any moment: the old
-//! filter stays, and the next compilation removes everything that is left behind.
+//! A compilation may end by an error, a full disk, a signal, or a kill: the old filter stays, and
+//! the next compilation removes everything that is left behind. `system_calls.rs` kills at each call.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
-use blocklist_milter::filter::Filter;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::check::Random;
 use crate::support::compile::{addresses, build_error, folder, names};
-use crate::support::tools::{SmallDisk, installed};
-use crate::support::{Said, has, has_all, words};
+use crate::support::tools::SmallDisk;
+use crate::support::{has, has_all, run};
 
-/// Waits until a compilation locks its output in `folder`: the system lists the locks of open
-/// files. Locks in other folders belong to other tests, whose files a new child still has open.
-fn wait_for_lock(child: &mut Child, folder: &Path) {
+/// Waits until a compilation has such a file open in `folder`: its path, and what the system says
+/// about it. Files in other folders belong to other tests, which a new child still has open.
+fn wait_for_file(child: &mut Child, folder: &Path, is_it: fn(&str, &str) -> bool) {
     let process = PathBuf::from(format!("/proc/{}", child.id()));
     let folder = folder.canonicalize().unwrap();
-    let holds = || {
+    let is_open = || {
         let files = fs::read_dir(process.join("fd")).unwrap().flatten();
         { files }.any(|file| {
             let info = fs::read_to_string(process.join("fdinfo").join(file.file_name()));
-            fs::read_link(file.path()).is_ok_and(|target| target.starts_with(&folder))
-                && info.is_ok_and(|info| info.contains("lock:"))
+            let target = fs::read_link(file.path()).unwrap_or_default();
+            let path = target.to_string_lossy();
+            target.starts_with(&folder) && info.is_ok_and(|info| is_it(&path, &info))
         })
     };
-    while !holds() {
+    while !is_open() {
         let ended = child.try_wait().unwrap();
-        assert!(ended.is_none(), "it held no output: {ended:?}");
+        assert!(ended.is_none(), "it had no such file: {ended:?}");
         std::thread::yield_now();
     }
+}
+
+fn wait_for_lock(child: &mut Child, folder: &Path) {
+    wait_for_file(child, folder, |_, info| info.contains("lock:"));
 }
 
 #[test]
@@ -45,15 +46,23 @@ fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
     dir.build("list.blf", &["list.txt"]);
     let old = dir.read("list.blf");
 
-    // A build that waits for standard input has locked the output.
-    let mut waiting = dir.command("build -q -o list.blf -");
-    let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
+    // A build that waits for standard input has locked the output. What it has read is staged with
+    // its dates, and so does not fit in memory.
+    let build = format!("build -q --date 2026-01-31 --memory {MIN_MEMORY_BYTES} -o list.blf -");
+    let mut waiting = dir.command(&build).stdin(Stdio::piped()).spawn().unwrap();
     wait_for_lock(&mut waiting, dir.path());
     let error = build_error(&dir.plan("list.blf", &["list.txt"]));
     has(&error, "list.blf");
+    let many: String = (0..600_000).map(|n| format!("u{n}@b.example\n")).collect();
+    let mut input = waiting.stdin.take().unwrap();
+    input.write_all(many.as_bytes()).unwrap();
+    wait_for_file(&mut waiting, dir.path(), |path, _| {
+        path.ends_with(" (deleted)")
+    });
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     assert_eq!(dir.read("list.blf"), old);
+    assert_eq!(dir.names(), [".list.blf.writing", "list.blf", "list.txt"]);
 
     // What the kill left does no harm, and the next build removes it.
     dir.build("list.blf", &["list.txt"]);
@@ -96,14 +105,12 @@ fn an_interrupt_leaves_nothing() {
 fn an_interrupt_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
     let dir = folder(&[]);
     let pipe = dir.at("list.pipe");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
-    let run = || dir.command("build -q -o list.blf list.pipe").spawn();
-    interrupt(run().unwrap(), dir.path());
+    run(Command::new("mkfifo").arg(&pipe));
+    let build = || dir.command("build -q -o list.blf list.pipe").spawn();
+    interrupt(build().unwrap(), dir.path());
 
     // A pipe to which somebody writes later, in pieces, is read to its end.
-    let reading = run().unwrap();
+    let reading = build().unwrap();
     let mut writer = File::options().write(true).open(&pipe).unwrap();
     for part in ["a@b.exa", "mple\nc@d.example\n"] {
         writer.write_all(part.as_bytes()).unwrap();
@@ -150,95 +157,6 @@ fn nobody_reading_the_report_undoes_nothing() {
         let ended = dir.command(words).stderr(full).status();
         assert_eq!(ended.unwrap().code(), Some(code));
     }
-}
-
-/// Time between two checks of a process; short compared with its work.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-
-/// Kills builds that spill, at moments spread over the whole work.
-fn kill_at_random(kills: u64) {
-    // Few enough to be quick, but more than the minimum of memory can hold.
-    let lines: String = (0..560_000).map(|n| format!("u{n}@b.example\n")).collect();
-    let dir = folder(&[("few.txt", "a@b.example\n"), ("list.txt", &lines)]);
-    dir.build("list.blf", &["few.txt"]);
-    let old = dir.read("list.blf");
-
-    // Standard input is staged with its dates, and so does not fit in memory.
-    let start = || {
-        let build = format!("build -q --date 2026-01-31 --memory {MIN_MEMORY_BYTES} -o list.blf -");
-        let list = File::open(dir.at("list.txt")).unwrap();
-        dir.command(&build).stdin(list).spawn().unwrap()
-    };
-    // The system counts the bytes that a process reads and writes: a clock for its progress.
-    let moved_bytes = |child: &Child| {
-        let counts = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
-        let number = |line: &str| line.split_once(": ")?.1.parse::<u64>().ok();
-        counts.lines().take(2).filter_map(number).sum::<u64>()
-    };
-    let (mut whole, mut child) = (0, start());
-    while child.try_wait().unwrap().is_none() {
-        whole = moved_bytes(&child).max(whole);
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    let new = dir.read("list.blf");
-    // The text is read; pages and records are written and read again. The rest was spilled.
-    let unspilled = (lines.len() + 2 * new.len()) as u64;
-    let is_spilled = new.len() > old.len() && whole > unspilled + (4 << 20);
-    assert!(is_spilled, "{whole} of {unspilled} bytes");
-    let all = ["few.txt", "list.blf", "list.txt"];
-
-    let mut random = Random(0x5EED);
-    let (mut killed, mut left) = (0, 0);
-    for round in 0..kills {
-        dir.write("list.blf", &old);
-        // One kill in each part of the work, at a random point.
-        let at = whole / kills * round + random.below(whole / kills);
-        let mut child = start();
-        while moved_bytes(&child) < at && child.try_wait().unwrap().is_none() {
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        child.kill().unwrap();
-        killed += u64::from(child.wait().unwrap().signal() == Some(9));
-        left += u64::from(dir.names() != all);
-        let stands = dir.read("list.blf");
-        let is_whole = stands == old || stands == new;
-        assert!(is_whole, "killed at {at} of {whole} bytes");
-        Filter::verify(&dir.at("list.blf")).unwrap();
-        dir.build("list.blf", &["few.txt"]);
-        assert_eq!(dir.names(), all, "killed at {at} of {whole} bytes");
-    }
-    // Otherwise nothing was tested.
-    let is_tested = killed > kills / 2 && left > kills / 2;
-    assert!(is_tested, "{killed} killed, {left} left files");
-}
-
-#[test]
-fn a_kill_at_any_moment_leaves_the_old_file() {
-    kill_at_random(4);
-}
-
-#[test]
-#[ignore = "a minute or two: tests/run --long"]
-fn many_kills_at_any_moment_leave_the_old_file() {
-    kill_at_random(100);
-}
-
-/// As on a file system without locks.
-#[test]
-fn a_lock_that_fails_leaves_nothing_behind() {
-    let dir = folder(&[("list.txt", "a@b.example\n")]);
-    if !installed("strace") {
-        return;
-    }
-    let build = dir.command("build -q -o list.blf list.txt");
-    let mut strace = Command::new("strace");
-    strace
-        .args(words("-f -qq -o /dev/null -einject=flock:error=ENOLCK"))
-        .arg(build.get_program())
-        .args(build.get_args())
-        .current_dir(dir.path());
-    Said::of(&mut strace).ends(2, &["lock"]);
-    assert_eq!(dir.names(), ["list.txt"]);
 }
 
 /// An administrator whose filter is open to everybody sees a warning after every compilation.

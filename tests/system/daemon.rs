@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
-use blocklist_milter::endpoint::Endpoint;
+use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply};
 use rustix::process::Pid;
 use rustix::thread::gettid;
 
-use crate::support::wire::{OFFER, Wire, packet};
+use crate::support::rig::verdict;
+use crate::support::wire::Wire;
 
 /// Long enough for anything on a busy machine; without an error nothing waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -130,32 +128,29 @@ impl Served {
         Self { folder, site, told }
     }
 
-    fn listen(&self, endpoints: &[&str]) -> Result<Daemon, Error> {
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns the endpoint of the daemon's unix socket.
+    fn unix(&self) -> String {
+        format!("unix:{}", self.at("m.sock").display())
+    }
+
+    /// Starts the daemon with this many workers; with 0, with as many as it likes.
+    fn listen(&self, endpoints: &[&str], workers: usize) -> Result<Daemon, Error> {
         let endpoints = endpoints.iter().map(|text| text.parse().unwrap());
         let options = Options {
             listen: endpoints.collect(),
+            workers: NonZeroUsize::new(workers),
             ..Options::default()
         };
         Daemon::start(&options, &self.site)
     }
 
-    /// Starts the daemon with this many workers.
-    fn start_with(&self, workers: usize) -> Daemon {
-        let options = Options {
-            listen: vec![Endpoint::Unix(self.at("m.sock")).into()],
-            workers: NonZeroUsize::new(workers),
-            ..Options::default()
-        };
-        Daemon::start(&options, &self.site).unwrap()
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
     /// Starts the daemon, with its first check of the files.
-    fn start(&self) -> Daemon {
-        let daemon = self.listen(&[&format!("unix:{}", self.at("m.sock").display())]);
+    fn start(&self, workers: usize) -> Daemon {
+        let daemon = self.listen(&[&self.unix()], workers);
         self.is_told();
         daemon.unwrap()
     }
@@ -166,72 +161,55 @@ impl Served {
     }
 
     /// Returns a connection that has negotiated.
-    fn connect(&self) -> UnixStream {
-        greeted(UnixStream::connect(self.at("m.sock")).unwrap())
+    fn connect(&self) -> Peer {
+        Peer::unix(&self.at("m.sock")).unwrap()
     }
 }
 
-/// Negotiates on a new connection.
-fn greeted<S: Read + Write>(mut stream: S) -> S {
-    stream.write_all(&packet(b'O', OFFER)).unwrap();
-    stream.read_exact(&mut [0; 17]).unwrap();
-    stream
+/// Plays one message to this recipient. Returns its verdict.
+fn message(peer: &mut Peer, rcpt: &str) -> std::io::Result<String> {
+    let mail = TestMail::new("<a@b.test>", &[rcpt], &[]);
+    peer.deliver(&mail).map(|outcome| verdict(&outcome))
 }
-
-/// Plays one message to this recipient. Returns the answers.
-fn message(stream: &mut (impl Read + Write), rcpt: &[u8]) -> std::io::Result<[u8; 10]> {
-    let mut packets = packet(b'M', b"<a@b.test>\0");
-    packets.extend(packet(b'R', rcpt));
-    packets.extend(packet(b'N', b""));
-    stream.write_all(&packets)?;
-    let mut answers = [0; 10];
-    stream.read_exact(&mut answers)?;
-    Ok(answers)
-}
-
-const TAKEN: [u8; 10] = *b"\0\0\0\x01c\0\0\0\x01a";
 
 /// Checks that a message is accepted.
 #[track_caller]
-fn takes_mail(mut stream: impl Read + Write) {
-    assert_eq!(message(&mut stream, b"<c@d.test>\0").unwrap(), TAKEN);
+fn takes_mail(mut peer: Peer) {
+    assert_eq!(message(&mut peer, "<c@d.test>").unwrap(), "accept");
 }
 
 #[test]
 fn several_sockets_at_once_and_none_left_behind() {
     let served = Served::new(&[]);
-    let path = served.at("m.sock");
-    let unix = format!("unix:{}", path.display());
-    let daemon = served.listen(&[&unix, "inet:0@127.0.0.1", "inet:127.0.0.1:0"]);
+    let unix = served.unix();
+    let daemon = served.listen(&[&unix, "inet:0@127.0.0.1", "inet:127.0.0.1:0"], 0);
     let daemon = daemon.unwrap();
     for endpoint in daemon.endpoints() {
-        match endpoint {
-            Endpoint::Unix(path) => takes_mail(greeted(UnixStream::connect(path).unwrap())),
-            Endpoint::Inet { host, port, .. } => {
-                takes_mail(greeted(TcpStream::connect((host.as_str(), *port)).unwrap()));
-            }
-        }
+        takes_mail(Peer::connect(endpoint).unwrap());
     }
-    assert!(matches!(served.listen(&[&unix]), Err(Error::InUse { .. })));
+    assert!(matches!(
+        served.listen(&[&unix], 0),
+        Err(Error::InUse { .. })
+    ));
     daemon.stop().unwrap();
-    assert!(!path.exists());
-    assert!(matches!(served.listen(&[]), Err(Error::NoEndpoint)));
+    assert!(!served.at("m.sock").exists());
+    assert!(matches!(served.listen(&[], 0), Err(Error::NoEndpoint)));
 }
 
 #[test]
 fn a_fault_ends_its_own_connection_alone() {
     let served = Served::new(&[]);
-    let daemon = served.start();
+    let daemon = served.start(0);
     let other = served.connect();
     // Often enough for every worker to get one.
     for _ in 0..20 {
-        assert!(message(&mut served.connect(), b"<fault@d.test>\0").is_err());
+        assert!(message(&mut served.connect(), "<fault@d.test>").is_err());
     }
     // Also in the slow lane, which continues with others.
-    let long = |rcpt: &[u8]| [rcpt, &[b' '; LONG], b"\0"].concat();
-    assert!(message(&mut served.connect(), &long(b"<fault@d.test>")).is_err());
-    let taken = message(&mut served.connect(), &long(b"<c@d.test>"));
-    assert_eq!(taken.unwrap(), TAKEN);
+    let long = " ".repeat(LONG);
+    assert!(message(&mut served.connect(), &format!("<fault@d.test>{long}")).is_err());
+    let taken = message(&mut served.connect(), &format!("<c@d.test>{long}"));
+    assert_eq!(taken.unwrap(), "accept");
     takes_mail(other);
     daemon.stop().unwrap();
     assert_eq!(served.site.traffic.cut.get(Cut::Panic), 21);
@@ -240,7 +218,7 @@ fn a_fault_ends_its_own_connection_alone() {
 #[test]
 fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
     let served = Served::new(&[]);
-    let daemon = served.start_with(1);
+    let daemon = served.start(1);
     let ((waits, waiting), (open, go)) = (channel(), channel());
     *served.site.gate.lock().unwrap() = Some((waits, go));
     let mut slow = Wire::negotiated(&served.at("m.sock"));
@@ -262,7 +240,7 @@ fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
 #[test]
 fn connections_spread_over_the_workers() {
     let served = Served::new(&[]);
-    let daemon = served.start_with(4);
+    let daemon = served.start(4);
     let mut open = Vec::new();
     let mut shares = BTreeMap::new();
     while open.len() < 100 {
@@ -293,7 +271,7 @@ fn changed_files_are_loaded_again() {
     let served = Served::new(&["list.blf"]);
     let file = served.at("list.blf");
     replace(&file, "one");
-    let _daemon = served.start();
+    let _daemon = served.start(0);
     for round in 0..4 {
         replace(&file, &"x".repeat(round + 10));
         served.is_told();
@@ -314,7 +292,7 @@ fn changed_files_are_loaded_again() {
 fn a_fault_while_loading_is_not_the_last_load() {
     let served = Served::new(&["list.blf"]);
     replace(&served.at("list.blf"), "one");
-    let daemon = served.start();
+    let daemon = served.start(0);
     for text in ["fault", "good again"] {
         replace(&served.at("list.blf"), text);
         served.is_told();
@@ -335,7 +313,7 @@ fn a_copy_with_the_times_of_the_old_file_is_noticed() {
         probed.unwrap().ctime_nsec()
     };
     while changed() == written.ctime_nsec() {}
-    let _daemon = served.start();
+    let _daemon = served.start(0);
     // In place, with the same length and time as before.
     fs::write(&file, "two").unwrap();
     let opened = fs::File::options().write(true).open(&file);
@@ -348,26 +326,9 @@ fn a_copy_with_the_times_of_the_old_file_is_noticed() {
 fn the_end_does_not_wait_for_a_load_under_way() {
     let served = Served::new(&[]);
     let held = served.site.hold.lock().unwrap();
-    let daemon = served.start();
+    let daemon = served.start(0);
     let (ended, end) = channel();
     std::thread::spawn(move || ended.send(daemon.stop().is_ok()));
     assert_eq!(end.recv_timeout(PATIENCE), Ok(true));
     drop(held);
-}
-
-#[test]
-fn a_swapped_link_beside_the_files_is_noticed() {
-    // As Kubernetes mounts a ConfigMap: list -> ..data/list, ..data -> ..1
-    let served = Served::new(&["list"]);
-    for (version, text) in [("..1", "one"), ("..2", "two")] {
-        fs::create_dir(served.at(version)).unwrap();
-        fs::write(served.at(version).join("list"), text).unwrap();
-    }
-    symlink("..1", served.at("..data")).unwrap();
-    symlink("..data/list", served.at("list")).unwrap();
-    let _daemon = served.start();
-
-    symlink("..2", served.at("..data_tmp")).unwrap();
-    fs::rename(served.at("..data_tmp"), served.at("..data")).unwrap();
-    served.is_told();
 }

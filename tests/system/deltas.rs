@@ -1,34 +1,30 @@
-//! Deltas that are damaged or killed: OLD and a delta give NEW to the last byte, or nothing.
-//! `tests/commands/deltas.toml` has what they cost, and what is refused.
+//! Deltas that are damaged: OLD and a delta give NEW to the last byte, or nothing.
+//! `tests/commands/deltas.toml` has what they cost, and what is refused; `system_calls.rs` kills
+//! the commands.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "keys are cut to make up data"
 )]
 
 use std::fs;
-use std::hash::Hasher;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
 use blocklist_milter::compile::{Applied, Deltas, Error, Made, Progress, apply, make_delta};
-use blocklist_milter::filter::{Key, Record, Spec};
+use blocklist_milter::filter::{Key, Record};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
+use crate::support::check::Random;
 use crate::support::compile::{Dir, folder};
 use crate::support::filters::{key, record, records, sorted, spec, write};
-use crate::support::kills::{When, at_each_call};
-use crate::support::{Said, has, words};
+use crate::support::{Said, has};
 
 fn made(dir: &Dir, delta: &str, old: &str, new: &str) -> Result<Made, Error> {
     let [delta, old, new] = [delta, old, new].map(|name| dir.at(name));
     make_delta(&delta, [&old, &new], &Progress::new())
-}
-
-fn copy(dir: &Dir, from: &str, to: &str) {
-    fs::copy(dir.at(from), dir.at(to)).unwrap();
 }
 
 fn applied(dir: &Dir, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, Error> {
@@ -60,30 +56,6 @@ fn same(dir: &Dir, a: &str, b: &str) -> bool {
 
 /// The day on which filters of [`spec`] are built.
 const BUILT: u16 = 20_717;
-
-/// Returns a filter with some entries of `all`, and some others.
-fn generation(number: u64, all: &[Record], own: u64) -> (Spec, Vec<Record>) {
-    let some = (0..).zip(all).filter(|(i, _)| i % 50 != number);
-    let mut list: Vec<_> = some.map(|(_, record)| *record).collect();
-    list.extend((0..own).map(|i| record(key((number << 40) + i))));
-    let mut spec = spec(1e-6, true);
-    spec.generation = number;
-    (spec, sorted(list))
-}
-
-/// Writes this many generations, `1.blf` and so on, and the deltas between them: `a`, `b`, `c`.
-fn generations(dir: &Dir, count: u64) {
-    let all = records(3_000);
-    for number in 1..=count {
-        let (spec, list) = generation(number, &all, 30);
-        write(&dir.at(&format!("{number}.blf")), spec, &list).unwrap();
-    }
-    for (old, delta) in (1..count).zip(["a", "b", "c"]) {
-        let (old, new) = (format!("{old}.blf"), format!("{}.blf", old + 1));
-        let made = made(dir, delta, &old, &new).unwrap();
-        assert_eq!((made.refused, made.added, made.removed), (None, 90, 90));
-    }
-}
 
 /// Generates keys that no hash gives, and every mix of classes.
 fn any_record() -> impl Strategy<Value = Record> {
@@ -144,30 +116,26 @@ proptest! {
 
 /// Returns a delta to damage; writes the filter for which it is.
 fn to_damage(dir: &Dir) -> Vec<u8> {
-    let all = records(3_000);
-    let (old, mut list) = generation(1, &all, 40);
-    write(&dir.at("old.blf"), old, &list).unwrap();
+    let mut list = records(3_000);
+    write(&dir.at("old.blf"), spec(1e-6, true), &list).unwrap();
     list.retain(|record| record.key.0 % 101 != 0);
     for record in list.iter_mut().filter(|record| record.key.0 % 97 == 0) {
         record.added -= 1;
         record.source ^= 1;
     }
     list.extend((0..60).map(|i| record(key(7 << 50 | i))));
-    let (new, _) = generation(2, &all, 0);
-    write(&dir.at("new.blf"), new, &sorted(list)).unwrap();
+    let mut after = spec(1e-6, true);
+    after.generation += 1;
+    write(&dir.at("new.blf"), after, &sorted(list)).unwrap();
     there(dir, "old.blf", "new.blf");
     fs::read(dir.at("there.delta")).unwrap()
 }
 
 /// Returns the bytes with a correct checksum.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    if let Some(end) = bytes.len().checked_sub(8) {
-        let mut sum = XxHash3_64::new();
-        sum.write(&bytes[..end]);
-        bytes[end..].copy_from_slice(&sum.finish().to_le_bytes());
-    }
-    bytes
+    let end = bytes.len().saturating_sub(8);
+    let sum = XxHash3_64::oneshot(&bytes[..end]).to_le_bytes();
+    [&bytes[..end], &sum].concat()
 }
 
 /// Nothing is written and nothing panics. Returns the error; `None` if the delta still makes NEW.
@@ -207,11 +175,10 @@ fn every_truncation_is_refused() {
 fn every_flipped_bit_is_refused() {
     let dir = folder(&[]);
     let delta = to_damage(&dir);
-    let mut random = 0x5eed_u64;
+    let mut random = Random(0x5EED);
     let mut reasons = std::collections::BTreeMap::<String, u32>::new();
     for round in 0..10_000 {
-        random = XxHash3_64::oneshot(&random.to_le_bytes());
-        let bit = (random % (delta.len() as u64 * 8)) as usize;
+        let bit = random.index(delta.len() * 8);
         let mut damaged = delta.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         refused(&dir, &damaged, &format!("bit {bit}"));
@@ -234,51 +201,15 @@ fn every_flipped_bit_is_refused() {
 #[test]
 fn an_interrupt_leaves_nothing() {
     let dir = folder(&[]);
-    generations(&dir, 2);
+    to_damage(&dir);
+    let before = dir.names();
     let progress = Progress::new();
     progress.stop_flag().store(true, Relaxed);
-    let deltas = Deltas::new(&dir.at("1.blf"), &[dir.at("a")]);
-    let error = apply(&dir.at("out.blf"), &deltas, &progress).unwrap_err();
+    let [old, new, delta, out] =
+        ["old.blf", "new.blf", "there.delta", "out"].map(|name| dir.at(name));
+    let error = apply(&out, &Deltas::new(&old, &[delta]), &progress).unwrap_err();
     assert!(matches!(error, Error::Interrupted));
-    let [old, new, out] = ["1.blf", "2.blf", "out"].map(|name| dir.at(name));
     let error = make_delta(&out, [&old, &new], &progress).unwrap_err();
     assert!(matches!(error, Error::Interrupted));
-    assert_eq!(dir.names(), ["1.blf", "2.blf", "a"]);
-}
-
-/// If `apply` is killed at any system call that changes a file, it leaves the old filter or the new
-/// one, complete, and the next run finishes.
-#[test]
-fn a_kill_at_any_system_call_leaves_a_whole_filter() {
-    let dir = folder(&[]);
-    generations(&dir, 2);
-    copy(&dir, "1.blf", "here");
-    killed(&dir, "apply -q -o here here a", ["1.blf", "2.blf"]);
-}
-
-/// Kills a command that replaces the file `here`, an old one by a new one.
-fn killed(dir: &Dir, command: &str, [old, new]: [&str; 2]) {
-    copy(dir, old, "here");
-    let names = dir.names();
-    let kills = at_each_call(
-        dir.path(),
-        &words(command),
-        || copy(dir, old, "here"),
-        |when| {
-            let is_old = same(dir, "here", old);
-            assert!(is_old || same(dir, "here", new));
-            assert!(when == When::Killed || dir.names() == names);
-            is_old
-        },
-    );
-    let enough = kills.is_none_or(|kills| kills.killed > 10 && kills.kept > 5);
-    assert!(enough, "{kills:?}");
-}
-
-/// `delta` leaves the old delta or the new one.
-#[test]
-fn a_kill_at_any_system_call_leaves_a_whole_delta() {
-    let dir = folder(&[]);
-    generations(&dir, 3);
-    killed(&dir, "delta -q -o here 2.blf 3.blf", ["a", "b"]);
+    assert_eq!(dir.names(), before);
 }

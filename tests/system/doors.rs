@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::support::rig::Rig;
-use crate::support::{has, rows, until};
+use crate::support::{has, rows, until_so};
 
 const LISTS: &[(&str, &str)] = &[
     ("spam.list", "@bad.example\nfriend@bad.example\n"),
@@ -173,9 +173,7 @@ fn the_requests_of_a_message_belong_together() {
     drop(client);
     // 1 and 2 are counted when the next begins, 3 with its answer, the last with its first recipient.
     let total = || rig.live.counters.messages();
-    until("each message is counted once", || {
-        (total() == 4).then_some(())
-    });
+    until_so("each message is counted once", || total() == 4);
 }
 
 #[test]

@@ -1,20 +1,15 @@
-//! `explain` and `replay`: their answers agree with the daemon's and those of `query`.
-//! `tests/commands/explain.toml` has what they say.
-
-use std::collections::BTreeSet;
-use std::fs;
+//! `explain` and `replay`: their answers agree with those of `query`; `messages.rs` compares them with
+//! the daemon's. `tests/commands/explain.toml` has what they say.
 
 use blocklist_milter::base::day::Day;
-use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::explain::{Explainer, Mail};
 use blocklist_milter::filter::Load;
 use blocklist_milter::inspect::Query;
 use serde_json::{Value, json};
 
-use crate::messages;
 use crate::support::check::packed;
 use crate::support::has_all;
-use crate::support::rig::{Rig, verdict};
+use crate::support::rig::Rig;
 use crate::support::table::bytes;
 
 const CONFIG: &str =
@@ -22,42 +17,6 @@ const CONFIG: &str =
 
 fn rig() -> Rig {
     Rig::new(&[("spam.list", "spam@bad.example\n@bad.test\n")], CONFIG)
-}
-
-/// The stored messages in `tests/messages/` get the same verdict from all.
-#[test]
-fn explain_and_the_daemon_say_the_same_of_every_message() {
-    let rig = messages::rig();
-    let mut explainer = Explainer::open(&rig.path("c.toml"), &[]).unwrap();
-    let mut peer = rig.peer();
-    let mut wrong = Vec::new();
-    for case in messages::cases() {
-        let mut mail = Mail::open(&case.path()).unwrap();
-        mail.mail_from = Some(case.mail.clone().into_bytes());
-        mail.recipients = vec![b"<user@mail.example>".to_vec()];
-        let explained = explainer.explain(&mail);
-        let listed = explained
-            .identities
-            .iter()
-            .filter(|named| named.list.is_some());
-        let listed = listed.map(|named| messages::named(named.identity));
-        let listed: BTreeSet<_> = listed.collect();
-        let mut letter = TestMail::new(&case.mail, &["<user@mail.example>"], &[]);
-        let fields = mail.headers.fields.iter();
-        letter.headers = fields
-            .map(|field| (field.name.clone(), field.value.clone()))
-            .collect();
-        let served = verdict(&peer.deliver(&letter).unwrap());
-        let (expected, is_listed) = (case.verdict(), listed.iter().eq(&case.identity));
-        let explained = explained.decision.verdict;
-        if explained != expected || served != expected || !is_listed {
-            let reason = &case.reason;
-            let said = format!("explain says {explained}, the daemon {served}");
-            wrong.push(format!("{} ({reason}): {expected}, {said}", case.file));
-        }
-    }
-    peer.quit().unwrap();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Kilobytes of an address do not flood a terminal; its ends are shown.
@@ -154,22 +113,23 @@ fn query_and_explain_say_the_same_of_every_address() {
 #[test]
 fn a_whitelist_may_be_packed_or_in_utf_16() {
     let rig = rig();
-    let wide = "\u{feff}spam@bad.example\r\n"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes);
+    let wide = "\u{feff}spam@bad.example\r\n".encode_utf16();
     for (name, bytes, expected) in [
         ("packed.gz", packed(b"spam@bad.example\n"), "accept"),
-        ("wide.txt", wide.collect(), "accept"),
+        (
+            "wide.txt",
+            wide.flat_map(u16::to_le_bytes).collect(),
+            "accept",
+        ),
         ("other.txt", b"friend@good.example\n".to_vec(), "reject"),
     ] {
-        fs::write(rig.path(name), bytes).unwrap();
-        let config = "listen = ['unix:@/s']\n[[list]]\nname = 'spam'\nfilter = '@/spam.blf'\n[whitelist]\nfiles = ['@/NAME']\n";
-        let config = config
-            .replace('@', rig.path("").to_str().unwrap())
-            .replace("NAME", name);
-        fs::write(rig.path("other.toml"), config).unwrap();
-        let mut explainer = Explainer::open(&rig.path("other.toml"), &[]).unwrap();
-        let explained = explainer.explain(&Mail::from_address("spam@bad.example"));
-        assert_eq!(explained.decision.verdict, expected, "{name}");
+        rig.replace(name, &bytes);
+        let config = CONFIG.replace(
+            "entries = ['good@bad.test']",
+            &format!("files = ['{name}']"),
+        );
+        rig.write("c.toml", &config);
+        let words = ["explain", "--json", "--address", "spam@bad.example"];
+        assert_eq!(rig.milter(&words).json()["verdict"], expected, "{name}");
     }
 }

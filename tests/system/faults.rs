@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::compile::names;
 use crate::support::site::{Daemon, Site, Transport};
-use crate::support::{Said, has, is_root, milter, run, until};
+use crate::support::{Said, has, is_root, milter, run, until_so};
 
 /// Not in the folder of the files, where each line would be a hint to look for changes.
 const LOG: &str = "log/daemon.log";
@@ -57,9 +57,8 @@ fn status(site: &Site, code: i32) -> String {
 /// Waits until the copies of the configuration and of both filters are in a folder.
 fn copied(folder: &Path) {
     let is_whole = |name: &String| !name.starts_with('.');
-    until("three copies", || {
-        let copies = names(folder).into_iter().filter(is_whole).count();
-        (copies == 3).then_some(())
+    until_so("three copies", || {
+        names(folder).into_iter().filter(is_whole).count() == 3
     });
 }
 
@@ -83,11 +82,11 @@ fn restarted(site: &Site, daemon: Daemon) -> Daemon {
     serve(site)
 }
 
-/// Replaces a file by itself with another byte.
-fn flip(path: &Path, at: impl Fn(usize) -> usize) {
+/// Replaces a file by itself with another byte there, or at its end.
+fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
-    let at = at(bytes.len());
-    bytes[at] ^= 1;
+    let last = bytes.len() - 1;
+    bytes[at.min(last)] ^= 1;
     let aside = path.with_extension("aside");
     fs::write(&aside, bytes).unwrap();
     let old = fs::metadata(path).unwrap();
@@ -100,8 +99,8 @@ fn flip(path: &Path, at: impl Fn(usize) -> usize) {
 #[test]
 fn one_fault_holds_up_nothing_else() {
     type Fault = fn(&mut Site);
-    let flipped: Fault = |site| flip(&site.at("tags.blf"), |_| 4096 + 100);
-    let record: Fault = |site| flip(&site.at("tags.blf"), |length| length - 1);
+    let flipped: Fault = |site| flip(&site.at("tags.blf"), 4096 + 100);
+    let record: Fault = |site| flip(&site.at("tags.blf"), usize::MAX);
     let missing: Fault = |site| fs::remove_file(site.at("tags.blf")).unwrap();
     let typed: Fault = |site| site.configure(&CONFIG.replace("reject", "rejct"));
     let no_toml: Fault = |site| site.configure(&CONFIG.replace("[[list]]", "[list"));
@@ -314,12 +313,10 @@ fn a_reload_that_was_asked_for_is_held_up_by_nothing() {
     let mut site = site();
     site.write("white.txt", "first@listed.test\n");
     let daemon = serve(&site);
-    until("the daemon writes its status", || {
-        site.at("status").exists().then_some(())
-    });
+    until_so("its status", || site.at("status").exists());
     site.is("<first@listed.test>", "accept");
     site.configure(&CONFIG.replace("\"reject\"", "\"rejct\""));
-    flip(&site.at("tags.blf"), |_| 5000);
+    flip(&site.at("tags.blf"), 5000);
     site.write("white.txt", "");
     let words = [
         "milter.toml:",

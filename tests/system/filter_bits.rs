@@ -9,27 +9,28 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Record};
+use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Problem, Record};
 
 use crate::support::check::Random;
-use crate::support::filters::{Folder, key, records, spec, three_pages, write};
+use crate::support::compile::folder;
+use crate::support::filters::{key, problem, records, spec, three_pages, write};
 use crate::support::rig::{OK, Rig, letter, verdict};
 
 /// A file in which one bit at a time is flipped.
-pub(crate) struct Flipped {
+struct Flipped {
     file: File,
     length: u64,
 }
 
 impl Flipped {
-    pub(crate) fn open(path: &Path) -> Self {
+    fn open(path: &Path) -> Self {
         let file = File::options().read(true).write(true).open(path).unwrap();
         let length = file.metadata().unwrap().len();
         Self { file, length }
     }
 
     /// Calls `during` while a bit is flipped.
-    pub(crate) fn at<T>(&self, at: u64, bit: u64, during: impl FnOnce() -> T) -> T {
+    fn at<T>(&self, at: u64, bit: u64, during: impl FnOnce() -> T) -> T {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, at).unwrap();
         self.file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
@@ -50,25 +51,37 @@ fn is_refused<T>(result: Result<T, Error>) -> bool {
 /// Fails if the size is not compared with the header's: a truncated file is then opened.
 #[test]
 fn every_truncation_is_refused() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let header = write(&path, spec(1e-6, true), &records(40)).unwrap();
+    let whole = header.file_bytes();
     let file = File::options().write(true).open(&path).unwrap();
-    for length in (0..header.file_bytes()).rev() {
-        file.set_len(length).unwrap();
+    // And files that have grown.
+    for got in [2 * whole, whole + 1].into_iter().chain((0..whole).rev()) {
+        file.set_len(got).unwrap();
+        let expected = match got {
+            0..8 => Problem::NotAFilter,
+            8..4096 => Problem::Size {
+                expected: 4096,
+                got,
+            },
+            _ => Problem::Size {
+                expected: whole,
+                got,
+            },
+        };
         for load in [Load::Memory, Load::Disk] {
-            let opened = Filter::open(&path, load);
-            assert!(is_refused(opened), "{load:?}: cut to {length} bytes");
+            assert_eq!(problem(Filter::open(&path, load)), expected);
         }
-        assert!(is_refused(Filter::verify(&path)), "cut to {length} bytes");
+        assert_eq!(problem(Filter::verify(&path)), expected);
     }
 }
 
 /// Fails without the checksum of the header: the first unused bit is then not noticed.
 #[test]
 fn every_bit_of_the_header_is_guarded() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     write(&path, spec(1e-6, true), &records(40)).unwrap();
     let flipped = Flipped::open(&path);
     for at in 0..4096 {
@@ -100,23 +113,35 @@ pub(crate) fn ask(filter: &Filter, listed: &[Record], others: &[Key]) -> u64 {
     errors
 }
 
+/// Flips bits of all bytes between pages and records, and of this many anywhere.
 fn random_flips(count: u64) {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
-    let (_, listed) = three_pages(&path);
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
+    let (header, listed) = three_pages(&path);
+    let pages = 4096..4 * 4096;
+    let records = header.file_bytes() - (header.record_bytes() - 3 * 16);
     let others: Vec<_> = (0..200).map(|i| key(i << 32 | 1 << 31)).collect();
     let flipped = Flipped::open(&path);
     let mut random = Random(0x5EED);
     let (mut refused, mut errors) = ([0_u64; 2], [0_u64; 2]);
-    for _ in 0..count {
-        let (at, bit) = (random.below(flipped.length), random.below(8));
+    let between = (pages.end..records).map(Some);
+    for at in between.chain((0..count).map(|_| None)) {
+        let at = at.unwrap_or_else(|| random.below(flipped.length));
+        let bit = random.below(8);
         // Some of each page, others each time.
         let first = usize::try_from(random.below(60)).unwrap();
         let asked: Vec<_> = listed.iter().copied().skip(first).step_by(60).collect();
         flipped.at(at, bit, || {
             assert!(is_refused(Filter::verify(&path)), "bit {bit} of byte {at}");
             for (n, load) in [Load::Memory, Load::Disk].into_iter().enumerate() {
-                match Filter::open(&path, load) {
+                let is_read_later = at >= records || load == Load::Disk && pages.contains(&at);
+                let opened = Filter::open(&path, load);
+                assert_eq!(
+                    opened.is_ok(),
+                    is_read_later,
+                    "{load:?}: bit {bit} of byte {at}"
+                );
+                match opened {
                     Ok(filter) => errors[n] += ask(&filter, &asked, &others),
                     opened => refused[n] += u64::from(is_refused(opened)),
                 }

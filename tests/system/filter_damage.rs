@@ -1,75 +1,38 @@
-//! Filter files that are damaged, truncated, forged or unfinished: they are detected and refused,
-//! and never give an answer.
+//! Filter files that are damaged, forged or unfinished: they are detected and refused, and never
+//! give an answer. `filter_bits.rs` has flipped bits and truncations.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "keys are cut to make up data"
 )]
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
-use std::ops::Range;
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use blocklist_milter::base::replacement::{self, Replacement};
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Filter, Header, Load, Problem, Shape, Spec, Writer, encode_page,
-    page,
+    Answer, EncodedPage, Error, Filter, Header, Load, Problem, Record, Shape, Spec, Writer,
+    encode_page, page,
 };
 use proptest::prelude::*;
-use twox_hash::XxHash3_64;
 
-use crate::filter_bits::{Flipped, ask};
-use crate::support::filters::{
-    Folder, begin, by_page, check_answers, problem, records, spec, three_pages, write,
-};
-use crate::support::usable;
+use crate::filter_bits::ask;
+use crate::support::compile::folder;
+use crate::support::filters::{begin, by_page, problem, records, spec, three_pages, write};
+use crate::support::has;
+
+#[path = "../../fuzz/fuzz_targets/made.rs"]
+#[allow(unreachable_pub, reason = "the fuzz targets use it")]
+mod made;
 
 fn open(path: &Path) -> File {
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-/// A flipped bit is detected when its part is read; before that no key gets a wrong answer.
-#[test]
-fn a_flipped_bit_is_noticed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
-    let (header, records) = three_pages(&path);
-    let flipped = Flipped::open(&path);
-    let pages = 4096..4096 + 3 * 4096;
-    let records_start = header.file_bytes() - (header.record_bytes() - 3 * 16);
-
-    // All bytes up to the first bits, and all between pages and records; of the rest some, with a
-    // step that reaches every page and every part of a block.
-    let dense = (0..4_200).chain(pages.end..records_start + 400);
-    let sparse = (4_200..header.file_bytes()).step_by(53);
-    let asked: Vec<_> = records.iter().step_by(101).copied().collect();
-    for at in dense.chain(sparse) {
-        flipped.at(at, at % 8, || {
-            problem(Filter::verify(&path));
-            if at < records_start {
-                problem(Filter::open(&path, Load::Memory).map(drop));
-            }
-            match Filter::open(&path, Load::Disk) {
-                Ok(filter) => {
-                    assert!(pages.contains(&at) || at >= records_start);
-                    ask(&filter, &asked, &[]);
-                }
-                opened => {
-                    problem(opened);
-                    assert!(!pages.contains(&at));
-                }
-            }
-        });
-    }
-    Filter::verify(&path).unwrap();
-}
-
 #[test]
 fn damaged_records_are_never_not_listed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (header, records) = three_pages(&path);
     let before = Filter::open(&path, Load::Disk).unwrap();
     // The last byte belongs to the last page.
@@ -77,79 +40,32 @@ fn damaged_records_are_never_not_listed() {
     open(&path).write_all_at(&[0xa5], last).unwrap();
     // Records are checked although they are loaded into memory.
     let after = Filter::open(&path, Load::Memory).unwrap();
+    let is_last = |record: &&Record| page::page_of(record.key, 3) == 2;
+    let (in_last, others): (Vec<_>, Vec<_>) = records.iter().partition(is_last);
     for filter in [&before, &after] {
-        for record in &records {
-            let page = page::page_of(record.key, 3);
-            match filter.look_up(record.key) {
-                Ok(answer) => {
-                    assert_eq!(answer, Answer::Listed(*record));
-                    assert_ne!(page, 2);
-                }
-                Err(error) => {
-                    let found = problem::<()>(Err(error));
-                    assert!(matches!(found, Problem::Records { page: 2, .. }), "{found}");
-                    assert_eq!(page, 2);
-                }
-            }
+        assert_eq!(ask(filter, &others, &[]), 0);
+        for record in &in_last {
+            let found = problem(filter.look_up(record.key));
+            assert!(matches!(found, Problem::Records { page: 2, .. }), "{found}");
         }
     }
     assert_eq!(before.records().unwrap().filter(Result::is_err).count(), 1);
 }
 
-#[test]
-fn cut_and_grown_files_are_refused() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
-    let (header, _) = three_pages(&path);
-    let whole = fs::read(&path).unwrap();
-    let bytes = header.file_bytes();
-    let short = [0, 1, 7, 8, 100, 4_095, 4_096, 5_000];
-    for got in short.into_iter().chain([bytes - 1, bytes + 1, 2 * bytes]) {
-        fs::write(&path, &whole).unwrap();
-        open(&path).set_len(got).unwrap();
-        let expected = if got < 4_096 { 4_096 } else { bytes };
-        let expected = match got {
-            0..8 => Problem::NotAFilter,
-            _ => Problem::Size { expected, got },
-        };
-        assert_eq!(problem(Filter::open(&path, Load::Disk)), expected);
-    }
-}
-
-#[test]
-fn other_files_are_refused() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
-    let page = |byte| vec![byte; 4096];
-    for contents in [page(0), page(0xff), b"spammer@bad.example\n".repeat(500)] {
-        fs::write(&path, contents).unwrap();
-        let found = problem(Filter::open(&path, Load::Memory));
-        assert_eq!(found, Problem::NotAFilter);
-    }
-    for path in [Path::new("/dev/zero"), Path::new("/"), &folder.path("b")] {
-        let error = Filter::open(path, Load::Memory).map(drop).unwrap_err();
-        let is_said = matches!(error, Error::NotAFile { .. } | Error::Io { .. });
-        assert!(is_said, "{error}");
-    }
-}
-
 /// Overwrites a field of the header, and corrects its checksum.
 fn forge(path: &Path, at: usize, field: &[u8]) {
-    let file = open(path);
-    let mut header = [0; 4096];
-    file.read_exact_at(&mut header, 0).unwrap();
-    header[at..at + field.len()].copy_from_slice(field);
-    let sum = XxHash3_64::oneshot(&header[..4088]);
-    header[4088..].copy_from_slice(&sum.to_le_bytes());
-    file.write_all_at(&header, 0).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at..at + field.len()].copy_from_slice(field);
+    made::seal_header(&mut bytes);
+    fs::write(path, bytes).unwrap();
 }
 
 /// Pages with fewer or more entries than the header says: listed senders would be missed, or others
 /// hit.
 #[test]
 fn pages_that_are_not_filled_as_declared_are_refused() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     for (held, declared) in [
         (0_u64, 2_000_u64),
         (2_000, 0),
@@ -174,8 +90,8 @@ fn pages_that_are_not_filled_as_declared_are_refused() {
 fn impossible_headers_are_refused() {
     let huge = u64::MAX.to_le_bytes();
     let pages = |pages: u64| pages.to_le_bytes();
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     three_pages(&path);
     let sound = fs::read(&path).unwrap();
     let cases: [(&str, usize, &[u8]); 27] = [
@@ -223,48 +139,36 @@ fn impossible_headers_are_refused() {
 /// Headers that are possible, but wrong.
 #[test]
 fn false_declarations_are_noticed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (header, _) = three_pages(&path);
     let sound = fs::read(&path).unwrap();
-    let opened = |at: usize, field: &[u8]| {
+    let (bits, probes) = (header.set_bits, header.shape.probes + 1);
+    let said = format!("{bits} bits are set, but the header says {}", bits - 1);
+    for (at, field, words) in [
+        (80, &(bits - 1).to_le_bytes()[..], &*said),
+        (48, &1e-12_f64.to_le_bytes(), "header declares 1.00e-12"),
+        (56, &2_499_u64.to_le_bytes(), "header says 2499 entries"),
+        // More probes than were used: every entry would be missed.
+        (72, &probes.to_le_bytes(), "a listed sender would be missed"),
+        // A kind of entries that the header omits, so that nobody looks it up.
+        (19, &[0b0111], "records of page 0"),
+    ] {
         fs::write(&path, &sound).unwrap();
         forge(&path, at, field);
-        Filter::open(&path, Load::Memory).map(drop)
-    };
-
-    let counted = header.set_bits;
-    let declared = counted - 1;
-    let found = problem(opened(80, &declared.to_le_bytes()));
-    let what = format!("{counted} bits are set, but the header says {declared}");
-    assert_eq!(found, Problem::Damaged(what.into()));
-
-    let _ = opened(56, &2_499_u64.to_le_bytes());
-    let what = "2500 records, but the header says 2499 entries";
-    let found = problem(Filter::verify(&path));
-    assert_eq!(found, Problem::Damaged(what.into()));
-
-    let found = problem(opened(48, &1e-12_f64.to_le_bytes()));
-    assert!(matches!(found, Problem::Rate { .. }));
-
-    // More probes than were used: every entry would be missed.
-    let _ = opened(72, &(header.shape.probes + 1).to_le_bytes());
-    let found = problem(Filter::verify(&path)).to_string();
-    assert!(found.contains("a listed sender would be missed"), "{found}");
-
-    // A kind of entries that the header omits, so that nobody looks it up.
-    let _ = opened(19, &[0b0111]);
-    let found = problem(Filter::verify(&path));
-    assert!(matches!(found, Problem::Records { .. }));
+        let opened = Filter::open(&path, Load::Memory);
+        assert_eq!(opened.is_err(), [80, 48, 72].contains(&at), "{words}");
+        has(&problem(Filter::verify(&path)).to_string(), words);
+    }
 }
 
 /// Half-full pages are refused, whoever wrote them.
 #[test]
 fn pages_that_hit_everybody_are_refused() {
-    let folder = Folder::new();
+    let folder = folder(&[]);
     let (pages, probes) = (1, 20);
     let shape = Shape { pages, probes };
-    let replacement = Replacement::claim(&folder.path("a.blf")).unwrap();
+    let replacement = Replacement::claim(&folder.at("a.blf")).unwrap();
     let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape, None).unwrap();
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
@@ -275,7 +179,7 @@ fn pages_that_hit_everybody_are_refused() {
 
 #[test]
 fn what_cannot_be_read_is_not_written() {
-    let folder = Folder::new();
+    let folder = folder(&[]);
     let wrong: [fn(&mut Spec); 5] = [
         |spec| spec.name = "x".repeat(256),
         |spec| spec.name = "a\nb".to_owned(),
@@ -286,7 +190,7 @@ fn what_cannot_be_read_is_not_written() {
     for change in wrong {
         let mut spec = spec(1e-6, true);
         change(&mut spec);
-        let begun = begin(&folder.path("a.blf"), spec, 1);
+        let begun = begin(&folder.at("a.blf"), spec, 1);
         assert!(matches!(begun, Err(Error::Unwritable { .. })));
     }
     assert!(folder.names().is_empty());
@@ -295,8 +199,8 @@ fn what_cannot_be_read_is_not_written() {
 /// Missing and duplicate pages and entries are detected before the old file is replaced.
 #[test]
 fn lost_pages_and_entries_are_noticed() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let records = records(2_500);
     let begin = |entries| begin(&path, spec(1e-6, true), entries).unwrap();
     let pages = |writer: &Writer| -> Vec<_> {
@@ -325,28 +229,12 @@ fn lost_pages_and_entries_are_noticed() {
     assert!(folder.names().is_empty());
 }
 
-#[test]
-fn an_old_file_goes_on_answering() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
-    let (_, old) = three_pages(&path);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    let filter = Filter::open(&path, Load::Disk).unwrap();
-    write(&path, spec(1e-6, true), &[]).unwrap();
-    for record in old.iter().step_by(50) {
-        assert_eq!(filter.look_up(record.key).unwrap(), Answer::Listed(*record));
-    }
-    check_answers(&path, &[]);
-    let mode = fs::metadata(&path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-}
-
 /// A small list is found even if its file is overwritten. Fails without `small_records`: each
 /// look-up of a listed key is then an error until the file is restored.
 #[test]
 fn a_small_list_in_memory_needs_its_file_no_longer() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
+    let folder = folder(&[]);
+    let path = folder.at("a.blf");
     let (_, old) = three_pages(&path);
     let filter = Filter::open(&path, Load::Memory).unwrap();
     assert!(filter.memory_bytes() > filter.page_bytes());
@@ -358,112 +246,16 @@ fn a_small_list_in_memory_needs_its_file_no_longer() {
     }
 }
 
-/// Runs a test of this module in a separate process. Without the path in its environment such a test
-/// does nothing.
-fn child(test: &str, path: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([&format!("filter_damage::{test}"), "--exact", "--nocapture"]);
-    command.env("FILTER_PATH", path);
-    command
-}
-
-fn child_path() -> Option<PathBuf> {
-    std::env::var_os("FILTER_PATH").map(PathBuf::from)
-}
-
-#[test]
-fn a_killed_writer_leaves_the_old_file() {
-    let folder = Folder::new();
-    let path = folder.path("a.blf");
-    let (_, old) = three_pages(&path);
-    let mut writing = child("child_that_waits_half_way", &path);
-    let writing = writing.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut writing = writing.unwrap();
-    let mut output = BufReader::new(writing.stdout.take().unwrap()).lines();
-    assert!(output.any(|line| line.unwrap().ends_with("half way")));
-    let claimed = Replacement::claim(&path);
-    assert!(matches!(claimed, Err(replacement::Error::Busy { .. })));
-    writing.kill().unwrap();
-    writing.wait().unwrap();
-    check_answers(&path, &old);
-    assert_eq!(folder.names(), [".a.blf.writing", "a.blf"]);
-    write(&path, spec(1e-6, true), &old[..100]).unwrap();
-    assert_eq!(folder.names(), ["a.blf"]);
-    check_answers(&path, &old[..100]);
-}
-
-#[test]
-fn child_that_waits_half_way() {
-    let Some(path) = child_path() else { return };
-    let mut writer = begin(&path, spec(1e-6, true), 1_000_000).unwrap();
-    let pages: Vec<_> = (0..300).map(|_| EncodedPage::new()).collect();
-    writer.append(&pages).unwrap();
-    println!("half way");
-    // Ends when its parent ends, at the latest.
-    let _ = std::io::stdin().lines().next();
-}
-
-/// A full disk: a small separate file system, if the system permits one.
-#[test]
-fn a_full_disk_leaves_the_old_file() {
-    let folder = Folder::new();
-    let own = child("child_on_a_full_disk", folder.0.path());
-    let mut shell = Command::new("unshare");
-    shell
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
-        .arg("mount -t tmpfs -o size=256k none \"$FILTER_PATH\" || exit 77; exec \"$@\"")
-        .arg("sh")
-        .arg(own.get_program())
-        .args(own.get_args())
-        .env("FILTER_PATH", folder.0.path());
-    match shell.output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) if output.status.code() == Some(101) => {
-            panic!("{}", String::from_utf8_lossy(&output.stdout));
-        }
-        _ => drop(usable("mount", Some("none is possible here".to_owned()))),
-    }
-}
-
-#[test]
-fn child_on_a_full_disk() {
-    let Some(disk) = child_path() else { return };
-    let path = disk.join("a.blf");
-    let (_, old) = three_pages(&path);
-    // 200,000 entries need 700 KiB of pages.
-    let written = write(&path, spec(1e-6, true), &records(200_000));
-    assert!(matches!(written, Err(Error::Io { .. })), "{written:?}");
-    check_answers(&path, &old);
-    assert_eq!(fs::read_dir(disk).unwrap().count(), 1);
-}
-
-/// Corrects every checksum after a change of bytes, at the positions of the intact file, so that
-/// only the contents can reveal the change.
+/// Corrects every checksum behind the pages after a change of bytes, at the positions of the intact
+/// file, so that only the contents can reveal the change.
 fn reseal(bytes: &mut [u8], header: &Header) {
     let pages = usize::try_from(header.shape.pages).unwrap();
     let sums = 4096 * (1 + pages);
     let directory = sums + 8 * pages;
     let sources = directory + 16 * pages;
     let records = bytes.len() - (header.record_bytes() as usize - 16 * pages);
-    /// Puts the checksum of a part at a place.
-    fn put(bytes: &mut [u8], at: usize, range: Range<usize>) {
-        let sum = XxHash3_64::oneshot(&bytes[range]);
-        bytes[at..at + 8].copy_from_slice(&sum.to_le_bytes());
-    }
-    let mut start = 0;
-    for page in 0..pages {
-        put(bytes, sums + 8 * page, 4096 * (page + 1)..4096 * (page + 2));
-        let row = directory + 16 * page;
-        let end = u64::from_le_bytes(bytes[row..row + 8].try_into().unwrap()) as usize;
-        if bytes[records..].get(start..end).is_some() {
-            put(bytes, row + 8, records + start..records + end);
-            start = end;
-        }
-    }
-    put(bytes, 136, sums..directory);
-    put(bytes, 160, directory..sources);
-    put(bytes, 184, sources..records);
-    put(bytes, 4088, 0..4088);
+    let sections = [sums..directory, directory..sources, sources..records];
+    made::seal(bytes, directory..sources, records, sections);
 }
 
 proptest! {
@@ -478,8 +270,8 @@ proptest! {
         behind in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         block_heads in prop::collection::vec((0_usize..40, any::<u8>()), 0..3),
     ) {
-        let folder = Folder::new();
-        let path = folder.path("a.blf");
+        let folder = folder(&[]);
+        let path = folder.at("a.blf");
         let records = records(count);
         let header = write(&path, spec(1e-6, true), &records).unwrap();
         let mut bytes = fs::read(&path).unwrap();

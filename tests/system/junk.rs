@@ -1,14 +1,14 @@
-//! Reported messages: who is listed, who never is, how a report is undone, and when it takes
-//! effect.
+//! Reported messages: who is listed, who never is, and how a report is undone.
+//! `tests/commands/junk.toml` has the way to a refusal.
 
 use std::path::PathBuf;
 
+use blocklist_milter::base::clock;
+use blocklist_milter::base::day::Day;
 use serde_json::{Value, json};
 
 use crate::support::compile::{Dir, folder};
-use crate::support::rig::letter;
-use crate::support::site::{SPAM, Site};
-use crate::support::{Said, has, has_all, milter, rows, until, words};
+use crate::support::{Said, has, milter, rows, words};
 
 /// Reported messages, a configuration, and a list for them.
 struct Reported {
@@ -170,34 +170,33 @@ fn what_is_written_by_hand_stays_above_and_below_a_report() {
     }
 }
 
-/// The Message-ID, which a stranger writes, does not affect the entry.
+/// The Message-ID, which a stranger writes, does not affect the entry. Without one the line does not
+/// end with a blank.
 #[test]
 fn a_hostile_message_is_a_report_like_any_other() {
-    let forged = "Message-ID: <x> # expires 2020-01-01 not spam, whitelisted; ok@good.test\nFrom: spam@bad.test";
-    let reported = Reported::new(CONFIG, &[forged]);
-    let dir = &reported.dir;
-    let head = b"Message-ID: <\xff\xfe # allow\x00";
-    let text = [&head[..], &[b'y'; 20_000], b"\n", &dir.read("Junk/cur/0")].concat();
-    dir.write("Junk/cur/0", text);
-    let outcome = reported.junk("");
-    assert_eq!(outcome["added"], json!(["spam@bad.test"]), "{outcome}");
-    let build = "build --strict -q -o reported.blf reported.txt";
-    dir.run(build).ok();
-    let found = dir.run("query --json reported.blf spam@bad.test").json();
-    assert_eq!(found["listed"], true, "{found}");
-    assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
-}
-
-/// Without a Message-ID the line does not end with a blank.
-#[test]
-fn a_message_without_an_id_is_a_report() {
-    let reported = Reported::new(CONFIG, &["From: spam@bad.test"]);
-    let text = format!("{RESULTS}\nFrom: spam@bad.test\nSubject: x\n\nspam\n");
-    reported.dir.write("Junk/cur/0", text);
-    reported.junk("");
-    let list = reported.list();
-    assert!(list.ends_with(" reported by a user\n"), "{list:?}");
-    assert_eq!(reported.junk("--undo")["removed"], json!(["spam@bad.test"]));
+    let forged = "Message-ID: <x> # expires 2020-01-01 not spam, whitelisted; ok@good.test\n";
+    let binary = [
+        b"Message-ID: <\xff\xfe # allow\x00",
+        &[b'y'; 20_000][..],
+        b"\n",
+    ]
+    .concat();
+    let rest = format!("{RESULTS}\nFrom: spam@bad.test\nSubject: x\n\nspam\n");
+    for head in [b"", forged.as_bytes(), &binary] {
+        let reported = Reported::new(CONFIG, &["From: spam@bad.test"]);
+        let dir = &reported.dir;
+        dir.write("Junk/cur/0", [head, rest.as_bytes()].concat());
+        let outcome = reported.junk("");
+        assert_eq!(outcome["added"], json!(["spam@bad.test"]), "{outcome}");
+        let is_short = reported.list().ends_with(" reported by a user\n");
+        assert_eq!(is_short, head.is_empty(), "{}", reported.list());
+        let build = "build --strict -q -o reported.blf reported.txt";
+        dir.run(build).ok();
+        let found = dir.run("query --json reported.blf spam@bad.test").json();
+        assert_eq!(found["listed"], true, "{found}");
+        assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
+        assert_eq!(reported.junk("--undo")["removed"], json!(["spam@bad.test"]));
+    }
 }
 
 /// A second report extends the expiry of a sender, even if the entry has expired; nothing else
@@ -212,57 +211,19 @@ fn a_further_report_renews_the_expiry() {
         "ended@bad.test # expires 2020-01-01 added 2019-10-01 reported by alice <x@mail.test>\n";
     let dir = &reported.dir;
     dir.write("reported.txt", format!("{ended}{by_hand}"));
-    let run = |days: &str| {
-        let outcome = reported.junk(&format!("--by bob --expires {days}"));
-        let text = reported.list();
-        assert!(text.starts_with(by_hand), "{text}");
-        let ends = ["spam@", "ended@"].map(|sender| {
-            let by_bob =
-                |line: &&str| line.starts_with(sender) && line.contains(" reported by bob ");
-            let of: Vec<&str> = text.lines().filter(by_bob).collect();
-            assert_eq!(of.len(), 1, "{text}");
-            of[0].split(' ').nth(3).unwrap().to_owned()
-        });
-        // Beside the line by hand.
-        assert_eq!(text.matches("\nhand@").count(), 1, "{text}");
-        (outcome["added"].as_array().unwrap().len(), ends)
-    };
-    let (added, first) = run("30d");
-    assert_eq!((added, &first[0]), (3, &first[1]));
-    assert!(first[0].as_str() > "2026", "{first:?}");
-    let (added, later) = run("60d");
-    let are_later = later[0] > first[0] && later[1] > first[1];
-    assert!(added == 3 && are_later, "{later:?}");
-    // On the same day again, or with an earlier expiry, nothing changes.
-    assert_eq!(run("60d"), (0, later.clone()));
-    assert_eq!(run("30d"), (0, later));
-}
-
-/// From the junk folder to a refusal; `explain` names the reporter.
-#[test]
-fn a_report_comes_into_force() {
-    let trusted = "[whitelist]\nauthserv_ids = ['mx.our.test']\n";
-    let mut site = Site::spam(&["other@bad.test"], "");
-    site.configure(&format!("{}{trusted}", SPAM.replace("spam", "reported")));
-    site.list("reported", &["other@bad.test"]);
-    let _daemon = site.serve();
-    let refuses = || {
-        let mail = letter("<ok@ok.test>", &["From: spam@bad.test"]);
-        let sent = site.peer().deliver(&mail).unwrap();
-        sent.message.unwrap().refuses()
-    };
-    assert!(!refuses());
-    let text = format!("Message-ID: <7@mail.test>\n{RESULTS}\nFrom: spam@bad.test\n\n");
-    site.write("message", &text);
-    let junk = "junk --list reported.txt --by alice message";
-    site.milter(&words(junk)).ok();
-    let mut build = site.program("blocklist-compile");
-    Said::of(build.args(["build", "-q", "-o", "reported.blf", "reported.txt"])).ok();
-    until("the report is in force", || refuses().then_some(()));
-    let text = site.milter(&["explain", "message"]).ok();
-    let shown = [
-        "reported.txt:2: spam@bad.test # expires ",
-        "reported by alice <7@mail.test>",
-    ];
-    has_all(&text, &shown);
+    let today = u16::try_from(clock::now_s() / 86_400).unwrap();
+    // With the same or an earlier expiry, nothing changes.
+    for (days, renewed, end) in [(30, 3, 30), (60, 3, 60), (60, 0, 60), (30, 0, 60)] {
+        let outcome = reported.junk(&format!("--by bob --expires {days}d"));
+        let (end, today) = (Day(today + end), Day(today));
+        let line = |sender, id| {
+            let added = format!("added {today} reported by bob <{id}@mail.test>");
+            format!("{sender}@bad.test # expires {end} {added}\n")
+        };
+        // One beside the line by hand.
+        let reports = [line("ended", 1), line("hand", 2), line("spam", 0)];
+        assert_eq!(reported.list(), format!("{by_hand}{}", reports.concat()));
+        let added = outcome["added"].as_array().unwrap();
+        assert_eq!(added.len(), renewed, "{outcome}");
+    }
 }

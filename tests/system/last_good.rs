@@ -2,16 +2,14 @@
 //! it.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use blocklist_milter::filter::Filter;
 use blocklist_milter::snapshot::{Live, Start};
 use blocklist_milter::status::check;
-use tempfile::TempDir;
 
-use crate::support::compile::names;
+use crate::support::compile::{Dir, folder, names};
 use crate::support::rig::compile;
 use crate::support::site::{SPAM, Site, Transport};
 use crate::support::tools::SmallDisk;
@@ -20,62 +18,46 @@ use crate::support::{has, until_so};
 const CONFIG: &str =
     "state = 'state'\nstatus_file = 'status'\n[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
 
-/// A folder with lists, a configuration and the copies.
-struct Home(TempDir);
+/// Returns a folder with a list, a configuration, and one for copies.
+fn home() -> Dir {
+    let home = folder(&[("c.toml", CONFIG)]);
+    fs::create_dir(home.at("state")).unwrap();
+    list(&home, "spam", &["first@bad.example"]);
+    home
+}
 
-impl Home {
-    fn new() -> Self {
-        let home = Self(tempfile::tempdir().unwrap());
-        fs::create_dir(home.path("state")).unwrap();
-        home.list("spam", &["first@bad.example"]);
-        home.configure(CONFIG);
-        home
-    }
+fn list(home: &Dir, name: &str, entries: &[&str]) {
+    compile(&home.write(&format!("{name}.list"), entries.join("\n") + "\n"));
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
+fn start(home: &Dir) -> Live {
+    Live::start(Start::read(&home.at("c.toml")))
+}
 
-    fn configure(&self, text: &str) {
-        fs::write(self.path("c.toml"), text).unwrap();
-    }
+/// Starts, and ends when copies of the filters in effect exist.
+fn served(home: &Dir) {
+    kept(&start(home));
+}
 
-    fn list(&self, name: &str, entries: &[&str]) {
-        let text = self.path(&format!("{name}.list"));
-        fs::write(&text, entries.join("\n") + "\n").unwrap();
-        compile(&text);
-    }
+/// Returns the names of the copies, of filters or of the configuration.
+fn all_copies(home: &Dir, configurations: bool) -> Vec<String> {
+    let names = names(&home.at("state")).into_iter();
+    let names = names.filter(|name| name.ends_with(".toml") == configurations);
+    names.map(|name| format!("state/{name}")).collect()
+}
 
-    fn start(&self) -> Live {
-        Live::start(Start::read(&self.path("c.toml")))
-    }
+fn copies(home: &Dir) -> Vec<String> {
+    all_copies(home, false)
+}
 
-    /// Starts, and ends when copies of the filters in effect exist.
-    fn served(&self) {
-        kept(&self.start());
-    }
+fn copied_config(home: &Dir) -> String {
+    all_copies(home, true).remove(0)
+}
 
-    /// The copies, of filters or of the configuration.
-    fn all_copies(&self, configurations: bool) -> Vec<PathBuf> {
-        let state = self.path("state");
-        let mut names = names(&state);
-        names.retain(|name| name.ends_with(".toml") == configurations);
-        names.into_iter().map(|name| state.join(name)).collect()
-    }
-
-    fn copies(&self) -> Vec<PathBuf> {
-        self.all_copies(false)
-    }
-
-    fn copied_config(&self) -> PathBuf {
-        self.all_copies(true).remove(0)
-    }
-
-    fn copy(&self) -> PathBuf {
-        let mut copies = self.copies();
-        assert_eq!(copies.len(), 1, "{copies:?}");
-        copies.remove(0)
-    }
+fn the_copy(home: &Dir) -> String {
+    let mut copies = copies(home);
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    copies.remove(0)
 }
 
 /// Does all the regular upkeep.
@@ -102,12 +84,11 @@ fn complains(live: &Live, words: &[&str]) {
 /// Without the copy no list would be in effect.
 #[test]
 fn a_start_with_a_bad_file_uses_the_last_good_copy() {
-    let home = Home::new();
-    home.served();
-    let copy = home.copy();
-    let filter = home.path("spam.blf");
-    let good = fs::read(&filter).unwrap();
-    assert_eq!(fs::read(&copy).unwrap(), good);
+    let home = home();
+    served(&home);
+    let copy = the_copy(&home);
+    let good = home.read("spam.blf");
+    assert_eq!(home.read(&copy), good);
     let mut page = good.clone();
     page[5000] ^= 1;
     let in_use = "the last good filter is in use, generation 1";
@@ -117,48 +98,51 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
         ("no filter", Some(b"<html>502 Bad Gateway</html>")),
         ("a damaged page", Some(&page)),
     ] {
-        fs::remove_file(&filter).unwrap();
-        bytes.inspect(|bytes| fs::write(&filter, bytes).unwrap());
-        let live = home.start();
+        home.remove("spam.blf");
+        bytes.inspect(|bytes| drop(home.write("spam.blf", bytes)));
+        let live = start(&home);
         assert_eq!(entries(&live), Some(1), "{what}");
         complains(&live, &[&format!("{in_use}, built 20"), "list spam: "]);
         has(&live.status(), "last good filter");
         // It stays in effect, and a reload reports it again.
         kept(&live);
         assert!(!live.reload().changed);
-        assert_eq!((entries(&live), &home.copy()), (Some(1), &copy), "{what}");
-        let said = check(&home.path("c.toml")).unwrap_err().remove(0).text;
+        assert_eq!(
+            (entries(&live), &the_copy(&home)),
+            (Some(1), &copy),
+            "{what}"
+        );
+        let said = check(&home.at("c.toml")).unwrap_err().remove(0).text;
         has(&said, &format!("until then, {in_use}"));
-        fs::write(&filter, &good).unwrap();
+        home.write("spam.blf", &good);
     }
     // A repaired file takes effect, and the warning ends.
-    fs::remove_file(&filter).unwrap();
-    let live = home.start();
-    home.list("spam", &["first@bad.example", "second@bad.example"]);
+    home.remove("spam.blf");
+    let live = start(&home);
+    list(&home, "spam", &["first@bad.example", "second@bad.example"]);
     assert!(live.reload().changed);
     assert_eq!(entries(&live), Some(2));
     kept(&live);
     assert_eq!(live.problems(), []);
-    assert_eq!(fs::read(&copy).unwrap(), fs::read(&filter).unwrap());
+    assert_eq!(home.read(&copy), home.read("spam.blf"));
 }
 
 /// While a copy is in effect, other changes still take effect, and an older file in its place does
 /// not.
 #[test]
 fn reloads_go_on_beside_a_copy() {
-    let home = Home::new();
-    let before = fs::read(home.path("spam.blf")).unwrap();
-    home.list("spam", &["first@bad.example", "second@bad.example"]);
-    home.served();
-    fs::remove_file(home.path("spam.blf")).unwrap();
-    let live = home.start();
-    home.configure(&format!(
-        "{CONFIG}[whitelist]\nentries = ['a@ok.example']\n"
-    ));
+    let home = home();
+    let before = home.read("spam.blf");
+    list(&home, "spam", &["first@bad.example", "second@bad.example"]);
+    served(&home);
+    home.remove("spam.blf");
+    let live = start(&home);
+    let more = "[whitelist]\nentries = ['a@ok.example']\n";
+    home.write("c.toml", format!("{CONFIG}{more}"));
     assert!(live.reload().changed);
     assert_eq!(live.snapshot().policy.whitelist.len(), 1);
     assert_eq!(entries(&live), Some(2));
-    fs::write(home.path("spam.blf"), before).unwrap();
+    home.write("spam.blf", before);
     live.reload();
     assert_eq!(entries(&live), Some(2));
     complains(&live, &["last good filter", "older than generation 2"]);
@@ -168,125 +152,123 @@ fn reloads_go_on_beside_a_copy() {
 /// without `with_copies` in `Live::check_start`: the damaged filter stays in effect.
 #[test]
 fn damage_that_is_found_later_brings_the_copy_too() {
-    let home = Home::new();
-    home.served();
-    let filter = home.path("spam.blf");
-    let mut bytes = fs::read(&filter).unwrap();
+    let home = home();
+    served(&home);
+    let mut bytes = home.read("spam.blf");
     *bytes.last_mut().unwrap() ^= 1;
-    fs::write(&filter, bytes).unwrap();
-    let live = home.start();
+    home.write("spam.blf", bytes);
+    let live = start(&home);
     assert!(live.problems().is_empty());
     kept(&live);
     complains(&live, &["last good filter", "records"]);
     assert_eq!(live.problems().len(), 1, "{:?}", live.problems());
     // Its file is still damaged.
     assert!(!live.reload().changed);
-    assert_eq!((entries(&live), home.copies().len()), (Some(1), 1));
+    assert_eq!((entries(&live), copies(&home).len()), (Some(1), 1));
 }
 
 #[test]
 fn a_start_without_a_good_copy_defers() {
-    let home = Home::new();
-    let filter = home.path("spam.blf");
-    home.served();
-    let copy = home.copy();
-    let good = fs::read(&copy).unwrap();
+    let home = home();
+    served(&home);
+    let copy = the_copy(&home);
+    let good = home.read(&copy);
     let mut page = good.clone();
     page[5000] ^= 1;
-    fs::remove_file(&filter).unwrap();
+    home.remove("spam.blf");
     let defers = |what: &str| {
-        let live = home.start();
+        let live = start(&home);
         assert_eq!(entries(&live), None, "{what}");
         complains(&live, &["not serving as configured", "spam.blf"]);
     };
-    fs::write(&copy, &page).unwrap();
+    home.write(&copy, &page);
     defers("the copy is damaged");
-    fs::write(&copy, &good[..good.len() / 2]).unwrap();
+    home.write(&copy, &good[..good.len() / 2]);
     defers("the copy is cut");
-    fs::write(&copy, &good).unwrap();
+    home.write(&copy, &good);
     let days_ago = |days: u64| SystemTime::now() - Duration::from_secs(86_400 * days);
-    let file = File::options().write(true).open(&copy).unwrap();
+    let file = File::options().write(true).open(home.at(&copy)).unwrap();
     file.set_modified(days_ago(8)).unwrap();
     defers("the copy is too old");
     file.set_modified(days_ago(6)).unwrap();
-    assert_eq!(entries(&home.start()), Some(1));
-    fs::remove_file(&copy).unwrap();
+    assert_eq!(entries(&start(&home)), Some(1));
+    home.remove(&copy);
     defers("there is no copy");
-    fs::remove_dir_all(home.path("state")).unwrap();
+    fs::remove_dir_all(home.at("state")).unwrap();
     defers("there is no folder");
-    assert!(!home.path("state").exists());
+    assert!(!home.at("state").exists());
 }
 
 /// A copy belongs to a path in the configuration: no other list uses it, and a list that is removed
 /// from the configuration does not come back.
 #[test]
 fn a_list_that_is_no_longer_wanted_does_not_come_back() {
-    let home = Home::new();
-    home.list("other", &["x@bad.example", "y@bad.example"]);
+    let home = home();
+    list(&home, "other", &["x@bad.example", "y@bad.example"]);
     let other = "[[list]]\nname = 'other'\nfilter = 'other.blf'\n";
-    home.configure(&format!("{CONFIG}{other}"));
-    home.served();
-    assert_eq!(home.copies().len(), 2);
-    home.configure(CONFIG);
-    home.served();
-    let copy = home.copy();
+    home.write("c.toml", format!("{CONFIG}{other}"));
+    served(&home);
+    assert_eq!(copies(&home).len(), 2);
+    home.write("c.toml", CONFIG);
+    served(&home);
+    let copy = the_copy(&home);
     // The same name, another file.
-    home.list("elsewhere", &["x@bad.example", "y@bad.example"]);
-    fs::remove_file(home.path("spam.blf")).unwrap();
-    home.configure(&CONFIG.replace("spam.blf", "elsewhere.blf"));
-    home.served();
-    assert_ne!(home.copy(), copy);
+    list(&home, "elsewhere", &["x@bad.example", "y@bad.example"]);
+    home.remove("spam.blf");
+    home.write("c.toml", CONFIG.replace("spam.blf", "elsewhere.blf"));
+    served(&home);
+    assert_ne!(the_copy(&home), copy);
     // Without the last configuration, which named the other file.
-    fs::remove_file(home.copied_config()).unwrap();
-    home.configure(CONFIG);
-    assert_eq!(entries(&home.start()), None);
+    home.remove(&copied_config(&home));
+    home.write("c.toml", CONFIG);
+    assert_eq!(entries(&start(&home)), None);
     // A faulty configuration names no lists, and removes no copies.
-    home.list("spam", &["first@bad.example"]);
-    home.served();
-    fs::remove_file(home.copied_config()).unwrap();
-    home.configure("state = 'state'\nno = 'configuration'\n");
-    kept(&home.start());
-    assert_eq!(home.copy(), copy);
+    list(&home, "spam", &["first@bad.example"]);
+    served(&home);
+    home.remove(&copied_config(&home));
+    home.write("c.toml", "state = 'state'\nno = 'configuration'\n");
+    kept(&start(&home));
+    assert_eq!(the_copy(&home), copy);
 }
 
 /// Two daemons with the same folder would treat each other's copies as those of removed lists.
 /// Fails without the lock in `work`: the second removes those of the first.
 #[test]
 fn another_process_takes_no_copies_away() {
-    let (home, other) = (Home::new(), Home::new());
-    let shared = format!("state = '{}'\n", home.path("state").display());
-    other.configure(&CONFIG.replace("state = 'state'\n", &shared));
-    let first = home.start();
+    let (home, other) = (home(), home());
+    let shared = format!("state = '{}'\n", home.at("state").display());
+    other.write("c.toml", CONFIG.replace("state = 'state'\n", &shared));
+    let first = start(&home);
     kept(&first);
-    let copy = home.copy();
-    let second = other.start();
+    let copy = the_copy(&home);
+    let second = start(&other);
     kept(&second);
     complains(&second, &["cannot keep a copy", "another process"]);
-    assert_eq!(home.copy(), copy);
+    assert_eq!(the_copy(&home), copy);
     // When the first has ended, the second takes them over.
     drop(first);
     drop(second);
-    other.served();
-    assert_ne!(home.copy(), copy);
+    served(&other);
+    assert_ne!(the_copy(&home), copy);
 }
 
 /// Entries that a list has dropped do not come back: a copy that cannot be renewed is removed.
 #[test]
 fn a_full_disk_keeps_no_copy_and_stops_nothing() {
-    let home = Home::new();
-    let state = home.path("state");
+    let home = home();
+    let state = home.at("state");
     let Some(_disk) = SmallDisk::mount(&state, "size=64k") else {
         return;
     };
-    home.served();
-    assert_eq!(home.copies().len(), 1);
-    let live = home.start();
+    served(&home);
+    assert_eq!(copies(&home).len(), 1);
+    let live = start(&home);
     let many: String = (0..3_000).map(|n| format!("x{n}@bad.example\n")).collect();
-    home.list("spam", &[&many]);
+    list(&home, "spam", &[&many]);
     assert!(live.reload().changed);
     kept(&live);
     complains(&live, &["cannot keep a copy", "must stay free"]);
-    assert_eq!((home.copies().len(), entries(&live)), (0, Some(3_000)));
+    assert_eq!((copies(&home).len(), entries(&live)), (0, Some(3_000)));
 }
 
 /// The program itself, with all unnecessary permissions given up, is killed while it copies.

@@ -43,26 +43,13 @@ fn a_line_stays_whole_whatever_the_sender_writes() {
 
 /// Parses the fields of a line like a program that searches the log: `name=value`, `name="value"`.
 fn fields(line: &str) -> Vec<(&str, &str)> {
-    let mut fields = Vec::new();
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once('=') {
-        let name = before.rsplit(' ').next().unwrap();
-        let end = if after.starts_with('"') {
-            let mut escaped = false;
-            let quote = after.bytes().skip(1).position(|byte| {
-                let ends = byte == b'"' && !escaped;
-                escaped = byte == b'\\' && !escaped;
-                ends
-            });
-            quote.unwrap() + 2
-        } else {
-            after.find(' ').unwrap_or(after.len())
-        };
-        let (value, next) = after.split_at(end);
-        fields.push((name, value));
-        rest = next;
-    }
-    fields
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let words = line.split(|c: char| {
+        is_quoted ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        c == ' ' && !is_quoted
+    });
+    words.filter_map(|word| word.split_once('=')).collect()
 }
 
 /// The sender chooses the Message-ID, which is logged if the mail server has no queue id yet.

@@ -39,7 +39,8 @@ const FALLIBLE: &str = "access clone clone3 copy_file_range fadvise64 fallocate 
     pread64 pwrite64 read readlink rename stat statfs statx unlink unlinkat write writev";
 /// Calls after whose failure the standard library or the allocator ends the program.
 const FATAL: [&str; 3] = ["close", "getrandom", "mmap"];
-/// Calls that change a file. A command for parts is killed at each of them in the short form, too.
+/// Calls that change a file. A command for parts or deltas is killed at each of them in the short
+/// form, too.
 const CHANGING: &str = "openat flock fchmod pwrite64 ftruncate fsync rename unlink";
 /// Calls of each kind that the short form tries.
 const SOME: u32 = 2;
@@ -86,6 +87,7 @@ impl Trial {
             "build -q --part --seed 4711 -o list.part few.txt",
             "merge -q -o all.blf a.part",
             "delta -q -o next.delta out.blf next.blf",
+            "delta -q -o new.delta next.blf out.blf",
         ] {
             let mut command = folder.command(line);
             let done = command.env("SOURCE_DATE_EPOCH", BUILT_S).output();
@@ -250,7 +252,7 @@ fn spread(last: u32, at_most: u32) -> impl Iterator<Item = u32> {
 fn disturb(writer: &str, at_most: u32) {
     let trial = Trial::new(writer);
     let Some(calls) = trial.calls() else { return };
-    let is_of_parts = ["part", "merge"].contains(&writer);
+    let is_of_parts = ["part", "merge", "delta", "apply"].contains(&writer);
     let (mut killed, mut kept, mut failed, mut survived) = (0, 0, 0, 0);
     let mut turn = 0;
     for (call, count) in &calls {
