@@ -325,7 +325,7 @@ impl Snapshot {
         }
         configure(&mut policy, &config);
         Self {
-            filters: vec![Choice::NONE; config.lists.len()],
+            filters: vec![Choice::default(); config.lists.len()],
             config,
             policy,
             counts: Vec::new(),

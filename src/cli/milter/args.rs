@@ -1,7 +1,7 @@
 //! The command line of `blocklist-milter`: its commands and options.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -9,7 +9,6 @@ use super::daemon::{Log, Reload, Status};
 use super::logs::{Case, Report};
 use super::people::{Correspondents, Junk};
 use crate::cli::examples;
-use crate::setup_check::Places;
 
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
@@ -228,17 +227,6 @@ pub struct SetupCheck {
     /// Exim's configuration [default: the one that Exim would read].
     #[arg(long, value_name = "FILE")]
     pub exim: Option<PathBuf>,
-}
-
-impl SetupCheck {
-    pub(super) fn places(&self, config: &Path) -> Places {
-        Places {
-            config: config.to_owned(),
-            postfix: self.postfix.clone(),
-            sendmail: self.sendmail.clone(),
-            exim: self.exim.clone(),
-        }
-    }
 }
 
 /// Arguments of `replay`.

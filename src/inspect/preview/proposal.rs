@@ -28,7 +28,7 @@ const CHOICES: usize = 8;
 const NOTES: usize = 46;
 
 /// A `[[file]]`, as text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Proposal {
     /// Its lines of TOML.
     pub toml: String,
@@ -47,23 +47,18 @@ impl Proposal {
     pub(super) fn new(name: &str, survey: &Survey) -> Self {
         let mut draft = Draft {
             survey,
-            toml: format!("[[file]]\nmatch = {}\n", quoted(name)),
-            is_open: false,
-            names_rows: false,
+            made: Self {
+                toml: format!("[[file]]\nmatch = {}\n", quoted(name)),
+                ..Self::default()
+            },
         };
         draft.separator();
         if let Some(entry) = draft.entry() {
             let dates = draft.dates(entry);
             draft.rows(entry);
-            draft.toml.push_str(&dates);
+            draft.made.toml.push_str(&dates);
         }
-        Self {
-            toml: draft.toml,
-            is_open: draft.is_open,
-            names_rows: draft.names_rows,
-            report: None,
-            samples: Vec::new(),
-        }
+        draft.made
     }
 }
 
@@ -73,9 +68,7 @@ type Small = (String, Vec<Value>);
 /// A proposal in progress.
 struct Draft<'s> {
     survey: &'s Survey,
-    toml: String,
-    is_open: bool,
-    names_rows: bool,
+    made: Proposal,
 }
 
 /// Adds a setting, with a note for people.
@@ -85,19 +78,19 @@ fn line(toml: &mut String, setting: &str, note: &str) {
 
 impl Draft<'_> {
     fn set(&mut self, setting: &str, note: &str) {
-        line(&mut self.toml, setting, note);
+        line(&mut self.made.toml, setting, note);
     }
 
     /// Adds a setting that somebody must decide.
     fn ask(&mut self, setting: &str, note: &str) {
-        self.is_open = true;
+        self.made.is_open = true;
         self.set(&format!("# {setting}"), note);
     }
 
     /// Adds a note about something that somebody must decide.
     fn doubt(&mut self, note: &str) {
-        self.is_open = true;
-        let _ = writeln!(self.toml, "# {note}");
+        self.made.is_open = true;
+        let _ = writeln!(self.made.toml, "# {note}");
     }
 
     fn separator(&mut self) {
@@ -227,7 +220,7 @@ impl Draft<'_> {
         let (clears, open): (Vec<&Value>, Vec<&Value>) =
             rest.into_iter().partition(|value| is_of(value, CLEARS));
         // Only with both settings is a value of neither refused.
-        let is_certain = !self.is_open
+        let is_certain = !self.made.is_open
             && others.is_empty()
             && !lists.is_empty()
             && (open.is_empty() || !clears.is_empty());
@@ -245,7 +238,7 @@ impl Draft<'_> {
                 false => self.ask(&setting, &note),
             }
         }
-        self.names_rows = is_certain;
+        self.made.names_rows = is_certain;
         for value in open {
             let first = match value.line {
                 0 => String::new(),
@@ -321,7 +314,7 @@ impl Draft<'_> {
         }
         let mut toml = String::new();
         for (setting, note, asks) in settings {
-            self.is_open |= asks;
+            self.made.is_open |= asks;
             let sign = if asks { "# " } else { "" };
             line(&mut toml, &format!("{sign}{setting}"), &note);
         }
