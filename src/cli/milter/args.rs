@@ -9,9 +9,7 @@ use super::daemon::{Log, Reload, Status};
 use super::logs::{Case, Report};
 use super::people::{Correspondents, Junk};
 use crate::cli::examples;
-
-/// Default path of the configuration.
-pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
+use crate::config::DEFAULT_PATH;
 
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
@@ -32,7 +30,7 @@ pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
 )]
 pub struct Milter {
     /// Configuration file.
-    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_PATH)]
     #[arg(env = "BLOCKLIST_MILTER_CONFIG", hide_env_values = true)]
     pub config: PathBuf,
     /// The same as the command check.
