@@ -82,6 +82,15 @@ impl Paint {
     }
 }
 
+/// Returns a text of at most `most` characters; a text that is cut ends with "...".
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(most.saturating_sub(3)).collect();
+    format!("{start}...")
+}
+
 /// Breaks a text between words into lines of at most so many columns, unless a word is longer. The first line
 /// begins with `start`, the others with `indent` blanks.
 pub(crate) fn wrapped(start: &str, indent: usize, text: &str, columns: usize) -> String {

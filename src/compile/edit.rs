@@ -224,9 +224,7 @@ pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
 }
 
 fn refuse_broad(plan: &Plan, wanted: &[Wanted]) -> Result<(), Error> {
-    let Some(guard) = plan.guard()? else {
-        return Ok(());
-    };
+    let guard = plan.guard()?;
     wanted.iter().try_for_each(|Wanted { typed, entry, .. }| {
         let checked = guard.check(entry.kind(), entry.as_bytes());
         checked.map_err(|danger| Error::Plan(format!("{typed}: {danger}; nothing was changed")))

@@ -197,11 +197,11 @@ impl Plan {
         day_of(self.built)
     }
 
-    /// Returns the guard that refuses entries; `None` if all are allowed.
+    /// Returns the guard that refuses entries.
     ///
     /// # Errors
     /// When a protected domain is not a domain, or an allowed entry is invalid.
-    pub(crate) fn guard(&self) -> Result<Option<Guard>, Error> {
+    pub(crate) fn guard(&self) -> Result<Guard, Error> {
         let parse = |written: &String| Entry::parse(written.as_bytes(), self.rules);
         let domain = |written| match parse(written) {
             Ok(entry) if entry.kind() == Kind::Domain => Ok(entry.as_bytes()[1..].to_vec()),
@@ -211,12 +211,11 @@ impl Plan {
             Ok(entry) => Ok(entry.as_bytes().to_vec()),
             Err(error) => Err(Error::Plan(format!("--allow {written}: {error}"))),
         };
-        let guard = Guard {
+        Ok(Guard {
             allows_world: self.allow_world,
             protected: self.protect.iter().map(domain).collect::<Result<_, _>>()?,
             allowed: self.allow.iter().map(allowed).collect::<Result<_, _>>()?,
-        };
-        Ok((!guard.allows_world || !guard.protected.is_empty()).then_some(guard))
+        })
     }
 
     /// Returns how lists are read for this plan, whose sources have these numbers.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::changes::Updated;
 use super::error::Error;
+use super::guard::Guard;
 use super::job::Job;
 use super::partition::{InOrder, Narrow, Wide};
 use super::plan::Plan;
@@ -142,7 +143,10 @@ fn of_removals(options: &ReadOptions, lists: usize) -> ReadOptions {
         sources: vec![0; lists],
         keeps_dates: false,
         today: Day(0),
-        guard: None,
+        guard: Guard {
+            allows_world: true,
+            ..Guard::default()
+        },
         ..*options
     }
 }

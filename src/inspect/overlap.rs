@@ -21,7 +21,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::address::escaped;
-use crate::base::numbers::{counted, grouped};
+use crate::base::numbers::{counted, grouped, percent};
+use crate::base::paint::shortened;
 use crate::base::parallel::{on_threads, processors};
 use crate::compile::{Error, Progress, STEPS, Walk, estimate_union, open_alike};
 use crate::filter::page::first_key;
@@ -156,11 +157,6 @@ impl fmt::Display for Overlap {
             .zip(&self.names)
             .map(|(n, name)| format!("{n:>2} {}", shortened(name, NAME_CHARS)))
             .collect();
-        #[allow(clippy::cast_precision_loss, reason = "shown as per cent")]
-        let per_cent = |entries: u64, of: u64| match of {
-            0 => 0.0,
-            _ => entries as f64 * 100.0 / of as f64,
-        };
         let left = labels.iter().map(|label| label.chars().count()).max();
         let left = left.unwrap_or(0) + 1;
         let numbers = self.entries.iter().map(|entries| grouped(*entries).len());
@@ -179,7 +175,7 @@ impl fmt::Display for Overlap {
             let mut shares = " ".repeat(left + width);
             let mut put = |entries: Option<u64>, width: usize| {
                 let number = entries.map_or_else(|| "-".to_owned(), grouped);
-                let share = entries.map(|entries| format!("{:.1} %", per_cent(entries, of)));
+                let share = entries.map(|entries| percent(entries, of));
                 numbers += &format!("{number:>width$}");
                 shares += &format!("{:>width$}", share.unwrap_or_default());
             };
@@ -206,16 +202,6 @@ impl fmt::Display for Overlap {
 }
 
 const ALONE_WIDTH: usize = "nowhere else".len() + 2;
-
-/// Returns a text of at most `most` characters; a text that is cut ends with "...".
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most.saturating_sub(3)).collect();
-    short.push_str("...");
-    short
-}
 
 /// The numbers of entries of two filters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -271,27 +257,5 @@ impl fmt::Display for Comparison {
             )?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_shows_shares_of_each_row_and_cuts_long_names() {
-        let overlap = Overlap {
-            names: vec!["a".to_owned(), "x".repeat(300)],
-            entries: vec![10, 0],
-            shared: vec![vec![10, 3], vec![3, 0]],
-            alone: Some(vec![7, 0]),
-            exact: true,
-            error: 0,
-        };
-        let table = overlap.to_string();
-        let cut = format!(" 2 {}... ", "x".repeat(NAME_CHARS - 3));
-        for part in ["30.0 %", "70.0 %", "nowhere else", " 1 a ", &cut] {
-            assert!(table.contains(part), "{table}");
-        }
     }
 }

@@ -117,9 +117,7 @@ impl Assembled {
     /// Returns why this configuration is faulty: it needs what has no good version, and `old` has one, or does not
     /// need it.
     fn no_worse_than(self, old: &Snapshot) -> Result<Self, Error> {
-        let is_new = |fault: &FileProblem| {
-            fault.instead.is_none() && fault.error.part().is_some_and(|part| !old.lacks(part))
-        };
+        let is_new = |fault: &FileProblem| fault.instead.is_none() && !old.lacks(&fault.error);
         let (new, known): (Vec<_>, Vec<_>) = self.faults.into_iter().partition(is_new);
         match Error::of(new.into_iter().map(|fault| fault.error).collect()) {
             Some(error) => Err(error),
@@ -325,7 +323,7 @@ impl Snapshot {
         }
         configure(&mut policy, &config);
         Self {
-            filters: vec![Choice::NONE; config.lists.len()],
+            filters: vec![Choice::default(); config.lists.len()],
             config,
             policy,
             counts: Vec::new(),

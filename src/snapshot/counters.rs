@@ -65,7 +65,7 @@ pub struct ListCounters {
 }
 
 /// All counters of a list's name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     list: Arc<ListCounters>,
     sources: BTreeMap<String, Arc<Counter>>,
@@ -101,19 +101,15 @@ impl Default for Counters {
     }
 }
 
-impl Default for Known {
+impl Default for ListCounters {
     fn default() -> Self {
-        let list = ListCounters {
+        Self {
             hits: Each::new(Identity::ALL),
             verdicts: verdicts(),
             whitelisted: Counter::default(),
             undecided: Counter::default(),
             false_positives: Counter::default(),
             failures: Counter::default(),
-        };
-        Self {
-            list: Arc::new(list),
-            sources: BTreeMap::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a file cannot be put into effect.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -78,13 +78,6 @@ pub struct FileProblem {
     pub instead: Option<String>,
 }
 
-/// The list, or the file of the whitelist, to which an error belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
-    List(&'a str),
-    Whitelist(&'a Path),
-}
-
 impl Error {
     /// One error for several; `None` if there are none.
     pub(super) fn of(mut errors: Vec<Self>) -> Option<Self> {
@@ -121,20 +114,11 @@ impl Error {
 
     /// The list to which it belongs.
     pub fn list(&self) -> Option<&str> {
-        match self.part() {
-            Some(Part::List(list)) => Some(list),
-            Some(Part::Whitelist(_)) | None => None,
-        }
-    }
-
-    /// To what it belongs; `None`: to the configuration.
-    pub(super) fn part(&self) -> Option<Part<'_>> {
         match self {
             Self::Filter { list, .. } | Self::Unfit { list, .. } | Self::MustMiss { list, .. } => {
-                Some(Part::List(list))
+                Some(list)
             }
-            Self::Whitelist { path, .. } | Self::Lines { path, .. } => Some(Part::Whitelist(path)),
-            Self::Config(_) | Self::NoList(_) | Self::Several(_) => None,
+            _ => None,
         }
     }
 }

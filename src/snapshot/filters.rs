@@ -77,7 +77,7 @@ impl Loaded {
 }
 
 /// The filter chosen for a list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     /// `None`: there is none that can be read.
     pub(super) file: Option<Loaded>,
@@ -88,13 +88,6 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// No filter at all.
-    pub(super) const NONE: Self = Self {
-        file: None,
-        is_newest: false,
-        is_good: false,
-    };
-
     pub(super) fn filter(&self) -> Option<&Arc<Filter>> {
         self.file.as_ref().map(|file| &file.filter)
     }

@@ -54,7 +54,6 @@ use std::sync::Arc;
 pub use assemble::{BuildProblem, Start, examine};
 pub use counters::{Counters, ListCounters, ListCounts};
 pub use decisions::{Decision, Decisions, Who};
-use error::Part;
 pub use error::{Error, FileProblem};
 use filters::{Choice, Loaded};
 pub use freshness::{Freshness, approximate};
@@ -93,19 +92,21 @@ impl Snapshot {
             .filter_map(|choice| choice.file.as_ref())
     }
 
-    /// Whether it has no good version of this part either. Without a configuration, it has none of anything.
-    fn lacks(&self, part: Part<'_>) -> bool {
-        let is_lacking = |list: &str| {
-            let mut lists = self.config.enabled_lists().zip(&self.filters);
+    /// Whether it has no good version either of what this error is about. Without a configuration, it has none of
+    /// anything.
+    fn lacks(&self, error: &Error) -> bool {
+        let mut lists = self.config.enabled_lists().zip(&self.filters);
+        let lacks_list = |list: &str| {
             lists.any(|(settings, choice)| settings.terms.name == list && !choice.is_good)
         };
+        let mut whitelists = self.whitelists.iter();
         !self.is_configured
-            || match part {
-                Part::List(list) => is_lacking(list),
-                Part::Whitelist(path) => {
-                    let mut files = self.whitelists.iter();
-                    files.any(|file| file.path == path && !file.is_whole)
+            || match error {
+                Error::Whitelist { path, .. } | Error::Lines { path, .. } => {
+                    whitelists.any(|file| file.path == *path && !file.is_whole)
                 }
+                // What is about no list is about the configuration.
+                other => other.list().is_none_or(lacks_list),
             }
     }
 

@@ -299,7 +299,17 @@ impl Site {
         command
             .arg("--config")
             .arg(self.scratch.join("milter.toml"));
-        Daemon::spawn(command, &self.socket, self.scratch.join("daemon.log"))
+        let daemon = Daemon::spawn(command, &self.socket, self.scratch.join("daemon.log"));
+        // It opens one socket after the other.
+        if let Socket::Unix(path) = &self.socket
+            && self.has_policy
+        {
+            let policy = policy_of(path);
+            until("its policy socket", || {
+                socket_listens(&policy).then_some(())
+            });
+        }
+        daemon
     }
 }
 

@@ -140,20 +140,21 @@ fn answers_come_in_the_order_of_the_questions() {
     let dir = folder(&[("list.txt", &addresses(0..20_000))]);
     dir.build("out.blf", &["list.txt"]);
     let asked = (0..60_000).map(|n| format!("user{n}@host.example\n"));
-    let asked = asked.collect::<String>() + &"x".repeat(100_000) + "\n";
+    let asked = asked.collect::<String>() + &"x".repeat(1 << 20) + "\nno line end";
     let file = std::fs::File::open(dir.write("asked.txt", &asked)).unwrap();
     let mut query = dir.command("query --json out.blf -");
     let done = query.stdin(file).output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     let mut query = Query::open(&dir.at("out.blf"), Load::Memory, TODAY).unwrap();
     let answers = String::from_utf8(done.stdout).unwrap();
-    assert_eq!(answers.lines().count(), 60_001);
+    assert_eq!(answers.lines().count(), 60_002);
     for (answer, asked) in answers.lines().zip(asked.lines()).take(60_000) {
         let finding = query.ask(asked.as_bytes()).unwrap();
         assert_eq!(answer, serde_json::to_string(&finding).unwrap());
     }
-    let long = answers.lines().last().unwrap();
+    let [long, last] = [60_000, 60_001].map(|n| answers.lines().nth(n).unwrap());
     has(long, "xxx...\",\"canonical\":null,\"listed\":false");
+    has(last, "no line end");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::support::has;
 
 #[path = "../../fuzz/fuzz_targets/made.rs"]
 #[allow(unreachable_pub, reason = "the fuzz targets use it")]
-mod made;
+pub(crate) mod made;
 
 fn open(path: &Path) -> File {
     File::options().read(true).write(true).open(path).unwrap()

@@ -54,7 +54,9 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
         Command::Overlap { json, files } => out.show(&inspect::overlap(&files)?, json)?,
         Command::FalsePositives { of, known_good } => {
-            return false_positives(&of.file, &known_good, of.json, out);
+            let found = inspect::false_positives(&of.file, &known_good, Day(today()))?;
+            out.show(&found, of.json)?;
+            return Ok(success(found.is_clean()));
         }
         Command::Verify(of) => verify(&of.file, of.json, out)?,
     }
@@ -376,12 +378,6 @@ fn write_report(report: &Report, file: &Path) -> Result<(), Error> {
         let why = format!("{error}{nevertheless}");
         Error::io(file, WRITE_REPORT)(io::Error::new(error.kind(), why))
     })
-}
-
-fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Output) -> Done {
-    let found = inspect::false_positives(file, known_good, Day(today()))?;
-    out.show(&found, json)?;
-    Ok(success(found.is_clean()))
 }
 
 fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {

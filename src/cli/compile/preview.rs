@@ -10,6 +10,7 @@ use super::args::PreviewArgs;
 use super::text::Counted;
 use crate::address::escaped;
 use crate::base::numbers::{counted, grouped};
+use crate::base::paint::shortened;
 use crate::base::path::folder_of;
 use crate::compile::{self, Error, Plan, Progress};
 use crate::inspect::preview::{
@@ -165,7 +166,7 @@ fn samples(samples: &[Sample], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = format!(
             "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
             grouped(sample.line),
-            short(&sample.text, TEXT_CHARS),
+            shortened(&sample.text, TEXT_CHARS),
             sample.outcome,
             sample.detail,
         );
@@ -219,7 +220,8 @@ fn kind(survey: &Survey) -> String {
 
 fn columns(survey: &Survey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let shown = survey.columns.iter().take(COLUMNS);
-    let name = |column: &Column| short(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS);
+    let name =
+        |column: &Column| shortened(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS);
     let names: Vec<String> = shown.clone().map(name).collect();
     let widths = names.iter().map(|name| name.chars().count());
     let width = widths.max().unwrap_or(0).max(6);
@@ -252,21 +254,12 @@ fn examples(column: &Column) -> String {
     values.retain(|value| !value.text.is_empty());
     if column.is_of_entries() || values.iter().all(|value| value.count < 2) {
         let samples = column.samples.iter();
-        let samples = samples.map(|sample| short(sample, EXAMPLE_CHARS));
+        let samples = samples.map(|sample| shortened(sample, EXAMPLE_CHARS));
         return samples.collect::<Vec<_>>().join("; ");
     }
     let values = values.iter().map(|value| {
-        let text = short(&escaped(value.text.as_bytes()).to_string(), EXAMPLE_CHARS);
+        let text = shortened(&escaped(value.text.as_bytes()).to_string(), EXAMPLE_CHARS);
         format!("{text} ({})", grouped(value.count))
     });
     values.collect::<Vec<_>>().join(", ")
-}
-
-/// Cuts a text to a number of characters.
-fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(most - 3).collect();
-    format!("{start}...")
 }

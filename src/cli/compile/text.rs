@@ -488,14 +488,3 @@ fn sources(all: &[SourceInfo], text: &mut Lines) {
 fn whole(estimate: f64) -> u64 {
     estimate.round() as u64
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_shown_for_people() {
-        assert!(rate_in_people(1e-6, true).contains("about 0.10 match"));
-        assert!(!rate_in_people(0.0, true).contains("e0"));
-    }
-}

@@ -83,18 +83,3 @@ pub(super) fn size(text: &str) -> Result<u64, &'static str> {
     let number: u64 = number.trim().parse().map_err(|_| WRONG)?;
     number.checked_mul(1 << shift).ok_or(WRONG)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_seeds() {
-        assert_eq!(size("2G"), Ok(2 << 30));
-        assert_eq!(size("512MiB"), Ok(512 << 20));
-        assert_eq!(size("1000"), Ok(1000));
-        assert!(size("lots").is_err() && size("99999999T").is_err());
-        assert_eq!(hexadecimal("0xBeef"), Ok(0xbeef));
-        assert!(hexadecimal("").is_err() && hexadecimal("12345678901234567").is_err());
-    }
-}

@@ -1,7 +1,7 @@
 //! The command line of `blocklist-milter`: its commands and options.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -9,10 +9,7 @@ use super::daemon::{Log, Reload, Status};
 use super::logs::{Case, Report};
 use super::people::{Correspondents, Junk};
 use crate::cli::examples;
-use crate::setup_check::Places;
-
-/// Default path of the configuration.
-pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
+use crate::config::DEFAULT_PATH;
 
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
@@ -33,7 +30,7 @@ pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
 )]
 pub struct Milter {
     /// Configuration file.
-    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_PATH)]
     #[arg(env = "BLOCKLIST_MILTER_CONFIG", hide_env_values = true)]
     pub config: PathBuf,
     /// The same as the command check.
@@ -228,17 +225,6 @@ pub struct SetupCheck {
     /// Exim's configuration [default: the one that Exim would read].
     #[arg(long, value_name = "FILE")]
     pub exim: Option<PathBuf>,
-}
-
-impl SetupCheck {
-    pub(super) fn places(&self, config: &Path) -> Places {
-        Places {
-            config: config.to_owned(),
-            postfix: self.postfix.clone(),
-            sendmail: self.sendmail.clone(),
-            exim: self.exim.clone(),
-        }
-    }
 }
 
 /// Arguments of `replay`.

@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
-use crate::setup_check;
+use crate::setup_check::{self, Places};
 use crate::status::Checked;
 
 pub use args::Milter;
@@ -52,7 +52,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
             write!(out, "{}", Config::load(config)?)?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(Command::Explain(args)) => explain(config, &args, out),
+        Some(Command::Explain(args)) => explain(config, args, out),
         Some(Command::Replay(args)) => replay(config, &args, out),
         Some(Command::Report(args)) => logs::report(config, &args, out),
         Some(Command::Correspondents(args)) => people::correspondents(&args, out),
@@ -62,7 +62,12 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
             if !rustix::process::geteuid().is_root() {
                 return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
             }
-            let findings = setup_check::run(&args.places(config));
+            let findings = setup_check::run(&Places {
+                config: config.to_owned(),
+                postfix: args.postfix,
+                sendmail: args.sendmail,
+                exim: args.exim,
+            });
             out.show(&findings, args.json)?;
             Ok(success(!findings.is_wrong()))
         }
@@ -104,14 +109,12 @@ fn check(config: &Path, json: bool, out: &mut Output) -> Done {
     Ok(ExitCode::from(if checked.is_ok() { 0 } else { FAILED }))
 }
 
-fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
+fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
     let is_address =
         |path: &&PathBuf| !path.exists() && path.as_os_str().as_encoded_bytes().contains(&b'@');
     let meant = args.message.as_ref().filter(is_address);
-    let address = args
-        .address
-        .clone()
-        .or_else(|| meant.map(|path| path.display().to_string()));
+    let meant = meant.map(|path| path.display().to_string());
+    let address = args.address.or(meant);
     let mut mail = match (&address, &args.message) {
         (Some(address), _) => Mail::from_address(address),
         (None, Some(path)) => Mail::open(path)?,
@@ -119,13 +122,11 @@ fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
             return Err("give an address, or a stored message (- for standard input)".into());
         }
     };
-    if let Some(sender) = &args.mail_from {
-        mail.mail_from = Some(sender.clone().into_bytes());
-    }
-    let bytes = |all: &[String]| all.iter().map(|one| one.clone().into_bytes()).collect();
-    mail.mail_addr = args.mail_addr.clone().map(String::into_bytes);
-    mail.recipients = bytes(&args.rcpt);
-    mail.recipient_addrs = bytes(&args.rcpt_addr);
+    let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
+    mail.mail_from = args.mail_from.map(String::into_bytes).or(mail.mail_from);
+    mail.mail_addr = args.mail_addr.map(String::into_bytes);
+    mail.recipients = bytes(args.rcpt);
+    mail.recipient_addrs = bytes(args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
     let mut explanation = Explainer::open(config, &[])?.explain(&mail);
@@ -134,11 +135,9 @@ fn explain(config: &Path, args: &Explain, out: &mut Output) -> Done {
     if let Some(address) = &address
         && !explanation.identities.iter().any(is_sender)
     {
-        let faults = explanation
-            .identities
-            .iter()
-            .find_map(|named| named.fault.as_deref());
-        let why = faults.unwrap_or("it has no domain");
+        let mut named = explanation.identities.iter();
+        let fault = named.find_map(|named| named.fault.as_deref());
+        let why = fault.unwrap_or("it has no domain");
         return Err(format!("{address}: not an address: {why}").into());
     }
     let report = explain::ExplainedMail {

@@ -36,8 +36,8 @@ pub(crate) struct ReadOptions {
     pub(crate) today: Day,
     /// Expiry of entries that have none of their own.
     pub(crate) expires: Option<Day>,
-    /// Refuses entries that are overly broad; `None` if they are wanted.
-    pub(crate) guard: Option<Guard>,
+    /// Refuses entries that are overly broad, unless they are wanted.
+    pub(crate) guard: Guard,
     /// The number of each input as a source.
     pub(crate) sources: Vec<u32>,
     /// Whether the dates of rows are kept.
@@ -58,11 +58,7 @@ impl ReadOptions {
     /// Returns the key of an entry, unless it must not be listed.
     #[inline(always)]
     fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
-        if let Some(guard) = &self.guard
-            && !guard.clears(kind, entry)
-        {
-            guard.check(kind, entry)?;
-        }
+        self.guard.check(kind, entry)?;
         Ok(Key::of(entry, self.seed))
     }
 }
@@ -297,9 +293,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 entry,
                 below: Some(below),
                 ..
-            } if (self.options.guard.as_ref())
-                .is_none_or(|guard| guard.clears(Kind::Subtree, below)) =>
-            {
+            } if self.options.guard.clears(Kind::Subtree, below) => {
                 let seed = self.options.seed;
                 self.stage(Key::of(entry, seed), self.class(kind, dates));
                 self.stage(Key::of(below, seed), self.class(Kind::Subtree, dates));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::str::FromStr as _;
+use std::sync::LazyLock;
 
 use super::rows::shown;
 use crate::address::escaped;
@@ -84,18 +85,13 @@ struct DatesOf {
 }
 
 /// What reads dates in each format.
-#[derive(Debug)]
-pub(super) struct Formats(Vec<Dates>);
-
-impl Formats {
-    pub(super) fn new() -> Self {
-        let formats = DATE_FORMATS.iter().map(|format| Dates {
-            format: DateFormat::from_str(format).ok(),
-            never: Vec::new(),
-        });
-        Self(formats.collect())
-    }
-}
+static FORMATS: LazyLock<Vec<Dates>> = LazyLock::new(|| {
+    let formats = DATE_FORMATS.iter().map(|format| Dates {
+        format: DateFormat::from_str(format).ok(),
+        never: Vec::new(),
+    });
+    formats.collect()
+});
 
 impl Column {
     pub(super) fn new(name: String, as_entry: String, as_value: String, object: String) -> Self {
@@ -109,7 +105,7 @@ impl Column {
     }
 
     /// Takes a cell of a row. Empty cells count as a value, but not as filled.
-    pub(super) fn add(&mut self, cell: &[u8], is_text: bool, line: u64, formats: &Formats) {
+    pub(super) fn add(&mut self, cell: &[u8], is_text: bool, line: u64) {
         self.add_value(cell, line);
         if cell.is_empty() {
             return;
@@ -124,7 +120,7 @@ impl Column {
         {
             self.samples.push(shown(decoded(cell).as_bytes()));
         }
-        self.dates.add(cell, formats);
+        self.dates.add(cell);
     }
 
     fn add_value(&mut self, cell: &[u8], line: u64) {
@@ -201,14 +197,14 @@ fn entries(cell: &[u8]) -> usize {
 }
 
 impl DatesOf {
-    fn add(&mut self, cell: &[u8], formats: &Formats) {
+    fn add(&mut self, cell: &[u8]) {
         if self.cells == DATED || self.others.len() > NEVER {
             return;
         }
         self.cells += 1;
         let may_be = cell.first().is_some_and(u8::is_ascii_digit) && (8..=40).contains(&cell.len());
         let mut is_date = false;
-        for (read, format) in self.read.iter_mut().zip(&formats.0) {
+        for (read, format) in self.read.iter_mut().zip(&*FORMATS) {
             if may_be && format.end(cell).is_ok() {
                 *read += 1;
                 is_date = true;

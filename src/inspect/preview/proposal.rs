@@ -28,7 +28,7 @@ const CHOICES: usize = 8;
 const NOTES: usize = 46;
 
 /// A `[[file]]`, as text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Proposal {
     /// Its lines of TOML.
     pub toml: String,
@@ -47,23 +47,21 @@ impl Proposal {
     pub(super) fn new(name: &str, survey: &Survey) -> Self {
         let mut draft = Draft {
             survey,
-            toml: format!("[[file]]\nmatch = {}\n", quoted(name)),
-            is_open: false,
-            names_rows: false,
+            made: Self {
+                toml: format!("[[file]]\nmatch = {}\n", quoted(name)),
+                ..Self::default()
+            },
         };
         draft.separator();
         if let Some(entry) = draft.entry() {
-            let dates = draft.dates(entry);
+            // What the dates leave open leaves the rows open, but the rows come first.
+            let before = std::mem::take(&mut draft.made.toml);
+            draft.dates(entry);
+            let dates = std::mem::replace(&mut draft.made.toml, before);
             draft.rows(entry);
-            draft.toml.push_str(&dates);
+            draft.made.toml.push_str(&dates);
         }
-        Self {
-            toml: draft.toml,
-            is_open: draft.is_open,
-            names_rows: draft.names_rows,
-            report: None,
-            samples: Vec::new(),
-        }
+        draft.made
     }
 }
 
@@ -73,31 +71,21 @@ type Small = (String, Vec<Value>);
 /// A proposal in progress.
 struct Draft<'s> {
     survey: &'s Survey,
-    toml: String,
-    is_open: bool,
-    names_rows: bool,
+    made: Proposal,
 }
 
-/// Adds a setting, with a note for people.
-fn line(toml: &mut String, setting: &str, note: &str) {
-    let _ = writeln!(toml, "{setting:<NOTES$}  # {note}");
-}
-
-impl Draft<'_> {
-    fn set(&mut self, setting: &str, note: &str) {
-        line(&mut self.toml, setting, note);
-    }
-
-    /// Adds a setting that somebody must decide.
-    fn ask(&mut self, setting: &str, note: &str) {
-        self.is_open = true;
-        self.set(&format!("# {setting}"), note);
+impl<'s> Draft<'s> {
+    /// Adds a setting with a note for people; as a comment, if somebody must decide.
+    fn put(&mut self, setting: &str, note: &str, asks: bool) {
+        self.made.is_open |= asks;
+        let setting = format!("{}{setting}", if asks { "# " } else { "" });
+        let _ = writeln!(self.made.toml, "{setting:<NOTES$}  # {note}");
     }
 
     /// Adds a note about something that somebody must decide.
     fn doubt(&mut self, note: &str) {
-        self.is_open = true;
-        let _ = writeln!(self.toml, "# {note}");
+        self.made.is_open = true;
+        let _ = writeln!(self.made.toml, "# {note}");
     }
 
     fn separator(&mut self) {
@@ -112,26 +100,19 @@ impl Draft<'_> {
                 other => char::from(other).to_string(),
             };
             let setting = format!("separator = {}", quoted(&shown));
-            self.set(&setting, "the first line has others, too");
+            self.put(&setting, "the first line has others, too", false);
         }
     }
 
     /// Names the column with the sender; returns it if it is certain.
-    fn entry(&mut self) -> Option<usize> {
+    fn entry(&mut self) -> Option<&'s Column> {
         let columns = &self.survey.columns;
-        let with = |wanted: &dyn Fn(&Column) -> bool| -> Vec<usize> {
-            let all = columns.iter().enumerate();
-            all.filter(|(_, column)| wanted(column))
-                .map(|(at, _)| at)
-                .collect()
+        let with = |word: &dyn Fn(&Column) -> bool| -> Vec<&'s Column> {
+            let of_entries = columns.iter().filter(|column| column.is_of_entries());
+            of_entries.filter(|column| word(column)).collect()
         };
-        let candidates = with(&Column::is_of_entries);
-        let by_word = with(&|column| column.is_of_entries() && has_word(&column.name, SENDERS));
-        let chosen = match (candidates.as_slice(), by_word.as_slice()) {
-            ([one], _) | (_, [one]) => Some(*one),
-            _ => None,
-        };
-        let Some((at, column)) = chosen.and_then(|at| Some((at, columns.get(at)?))) else {
+        let (all, by_word) = (with(&|_| true), with(&|it| has_word(&it.name, SENDERS)));
+        let (([column], _) | (_, [column])) = (all.as_slice(), by_word.as_slice()) else {
             let mut perhaps: Vec<&Column> =
                 columns.iter().filter(|column| column.entries > 0).collect();
             perhaps.sort_by_key(|column| std::cmp::Reverse(column.entries));
@@ -144,7 +125,7 @@ impl Draft<'_> {
                     grouped(column.entries),
                     grouped(column.filled)
                 );
-                self.ask(&format!("entry = {}", column.as_entry), &note);
+                self.put(&format!("entry = {}", column.as_entry), &note, true);
             }
             self.doubt("and say which rows count, with when, unless, at_least or rows = \"all\"");
             return None;
@@ -153,30 +134,25 @@ impl Draft<'_> {
         if column.several > 0 {
             let _ = write!(note, ", {} of them with several", grouped(column.several));
         }
-        self.set(&format!("entry = {}", column.as_entry), &note);
+        self.put(&format!("entry = {}", column.as_entry), &note, false);
         if self.first() == Some(First::Either) {
             self.doubt(
                 "line 1 may be a row: if it is, name columns by their numbers, and it counts",
             );
         }
-        Some(at)
+        Some(*column)
     }
 
     /// Returns the other columns of the same row.
-    fn beside(&self, entry: usize) -> Vec<&Column> {
-        let columns = &self.survey.columns;
-        let object = columns.get(entry).map(|column| &column.object);
-        let others = columns.iter().enumerate().filter(|(at, _)| *at != entry);
-        others
-            .map(|(_, column)| column)
-            .filter(|column| Some(&column.object) == object && !column.as_value.is_empty())
-            .collect()
+    fn beside(&self, entry: &'s Column) -> impl Iterator<Item = &'s Column> + use<'s> {
+        let others = self.survey.columns.iter();
+        let others = others.filter(move |column| !std::ptr::eq(*column, entry));
+        others.filter(|column| column.object == entry.object && !column.as_value.is_empty())
     }
 
     /// Returns the columns beside the entry with few values: those with a word that says whether a
     /// row counts, and the others.
-    fn small(&self, entry: usize) -> (Vec<Small>, Vec<Small>) {
-        let filled = self.survey.columns.get(entry).map(|entry| entry.filled);
+    fn small(&self, entry: &'s Column) -> (Vec<Small>, Vec<Small>) {
         let (mut deciding, mut others) = (Vec::new(), Vec::new());
         for column in self.beside(entry) {
             let values = column.values().filter(|_| column.dates().is_none());
@@ -185,7 +161,7 @@ impl Draft<'_> {
             };
             // A key of JSON that is missing is empty.
             let cells = values.iter().map(|value| value.count).sum();
-            let count = filled.unwrap_or(0).saturating_sub(cells);
+            let count = entry.filled.saturating_sub(cells);
             if count > 0 && self.first().is_none() {
                 values.push(Value {
                     count,
@@ -205,7 +181,7 @@ impl Draft<'_> {
     }
 
     /// Names the rows that count.
-    fn rows(&mut self, entry: usize) {
+    fn rows(&mut self, entry: &'s Column) {
         if self.first().is_some() && self.survey.columns.len() == 1 {
             return;
         }
@@ -214,10 +190,9 @@ impl Draft<'_> {
             deciding.append(&mut others);
             return self.choose_rows(&deciding);
         };
-        let is_named = |name: &String| name.starts_with('"');
-        let named = self.survey.columns.get(entry);
-        let is_entry_named = named.is_some_and(|entry| is_named(&entry.as_entry));
-        if self.first() == Some(First::Heading) && !is_named(column) && !is_entry_named {
+        let is_named = |name: &str| name.starts_with('"');
+        let has_name = is_named(column) || is_named(&entry.as_entry);
+        if self.first() == Some(First::Heading) && !has_name {
             self.doubt(
                 "by numbers alone, line 1 is a row, too: give a column a heading of its own",
             );
@@ -227,7 +202,7 @@ impl Draft<'_> {
         let (clears, open): (Vec<&Value>, Vec<&Value>) =
             rest.into_iter().partition(|value| is_of(value, CLEARS));
         // Only with both settings is a value of neither refused.
-        let is_certain = !self.is_open
+        let is_certain = !self.made.is_open
             && others.is_empty()
             && !lists.is_empty()
             && (open.is_empty() || !clears.is_empty());
@@ -240,12 +215,9 @@ impl Draft<'_> {
             }
             let setting = condition(setting, column, values);
             let note = format!("{what}: {}", rows_of(values));
-            match is_certain {
-                true => self.set(&setting, &note),
-                false => self.ask(&setting, &note),
-            }
+            self.put(&setting, &note, !is_certain);
         }
-        self.names_rows = is_certain;
+        self.made.names_rows = is_certain;
         for value in open {
             let first = match value.line {
                 0 => String::new(),
@@ -269,9 +241,9 @@ impl Draft<'_> {
     fn choose_rows(&mut self, small: &[Small]) {
         for (column, values) in small.iter().take(CHOICES) {
             let all: Vec<&Value> = values.iter().collect();
-            self.ask(&condition("when", column, &all), &with_counts(values));
+            self.put(&condition("when", column, &all), &with_counts(values), true);
         }
-        self.ask("rows = \"all\"", "if every row lists its sender");
+        self.put("rows = \"all\"", "if every row lists its sender", true);
     }
 
     /// Returns what the first row is; nothing for JSON.
@@ -282,9 +254,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns the lines about columns with dates.
-    fn dates(&mut self, entry: usize) -> String {
-        let mut settings = Vec::new();
+    /// Adds the lines about columns with dates.
+    fn dates(&mut self, entry: &'s Column) {
         let (mut common, mut never): (Option<Vec<&str>>, Vec<String>) = (None, Vec::new());
         let (mut ends, mut adds) = (0, 0);
         for column in self.beside(entry) {
@@ -299,8 +270,9 @@ impl Draft<'_> {
                 ("expires_in or added_in", &mut 2)
             };
             *count += 1;
+            let setting = format!("{setting} = {}", column.as_value);
             let note = format!("{} filled", grouped(column.filled));
-            settings.push((format!("{setting} = {}", column.as_value), note, *count > 1));
+            self.put(&setting, &note, *count > 1);
             if *count == 1 {
                 never.extend(others.iter().map(|text| quoted(text)));
                 common = Some(match common {
@@ -312,44 +284,33 @@ impl Draft<'_> {
                 });
             }
         }
-        settings.extend(date_formats(&common.unwrap_or_else(|| vec![""])));
+        if let Some(formats) = common {
+            self.date_formats(&formats);
+        }
         if !never.is_empty() {
             never.sort();
             never.dedup();
-            let note = "no date, so for good?".to_owned();
-            settings.push((format!("never = [{}]", never.join(", ")), note, true));
+            let setting = format!("never = [{}]", never.join(", "));
+            self.put(&setting, "no date, so for good?", true);
         }
-        let mut toml = String::new();
-        for (setting, note, asks) in settings {
-            self.is_open |= asks;
-            let sign = if asks { "# " } else { "" };
-            line(&mut toml, &format!("{sign}{setting}"), &note);
-        }
-        toml
     }
-}
 
-/// A setting, its note, and whether somebody must decide.
-type Setting = (String, String, bool);
-
-/// Returns the settings for dates that each of these formats reads.
-fn date_formats(formats: &[&str]) -> Vec<Setting> {
-    let (note, asks) = match formats {
-        ["", ..] => return Vec::new(),
-        [_] => ("fits every date", false),
-        [] => ("these columns have dates of different forms", true),
-        _ => ("fits every date, as others do", true),
-    };
-    let formats = if formats.is_empty() {
-        &["..."]
-    } else {
-        formats
-    };
-    let setting = |format: &&str| format!("date_format = {}", quoted(format));
-    let formats = formats.iter();
-    formats
-        .map(|format| (setting(format), note.to_owned(), asks))
-        .collect()
+    /// Adds the settings for dates that each of these formats reads.
+    fn date_formats(&mut self, formats: &[&str]) {
+        let (formats, note, asks) = match formats {
+            ["", ..] => return,
+            [_] => (formats, "fits every date", false),
+            [] => (
+                &["..."][..],
+                "these columns have dates of different forms",
+                true,
+            ),
+            _ => (formats, "fits every date, as others do", true),
+        };
+        for format in formats {
+            self.put(&format!("date_format = {}", quoted(format)), note, asks);
+        }
+    }
 }
 
 /// Returns whether a value is one of these words.

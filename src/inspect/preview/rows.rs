@@ -36,7 +36,7 @@ pub(super) fn shown(text: &[u8]) -> String {
 /// Judges rows as a build does.
 pub(super) struct Judge<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) guard: Option<Guard>,
+    pub(super) guard: Guard,
 }
 
 /// What becomes of a row: the outcome, the rows that are shown alike, and the detail.
@@ -131,7 +131,7 @@ impl Judge<'_> {
         if let Some(day) = expires.filter(|day| *day <= self.plan.today()) {
             return ("expired", String::new(), format!("on {day}"));
         }
-        if let Some(Err(danger)) = self.guard.as_ref().map(|guard| guard.check(kind, text)) {
+        if let Err(danger) = self.guard.check(kind, text) {
             return alike("LEFT OUT", danger.to_string());
         }
         let mut detail = kind.name().to_owned();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 
-use super::column::{Column, Formats, quoted};
+use super::column::{Column, quoted};
 use crate::list::{
     Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Reading, Value, cut, decoded, detect,
     newlines, read_entry, record_length, unescaped, without_line_end,
@@ -67,7 +67,6 @@ pub enum First {
 /// A walk through a table.
 struct Walk {
     survey: Survey,
-    formats: Formats,
     /// The current line.
     line: u64,
     /// Of a table with separators, the number of cells of the first record; 0 before it.
@@ -111,7 +110,6 @@ impl Survey {
                 is_windows_1252: false,
                 has_more: false,
             },
-            formats: Formats::new(),
             line: 1,
             width: 0,
             cells: Cells::default(),
@@ -192,7 +190,7 @@ impl Walk {
         self.survey.rows += 1;
         for (number, column) in self.survey.columns.iter_mut().enumerate() {
             let cell = self.cells.get(record, number);
-            column.add(&cell, true, self.line, &self.formats);
+            column.add(&cell, true, self.line);
         }
     }
 
@@ -299,7 +297,7 @@ impl Walk {
             }
         };
         if let Some(column) = columns.get_mut(number) {
-            column.add(text.trim_ascii(), is_text, self.line, &self.formats);
+            column.add(text.trim_ascii(), is_text, self.line);
         }
     }
 }
