@@ -318,7 +318,7 @@ fn parent(domain: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Danger, Guard};
+    use super::{Danger, FREEMAIL, Guard, PLATFORMS};
     use crate::address::providers::is_provider;
     use crate::address::{Entry, Kind, Rules};
 
@@ -468,6 +468,16 @@ mod tests {
             ".own.example",
         ] {
             assert!(check(&guard, entry).is_err(), "{entry}");
+        }
+    }
+
+    /// Without the bit of one, it would be taken for any other domain.
+    #[test]
+    fn every_provider_and_platform_is_refused() {
+        for name in FREEMAIL.iter().chain(&*PLATFORMS) {
+            let name = String::from_utf8_lossy(name).replace('*', "any");
+            let checked = check(&Guard::default(), &format!("@{name}"));
+            assert!(checked.is_err(), "{name}");
         }
     }
 
