@@ -118,7 +118,11 @@ impl Error {
             Self::Filter { list, .. } | Self::Unfit { list, .. } | Self::MustMiss { list, .. } => {
                 Some(list)
             }
-            _ => None,
+            Self::Config(_)
+            | Self::NoList(_)
+            | Self::Whitelist { .. }
+            | Self::Lines { .. }
+            | Self::Several(_) => None,
         }
     }
 }
