@@ -301,13 +301,10 @@ impl Site {
             .arg(self.scratch.join("milter.toml"));
         let daemon = Daemon::spawn(command, &self.socket, self.scratch.join("daemon.log"));
         // It opens one socket after the other.
-        if let Socket::Unix(path) = &self.socket
-            && self.has_policy
-        {
-            let policy = policy_of(path);
-            until("its policy socket", || {
-                socket_listens(&policy).then_some(())
-            });
+        let config = fs::read_to_string(self.at("milter.toml")).expect("our own file");
+        for path in config.split("unix:").skip(1) {
+            let path = path.split(['"', '\'']).next().unwrap_or_default();
+            until_so("all sockets", || socket_listens(Path::new(path)));
         }
         daemon
     }
