@@ -12,8 +12,8 @@ use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::compile::{addresses, build_error, folder, names};
-use crate::support::tools::SmallDisk;
-use crate::support::{has, has_all, run};
+use crate::support::tools::{SmallDisk, installed};
+use crate::support::{Said, has, has_all, run, words};
 
 /// Waits until a compilation has such a file open in `folder`: its path, and what the system says
 /// about it. Files in other folders belong to other tests, which a new child still has open.
@@ -157,6 +157,24 @@ fn nobody_reading_the_report_undoes_nothing() {
         let ended = dir.command(words).stderr(full).status();
         assert_eq!(ended.unwrap().code(), Some(code));
     }
+}
+
+/// As on a file system without locks.
+#[test]
+fn a_lock_that_fails_leaves_nothing_behind() {
+    let dir = folder(&[("list.txt", "a@b.example\n")]);
+    if !installed("strace") {
+        return;
+    }
+    let build = dir.command("build -q -o list.blf list.txt");
+    let mut strace = Command::new("strace");
+    strace
+        .args(words("-f -qq -o /dev/null -einject=flock:error=ENOLCK"))
+        .arg(build.get_program())
+        .args(build.get_args())
+        .current_dir(dir.path());
+    Said::of(&mut strace).ends(2, &["lock"]);
+    assert_eq!(dir.names(), ["list.txt"]);
 }
 
 /// An administrator whose filter is open to everybody sees a warning after every compilation.

@@ -48,6 +48,23 @@ fn is_met(expression: &str, allowed: &[String]) -> bool {
     parts.all(|part| part.split(" OR ").any(is_allowed))
 }
 
+#[test]
+fn expressions_are_read_as_spdx_has_them() {
+    let allowed = ["MIT".to_owned(), "Apache-2.0".to_owned()];
+    for (expression, expected) in [
+        ("MIT", true),
+        ("GPL-3.0-only", false),
+        ("MIT/GPL-3.0-only", true),
+        ("MIT AND GPL-3.0-only", false),
+        ("GPL-3.0-only OR MIT AND Apache-2.0", true),
+        ("(GPL-3.0-only OR MIT) AND Zlib", false),
+        ("Apache-2.0 WITH LLVM-exception OR Zlib", false),
+        ("Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR Zlib", true),
+    ] {
+        assert_eq!(is_met(expression, &allowed), expected, "{expression}");
+    }
+}
+
 /// Fails if any licence in `deny.toml` is replaced by another.
 #[test]
 fn licences_and_sources_are_those_of_deny_toml() {

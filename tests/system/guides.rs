@@ -18,15 +18,32 @@ use crate::support::run;
 
 #[test]
 fn every_command_line_is_understood() {
-    let ours = [Milter::command(), Compile::command()];
-    let (found, faults) = faults(&ours);
+    let (found, faults) = faults(&[Milter::command(), Compile::command()]);
     assert!(found > 40, "only {found} found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    let wrong = "runuser -u blocklist-milter -- /usr/local/sbin/blocklist-milter chek";
-    assert!(fault(&commands(wrong, &ours)[0], false, &ours).is_some());
-    // In running text a command may be incomplete.
-    let short = &commands("zcat x | blocklist-compile add # why", &ours)[0];
-    assert!(fault(short, false, &ours).is_none() && fault(short, true, &ours).is_some());
+}
+
+#[test]
+fn a_wrong_command_line_is_noticed() {
+    let ours = [Milter::command(), Compile::command()];
+    let fault_of = |line: &str, whole| {
+        let found = commands(line, &ours);
+        assert_eq!(found.len(), 1, "{line}: {found:?}");
+        fault(&found[0], whole, &ours)
+    };
+    for wrong in [
+        "blocklist-compile build --outptu x.blf y",
+        "runuser -u blocklist-milter -- /usr/local/sbin/blocklist-milter chek",
+        "LC_ALL=C blocklist-compile query --jsonl x.blf a@b",
+    ] {
+        assert!(fault_of(wrong, false).is_some(), "{wrong}");
+    }
+    let short = "blocklist-compile add";
+    assert!(fault_of(short, false).is_none() && fault_of(short, true).is_some());
+    let right = "zcat x | blocklist-compile build -o 'a b.blf' - >log # why";
+    assert!(fault_of(right, true).is_none());
+    let others = "man blocklist-milter 8; systemctl start blocklist-milter x";
+    assert!(commands(others, &ours).is_empty());
 }
 
 /// Runs the examples of the manual in order, in a folder with the lists that they name.
