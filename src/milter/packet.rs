@@ -98,9 +98,11 @@ impl Packets {
         if self.handed_out {
             self.drop_held();
         }
-        self.excess -= take(input, self.excess).len();
         if self.excess > 0 {
-            return Ok(Next::Incomplete);
+            self.excess -= take(input, self.excess).len();
+            if self.excess > 0 {
+                return Ok(Next::Incomplete);
+            }
         }
         if self.held.is_empty()
             && let Some(prefix) = input.first_chunk()

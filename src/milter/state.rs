@@ -220,8 +220,17 @@ impl<H: Handler> State<H> {
             }
             Command::Unknown => self.answer(command, &Reply::Continue, out),
             Command::Rcpt => self.in_message(command, out, |state, _| state.rcpt(payload))?,
-            Command::Header => self.in_message(command, out, |state, headers_ended| {
-                state.header(payload, headers_ended);
+            // The most frequent command by far, and usually without an answer.
+            Command::Header
+                if matches!(self.phase, Phase::Message { .. })
+                    && !self.agreed.is_awaited(command) =>
+            {
+                self.header(payload);
+                self.history.end_command(true);
+                return Ok(Status::Open);
+            }
+            Command::Header => self.in_message(command, out, |state, _| {
+                state.header(payload);
                 Ok(Reply::Continue)
             })?,
             Command::Data => self.in_message(command, out, |_, _| Ok(Reply::Continue))?,
@@ -318,8 +327,11 @@ impl<H: Handler> State<H> {
         Ok(self.handler.rcpt(argument, &self.macros))
     }
 
-    fn header(&mut self, payload: &[u8], headers_ended: bool) {
-        if !headers_ended {
+    fn header(&mut self, payload: &[u8]) {
+        if let Phase::Message {
+            headers_ended: false,
+        } = self.phase
+        {
             let (name, value) = header(payload);
             if self.handler.header(name, value) {
                 self.history.header(payload);
