@@ -220,20 +220,15 @@ impl<H: Handler> State<H> {
             }
             Command::Unknown => self.answer(command, &Reply::Continue, out),
             Command::Rcpt => self.in_message(command, out, |state, _| state.rcpt(payload))?,
-            // The most frequent command by far, and usually without an answer.
-            Command::Header
-                if matches!(self.phase, Phase::Message { .. })
-                    && !self.agreed.is_awaited(command) =>
-            {
+            // Most commands are headers. The answer is always to continue, and changes no phase.
+            Command::Header if self.is_inside_message() => {
                 self.header(payload);
+                self.answer(command, &Reply::Continue, out);
                 self.history.end_command(true);
-                return Ok(Status::Open);
             }
-            Command::Header => self.in_message(command, out, |state, _| {
-                state.header(payload);
-                Ok(Reply::Continue)
-            })?,
-            Command::Data => self.in_message(command, out, |_, _| Ok(Reply::Continue))?,
+            Command::Header | Command::Data => {
+                self.in_message(command, out, |_, _| Ok(Reply::Continue))?;
+            }
             Command::EndOfHeaders | Command::Body | Command::EndOfMessage => {
                 self.in_message(command, out, |state, headers_ended| {
                     Ok(if headers_ended {
