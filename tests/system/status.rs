@@ -653,7 +653,6 @@ fn browser(chromium: &Path, folder: &Path) -> Command {
     command
 }
 
-/// Saves a screenshot of each width in the folder `STATUS_SCREENSHOTS`, if that is set.
 #[test]
 fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
     if !support::installed("chromium") {
@@ -698,93 +697,4 @@ fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
         &dump(&chromium, scratch.path(), &url),
         "id=\"refused\">3</b>",
     );
-}
-
-/// What was counted before the start: a week at a small site, which was away for two hours of the last day.
-fn earlier_counts(now_s: u64) -> serde_json::Value {
-    let counts = |time_s: u64, minutes: u64| {
-        let hour = time_s / 3600 % 24;
-        let busy = [
-            2, 1, 1, 1, 2, 4, 9, 16, 22, 25, 24, 22, 20, 23, 24, 22, 19, 15, 11, 9, 7, 6, 4, 3,
-        ];
-        let weekday = if (time_s / 86_400 + 4) % 7 < 5 { 3 } else { 1 };
-        let accept = busy[usize::try_from(hour).expect("an hour")] * weekday * minutes / 3 + 1;
-        let noise = time_s / 60 % 7;
-        serde_json::json!({"time_s": time_s, "verdicts":
-            {"accept": accept + noise, "reject": accept * (2 + noise % 3) / 9, "tag": accept / 11}})
-    };
-    let away = now_s - 9 * 3600..now_s - 7 * 3600;
-    let steps = |first_s: u64, step_s: u64| -> Vec<serde_json::Value> {
-        let first_s = first_s - first_s % step_s;
-        let all = (first_s..now_s).step_by(usize::try_from(step_s).expect("a step"));
-        let all = all.filter(|time_s| !away.contains(time_s));
-        all.map(|time_s| counts(time_s, step_s / 60)).collect()
-    };
-    let begin_s = now_s - 21 * 86_400;
-    serde_json::json!({"history": {
-        "minutes": {"steps": steps(now_s - 86_340, 60)},
-        "hours": {"steps": steps(begin_s, 3600)},
-        "hits": {"steps": [{"time_s": now_s - now_s % 3600 - 3600, "verdicts":
-            {"spammers": 4_210, "all spammers": 4_190, "cleared spammers": 12, "all partner": 31, "trial partner": 31}}]},
-        "periods": [[begin_s, away.start], [away.end, now_s - 10]],
-    }})
-}
-
-/// Makes the pictures of `README.md`: `STATUS_SCREENSHOTS=contrib cargo test --test system status::pictures`.
-#[test]
-fn pictures_of_the_page() {
-    let Some(folder) = std::env::var_os("STATUS_SCREENSHOTS") else {
-        return;
-    };
-    let lists = [
-        (
-            "spammers.list",
-            "@winner.example\n.rented-hosts.example\nlottery@prize.example\nnews@shop.example\n",
-        ),
-        ("partner.list", "@campaign.example\n"),
-        ("disposable.list", "@ten-minutes.example\n"),
-    ];
-    let port = support::free_port();
-    let config = format!(
-        "[[list]]\nname = 'spammers'\nfilter = 'spammers.blf'\n\
-         [[list]]\nname = 'partner'\nfilter = 'partner.blf'\ndry_run = true\n\
-         [[list]]\nname = 'disposable'\nfilter = 'disposable.blf'\naction = 'tag'\n\
-         [whitelist]\nentries = ['office@winner.example']\n\
-         [status]\nlisten = 'inet:{port}@127.0.0.1'\nshow_addresses = true\n"
-    );
-    let rig = Rig::new(&lists, &config);
-    fs::create_dir_all(rig.path("state")).expect("a folder");
-    rig.write(
-        "state/status.json",
-        &earlier_counts(clock::now_s()).to_string(),
-    );
-    rig.service.restore();
-    let mut peer = rig.peer();
-    for number in 0..100 {
-        let sender = match number % 20 {
-            0..=2 => format!("bounce-{number}@winner.example"),
-            3 => "lottery@prize.example".to_owned(),
-            4 => format!("x{number}@node{}.rented-hosts.example", number % 9),
-            5 => format!("visitor{number}@ten-minutes.example"),
-            6 if number % 3 == 0 => "hello@campaign.example".to_owned(),
-            7 if number < 60 => "office@winner.example".to_owned(),
-            8 => "news@shop.example".to_owned(),
-            _ => format!("customer{number}@ok.example"),
-        };
-        let to = format!("<user{}@our.example>", number % 13);
-        let mail = TestMail::new(&format!("<{sender}>"), &[&to], &["From: a@ok.example"]);
-        peer.deliver(&mail).expect("the daemon answers");
-    }
-    let chromium = support::find_program("chromium").expect("it makes the pictures");
-    let scratch = support::Scratch::new();
-    // 0 is dark, 1 is light.
-    for (name, scheme) in [("status-page-dark.png", 0), ("status-page.png", 1)] {
-        let file = Path::new(&folder).join(name);
-        let mut command = browser(&chromium, scratch.path());
-        command.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
-        command.arg(format!("--screenshot={}", file.display()));
-        command.arg("--window-size=1180,1560");
-        command.arg(format!("http://127.0.0.1:{port}/"));
-        assert!(command.status().expect("the browser runs").success());
-    }
 }
