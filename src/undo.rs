@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{Canonical, Kind, escaped};
 use crate::compile::guard::Guard;
+use crate::list::written_address;
 use crate::policy::Entries;
 
 /// A command, and what it does.
@@ -36,20 +37,22 @@ pub fn commands(sender: &str, entry: &str, file: &str, whitelist: Option<&Path>)
         command: format!("blocklist-compile add -- {whitelist} {}", quoted(entry)),
     };
     let mut all = Vec::new();
-    if let Some((local, domain)) = whole(sender) {
-        all.push(add(ADDRESS, &address(&local, &domain)));
+    if let Some(address) = canonical(sender)
+        && let Some((local, domain)) = address.rsplit_once('@')
+    {
+        all.push(add(ADDRESS, &written_address(&address)));
         let whole_domain = format!("@{domain}");
         let guard = Guard::new([""; 0]);
         // That of a freemail provider would let in half of the world.
         if guard.check(Kind::Domain, whole_domain.as_bytes()).is_ok() {
             all.push(add(DOMAIN, &whole_domain));
-            if is_used_once(&local) {
+            if is_used_once(local) {
                 all.reverse();
             }
         }
     }
     if file.starts_with('/') && is_as_written(entry) && is_as_written(file) && !entry.is_empty() {
-        let (file, entry) = (quoted(file), quoted(&quoted_local(entry)));
+        let (file, entry) = (quoted(file), quoted(&written_address(entry)));
         let command = format!("blocklist-compile remove -- {file} {entry}");
         let what = REMOVE.to_owned();
         all.push(Undo { what, command });
@@ -57,36 +60,16 @@ pub fn commands(sender: &str, entry: &str, file: &str, whitelist: Option<&Path>)
     all
 }
 
-/// Returns the canonical form of an address, at its last `@`.
-fn whole(sender: &str) -> Option<(String, String)> {
-    if !is_as_written(sender) {
-        return None;
-    }
-    let canonical = Canonical::parse(sender.as_bytes(), Entries::rules()).ok()?;
-    let text = std::str::from_utf8(canonical.as_bytes()).ok()?;
-    let (local, domain) = text.rsplit_once('@')?;
-    is_as_written(text).then(|| (local.to_owned(), domain.to_owned()))
+/// Returns the canonical form of an address that is shown as it was written.
+fn canonical(sender: &str) -> Option<String> {
+    let form = Canonical::parse(sender.as_bytes(), Entries::rules()).ok()?;
+    let text = String::from_utf8(form.as_bytes().to_vec()).ok()?;
+    (is_as_written(sender) && is_as_written(&text)).then_some(text)
 }
 
 /// Returns whether nothing in a text was escaped or left out to show it.
 fn is_as_written(text: &str) -> bool {
     !text.contains('\\') && !text.contains("[...]") && escaped(text.as_bytes()).to_string() == text
-}
-
-/// Returns an address, with a local part in quotes if a list could read it as something else.
-fn address(local: &str, domain: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "._+-=".contains(c);
-    match local.starts_with('"') || local.chars().all(is_plain) {
-        true => format!("{local}@{domain}"),
-        false => format!("\"{local}\"@{domain}"),
-    }
-}
-
-fn quoted_local(entry: &str) -> String {
-    match entry.rsplit_once('@') {
-        Some((local, domain)) if !local.is_empty() => address(local, domain),
-        _ => entry.to_owned(),
-    }
 }
 
 /// Returns whether a local part looks as if it names one message or one recipient (VERP, SRS, BATV): the next
@@ -121,7 +104,7 @@ mod tests {
             ("a+b@c.example", "a+b@c.example"),
             ("$x@c.example", "'\"$x\"@c.example'"),
             ("o'n@c.example", "'\"o'\\''n\"@c.example'"),
-            ("-x@c.example", "-x@c.example"),
+            ("-x@c.example", "'\"-x\"@c.example'"),
             ("<Spam@Bad.example>", "spam@bad.example"),
         ] {
             let first = format!("blocklist-compile add -- /etc/w.txt {word}");

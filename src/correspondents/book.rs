@@ -18,6 +18,7 @@ use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::replacement::{self, Replacement};
 use crate::base::whole_file;
+use crate::list::written_address;
 
 const HEAD: &str =
     "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";
@@ -69,7 +70,7 @@ impl Book {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let entry = line.split_once(SEEN).and_then(|(address, day)| {
+            let entry = line.rsplit_once(SEEN).and_then(|(address, day)| {
                 Some((correspondent(address)?, Day::read(day.as_bytes())?))
             });
             let Some((address, day)) = entry else {
@@ -126,7 +127,7 @@ impl Book {
     pub fn write(&self, path: &Path) -> Result<(), replacement::Error> {
         let mut text = HEAD.to_owned();
         for (address, day) in &self.addresses {
-            text.push_str(&format!("{address}{SEEN}{day}\n"));
+            text.push_str(&format!("{}{SEEN}{day}\n", written_address(address)));
         }
         if fs::read_to_string(path).is_ok_and(|old| old == text) {
             return Ok(());
@@ -162,6 +163,8 @@ impl Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::correspondents::Rules;
+    use crate::list;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -188,6 +191,25 @@ mod tests {
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o644
         );
+
+        // Whatever the local part looks like.
+        let odd =
+            "-kei-@x +p@x a?b@x a|b@x 'q@x #h@x x{y@x x$@x ^x@x !b@x a*b@x ;x@x =x@x %x%@x ü²@x";
+        let mut written = Written::default();
+        for address in odd.split(' ') {
+            written.add(address, "our.example", Day(20_000), &Rules::default());
+        }
+        assert_eq!(written.addresses.len(), odd.split(' ').count());
+        let mut book = Book::default();
+        book.take(&written, Day(20_000), 120);
+        book.write(&path).unwrap();
+        assert_eq!(Book::read(&path).unwrap(), book);
+        for line in fs::read_to_string(&path).unwrap().lines().skip(1) {
+            let (entry, _) = list::split_comment(line.as_bytes(), false);
+            let entry = list::read_entry(entry).unwrap();
+            let address = correspondent(str::from_utf8(&entry).unwrap());
+            assert!(book.addresses.contains_key(&address.unwrap()), "{line}");
+        }
 
         fs::write(&path, "a@x.example\n").unwrap();
         let error = Book::read(&path).unwrap_err().to_string();

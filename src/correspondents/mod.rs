@@ -28,7 +28,6 @@ pub use sent::read_mailbox;
 use crate::address::{Entry, Kind};
 use crate::base::day::Day;
 pub use crate::base::whole_file::FileError as Error;
-use crate::list;
 use crate::policy::{Entries, Network};
 
 /// Which mail counts.
@@ -78,14 +77,11 @@ impl Written {
     }
 }
 
-/// Returns the canonical form of an address that can be stored: a mailbox that a list can contain
-/// unchanged.
+/// Returns the canonical form of an address that can be stored: a mailbox.
 fn correspondent(address: &str) -> Option<String> {
     let entry = Entry::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(entry.as_bytes()).ok()?;
-    let is_kept = entry.kind() == Kind::Mailbox
-        && list::written(text).as_deref() == Ok(text)
-        && !text.starts_with("mailer-daemon@");
+    let is_kept = entry.kind() == Kind::Mailbox && !text.starts_with("mailer-daemon@");
     is_kept.then(|| text.to_owned())
 }
 

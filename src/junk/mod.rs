@@ -195,11 +195,8 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
 /// Returns the first day on which the entry in a line of the list is no longer listed, if the line has
 /// the format that [`report`] writes. A line with another comment belongs to a person.
 fn report_end(line: &[u8]) -> Option<Day> {
-    let comment = line
-        .iter()
-        .position(|byte| *byte == b'#')
-        .and_then(|at| line.get(at + 1..))
-        .and_then(|comment| str::from_utf8(comment).ok());
+    let (_, comment) = list::split_comment(line.trim_ascii(), false);
+    let comment = comment.and_then(|comment| str::from_utf8(comment).ok());
     let mut words = comment.unwrap_or_default().splitn(5, ' ').skip(1);
     let mut next = || words.next().unwrap_or_default();
     let is_day = |day: &str| Day::read(day.as_bytes()).is_some();
@@ -274,7 +271,7 @@ fn sender(headers: &Headers) -> Result<String, String> {
         });
     };
     let text = str::from_utf8(sender).map_err(|_| "the From header is not valid text")?;
-    list::written(text).map_err(|_| format!("{}: list this address by hand", escaped(sender)))
+    Ok(list::written_address(text))
 }
 
 /// Checks that this sender may be listed.

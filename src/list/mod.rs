@@ -35,7 +35,7 @@ mod table;
 mod text;
 
 pub use detect::{detect, says_nothing};
-pub(crate) use formats::plain::written;
+pub(crate) use formats::plain::{split_comment, written, written_address};
 pub(crate) use formats::{Usual, hosts};
 pub use mapping::{
     BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Rows,

@@ -202,6 +202,20 @@ fn has_inner_mark(word: &[u8]) -> bool {
     word.contains(&b'@') || before.contains(&b'.')
 }
 
+/// Returns how a list writes a mailbox in canonical form. A local part that could be read as something
+/// else gets double quotes, which are no part of the address.
+pub(crate) fn written_address(address: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-=".contains(c);
+    let is_read_back = |local: &str| match local.chars().next() {
+        None | Some('"') => true,
+        Some(first) => first.is_ascii_alphanumeric() && local.chars().all(is_plain),
+    };
+    match address.rsplit_once('@') {
+        Some((local, domain)) if !is_read_back(local) => format!("\"{local}\"@{domain}"),
+        _ => address.to_owned(),
+    }
+}
+
 /// Returns how a plain list writes an entry, so that it is read back as this entry whatever comment
 /// follows. A local part that begins like a comment or with a sign, or has a `?`, gets double quotes, which are no
 /// part of the address.

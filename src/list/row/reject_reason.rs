@@ -28,7 +28,7 @@ pub enum RejectReason {
     Url,
     #[error("an IP address, not a sender's address or domain")]
     IpAddress,
-    #[error("several entries; put each on its own line, or use --format addresses")]
+    #[error("several entries; put each on its own line, or use --format addresses (for a table, --entry)")]
     Several,
     #[error("a | in it; if it divides columns, use --format csv --separator \"|\"")]
     Bar,

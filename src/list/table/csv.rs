@@ -133,7 +133,9 @@ impl Csv {
                 let cells = columns.entry.iter().map(|&column| cell(column));
                 let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
                 match filled.peek() {
-                    Some(_) => filled.for_each(|cell| list(&cell, dates, out)),
+                    Some(_) => {
+                        filled.for_each(|cell| list(&cell, columns.is_undeclared, dates, out))
+                    }
                     None if is_blank() => out.skip(Skip::Blank),
                     None => out.reject(RejectReason::NoEntry, text),
                 }

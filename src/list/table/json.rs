@@ -310,7 +310,7 @@ impl<'w, 't> Walk<'w, 't> {
         // One that is empty is not filled.
         if !text.is_empty() {
             self.reported += 1;
-            list(text, dates, &mut self.out(place));
+            list(text, self.paths.is_undeclared, dates, &mut self.out(place));
         }
     }
 

@@ -66,10 +66,10 @@ impl Default for Source {
     }
 }
 
-/// Lists the entries of a cell: one, or several between commas, semicolons and line breaks. If one of
-/// them is none, all are rejected: the cell may say something else.
+/// Lists the entries of a cell: one, or in a declared column several between commas, semicolons and
+/// line breaks. If one of them is none, all are rejected: the cell may say something else.
 #[inline]
-pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
+pub(crate) fn list(cell: &[u8], is_undeclared: bool, dates: RowDates, out: &mut Out<'_>) {
     // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
     let open = memchr::memchr2(b'<', b'@', cell).unwrap_or(cell.len());
     let one = match cell.split_at(open) {
@@ -85,7 +85,8 @@ pub(crate) fn list(cell: &[u8], dates: RowDates, out: &mut Out<'_>) {
     };
     let Err(reason) = out.list(raw) else { return };
     let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\n' | b'\r');
-    if !cell.iter().any(is_separator) || Pieces(cell).next().is_none() {
+    let has_several = !is_undeclared && cell.iter().any(is_separator);
+    if !has_several || Pieces(cell).next().is_none() {
         return out.reject(reason, cell);
     }
     for piece in Pieces(cell) {
