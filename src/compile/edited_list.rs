@@ -65,7 +65,12 @@ impl EditedList {
         for (line, written) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
             let range = start..start + written.len();
             start = range.end;
-            if let Some((entry, expires)) = entry_of(written, &reading, rules) {
+            let found = entry_of(written, &reading, rules).map_err(|refusal| {
+                refused(&format!(
+                    "line {line}: {refusal}; no build reads this list before that"
+                ))
+            })?;
+            if let Some((entry, expires)) = found {
                 entries.entry(entry).or_default().push(ListedEntry {
                     line,
                     range,
@@ -166,20 +171,29 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
         return Ok(None);
     }
     let plain = Reading::given(Format::Plain);
-    let named = (1..)
-        .zip(list::lines(&text))
-        .find(|(_, line)| entry_of(line, &plain, rules).is_some_and(|(found, _)| found == entry));
+    let named = (1..).zip(list::lines(&text)).find(
+        |(_, line)| matches!(entry_of(line, &plain, rules), Ok(Some((found, _))) if found == entry),
+    );
     Ok(named.map(|(number, line)| (number, escaped(line).to_string())))
 }
 
 /// Returns the entry of one line, in canonical form, and when it ends.
-fn entry_of(line: &[u8], reading: &Reading, rules: Rules) -> Option<(Vec<u8>, Option<Day>)> {
-    let mut found = None;
-    Reader::new(reading).read(line, true, &mut |_, row| {
-        if let Row::Entry(raw) = row {
+///
+/// # Errors
+/// The line refuses the list.
+fn entry_of(
+    line: &[u8],
+    reading: &Reading,
+    rules: Rules,
+) -> Result<Option<(Vec<u8>, Option<Day>)>, Refusal> {
+    let mut found = Ok(None);
+    Reader::new(reading).read(line, true, &mut |_, row| match row {
+        Row::Entry(raw) => {
             let entry = Entry::parse(raw.text, rules).ok();
-            found = entry.map(|entry| (entry.as_bytes().to_vec(), raw.expires));
+            found = Ok(entry.map(|entry| (entry.as_bytes().to_vec(), raw.expires)));
         }
+        Row::Refused { refusal, .. } => found = Err(refusal),
+        Row::Skipped { .. } | Row::Rejected { .. } => {}
     });
     found
 }

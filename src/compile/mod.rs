@@ -69,9 +69,9 @@ pub use plan::{
 };
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
-pub(crate) use read::{Begun, Found, base_name, begin as begin_input, in_its_folder};
+pub(crate) use read::{Begun, Found, base_name, begin as begin_input, in_its_folder, may_be_list};
 pub use read::{Block, Input, Line, build_settings, inputs, is_fetched};
 pub use report::{FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped};
-pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts};
+pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts, preview_hint};
 pub use update::{Changes, changeable, update};
 pub(crate) use write::{EntryCounts, STEPS, Walk};

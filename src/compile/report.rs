@@ -59,8 +59,10 @@ pub struct Report {
     pub entries_before: Option<u64>,
     /// Lists that are in the replaced filter, but not among the inputs.
     pub no_longer_read: Vec<String>,
-    /// What an update changed; if it changed nothing, nothing was written.
+    /// What an update changed.
     pub changed: Option<Changed>,
+    /// Whether nothing was written, because nothing changed.
+    pub is_unchanged: bool,
     /// The filter; `None` if it was refused.
     pub filter: Option<FilterReport>,
     /// The part of a list, if one was written instead of a filter.
@@ -188,7 +190,7 @@ impl RefusedFile {
         is_for_preview: bool,
     ) -> Self {
         if is_for_preview {
-            reason += &format!(": blocklist-compile preview {file}");
+            reason += &preview_hint(file);
         }
         Self {
             file: file.to_owned(),
@@ -197,6 +199,17 @@ impl RefusedFile {
             reason,
         }
     }
+}
+
+/// Returns the end of a message about a refused file: the command that shows it, or the archive it is
+/// in.
+pub(crate) fn preview_hint(file: &str) -> String {
+    let path = Path::new(file).ancestors().find(|path| path.is_file());
+    let path = path.map_or(
+        "FILE, once it is saved as a file".into(),
+        Path::to_string_lossy,
+    );
+    format!(": blocklist-compile preview {path}")
 }
 
 impl fmt::Display for RefusedFile {

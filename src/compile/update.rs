@@ -208,6 +208,7 @@ fn write<'a>(
     let fpr = fpr.unwrap_or(before.fpr);
     if changed.is_nothing() && fpr.to_bits() == before.fpr.to_bits() {
         // An unchanged filter is not written, so that nobody has to load it again.
+        report.is_unchanged = true;
         return Ok(job.finished(report, old.header()));
     }
     let spec = Spec {

@@ -291,7 +291,22 @@ impl Config {
                     .as_ref()
                     .map_or_else(String::new, ToString::to_string)
             };
-            rows.text("listen", &mut self.status.listen, status_listen, print);
+            let milter = &self.listen;
+            let read = |written: &str| {
+                let at = status_listen(written)?;
+                let is_milter = |listen: &Listen| Some(&listen.at) == at.as_ref();
+                match milter
+                    .iter()
+                    .any(|it| is_milter(it) && !it.at.has_any_port())
+                {
+                    true => Err(
+                        "the milter listens there, too; give the pages a socket of their own"
+                            .into(),
+                    ),
+                    false => Ok(at),
+                }
+            };
+            rows.text("listen", &mut self.status.listen, read, print);
             rows.boolean("show_addresses", &mut self.status.show_addresses);
         });
         rows.section("log", |rows| {

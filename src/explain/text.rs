@@ -97,7 +97,7 @@ pub fn in_words(reason: &str, list: Option<&str>, unsoftened: Option<&str>) -> S
         "unlisted" => "no sender is on a list".to_owned(),
         "whitelisted" => format!("{listed}, but it is whitelisted"),
         "exempt-recipient" => {
-            format!("{listed}, but the list applies to none of the recipients")
+            format!("{listed}, but the list applies to none of the accepted recipients")
         }
         "mixed-recipients" => format!(
             "{listed} ({wanted}), but some recipients are exempt, and all recipients get the same answer"

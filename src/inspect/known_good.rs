@@ -22,6 +22,7 @@ use crate::base::parallel::{line_parts, on_threads};
 use crate::compile::{Error, Progress, inputs, open_input};
 use crate::filter::Load;
 use crate::filter::format::MAGIC;
+use crate::list::written_address;
 
 /// Most bytes of lines that are read at once.
 const BLOCK_BYTES: u64 = 4 << 20;
@@ -137,7 +138,7 @@ impl fmt::Display for KnownGood {
             }
         }
         for address in &self.hit {
-            write!(f, "\n{address}")?;
+            write!(f, "\n{}", written_address(address))?;
         }
         Ok(())
     }

@@ -19,10 +19,11 @@ use std::str::FromStr;
 use super::formats::access::Program;
 use super::formats::adblock::{self, Adblock};
 use super::formats::continued::Continued;
+use super::formats::dnsmasq::{self, Resolver};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{KeyOf, LineFormat, ReadLine, access, dnsmasq, exim, hosts, rbldnsd, score};
+use super::formats::{KeyOf, LineFormat, ReadLine, access, exim, hosts, rbldnsd, score};
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -187,7 +188,7 @@ pub(crate) static FORMATS: &[Registered] = &[
         .by(By::Line(hosts::read))
         .marked("a name after an IP address", hosts::is_marked),
     row(Format::Dnsmasq, "dnsmasq unbound")
-        .by(By::Line(dnsmasq::read))
+        .by(By::Whole(|| Box::<Resolver>::default()))
         .marked(
             "address=/, server=/, local=/, local-zone: or local-data:",
             dnsmasq::is_marked,
@@ -288,7 +289,7 @@ impl FromStr for Format {
             return Ok(row.format);
         }
         Err(UnknownFormat(format!(
-            "unknown list format {name:?}; known are {}; a table is csv, with its column as entry, and perhaps a separator",
+            "unknown list format {name:?}; known are {}; a table is csv, with its column as entry, and perhaps a separator; each section of a list needs a file of its own",
             Self::known()
         )))
     }

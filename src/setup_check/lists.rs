@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use super::findings::About;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
+use crate::compile;
 use crate::config::{Config, ListSettings};
 use crate::filter::{Filter, Load};
 use crate::list::{LIST_TOML, ListToml};
@@ -112,30 +113,13 @@ fn check_list(
 /// Returns what is wrong with the files beside the folders of lists: no unit reads them.
 pub fn stray_lists(config_path: &Path) -> Vec<String> {
     let lists = config_path.with_file_name("lists");
+    let strays = files(&lists).filter(|file| compile::may_be_list(file));
     let lists = lists.display();
-    let strays = files(&config_path.with_file_name("lists"))
-        .filter(|(name, _)| !name.starts_with(['.', '~']) && name != "README")
-        .map(|(name, _)| {
-            format!("{lists}/{name} is in no list: move it into a folder, {lists}/NAME")
-        });
-    let old = files(&config_path.with_file_name("feeds")).filter_map(|(name, path)| {
-        let name = name.strip_suffix(".conf")?;
-        let (old, new) = (path.display(), format!("{lists}/{name}/{LIST_TOML}"));
-        Some(format!(
-            "{old} is no longer read: systemctl start blocklist-compile@{name} says what to write to {new}"
-        ))
+    let shown = strays.map(|file| {
+        let file = file.display();
+        format!("{file} is in no list: move it into a folder, {lists}/NAME")
     });
-    strays.chain(old).collect()
-}
-
-/// Returns the files in a folder; none if it cannot be read.
-fn files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = entry.path();
-        path.is_file().then_some((name, path))
-    })
+    shown.collect()
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
@@ -200,8 +184,14 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 /// Returns the newest list in a folder; for links, the time of the target counts.
 fn newest(folder: &Path) -> Option<(SystemTime, String)> {
-    let files = files(folder);
-    files
-        .filter_map(|(_, path)| Some((modified(&path)?, path.display().to_string())))
+    files(folder)
+        .filter_map(|path| Some((modified(&path)?, path.display().to_string())))
         .max()
+}
+
+/// Returns the files in a folder; none if it cannot be read.
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.is_file())
 }

@@ -36,6 +36,7 @@ pub struct Live {
     pub counters: Counters,
     circuit_breaker: CircuitBreaker,
     started: Instant,
+    started_with: Config,
     cases: AtomicU64,
     failure_told: Mutex<Option<Instant>>,
     has_room_for: fn(u64) -> bool,
@@ -76,7 +77,7 @@ impl Live {
         let path = start.path().to_owned();
         let assembled = files.start(start, Instant::now());
         let live = Self::with(files, assembled.snapshot, Some(path));
-        report_changes(&live.snapshot(), None);
+        report_changes(&live.snapshot(), None, &live.started_with);
         {
             let mut problems = lock(&live.problems);
             problems.note_files(&assembled.faults, assembled.builds);
@@ -89,6 +90,7 @@ impl Live {
         let counters = Counters::default();
         snapshot.counts = counters.of(&snapshot.policy);
         files.filters.remember(snapshot.files());
+        let started_with = snapshot.config.clone();
         let started = Instant::now();
         // Files may have changed since they were read.
         let reloading = Reloading {
@@ -105,6 +107,7 @@ impl Live {
             counters,
             circuit_breaker: CircuitBreaker::default(),
             started,
+            started_with,
             cases: AtomicU64::new(0),
             failure_told: Mutex::default(),
             has_room_for: memory::has_room_for,
@@ -220,7 +223,7 @@ impl Live {
     /// Puts a snapshot into effect. If its pages do not fit into memory together with the old ones, look-ups read
     /// them from disk until the old ones are freed.
     fn replace(&self, mut new: Snapshot, old: Arc<Snapshot>, began: Instant) {
-        report_changes(&new, Some(&old));
+        report_changes(&new, Some(&old), &self.started_with);
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         info!(
             lists = new.policy.lists().len(),
@@ -367,7 +370,7 @@ impl Reloading {
 }
 
 /// Logs the changes.
-fn report_changes(new: &Snapshot, old: Option<&Snapshot>) {
+fn report_changes(new: &Snapshot, old: Option<&Snapshot>, started_with: &Config) {
     for (list, choice) in new.policy.lists().iter().zip(&new.filters) {
         let Some(file) = &choice.file else { continue };
         let is_same = |before: &super::Loaded| Arc::ptr_eq(&before.filter, &file.filter);
@@ -383,8 +386,9 @@ fn report_changes(new: &Snapshot, old: Option<&Snapshot>) {
             );
         }
     }
-    let restart = old.map_or_else(Vec::new, |old| new.config.needs_restart(&old.config));
-    if !restart.is_empty() {
+    let of_start = |snapshot: &Snapshot| snapshot.config.needs_restart(started_with);
+    let restart = of_start(new);
+    if !restart.is_empty() && old.map(of_start).as_ref() != Some(&restart) {
         warn!(
             settings = restart.join(", "),
             "these settings take effect only after a restart"

@@ -62,7 +62,7 @@ pub(super) fn last_day(report: &Report) -> String {
         .map_or(report.time_s, |first| first.0);
     let counted_s = report.time_s.saturating_sub(first_s);
     match counted_s {
-        0..60 => "since the start".to_owned(),
+        0..60 => "in the last minute".to_owned(),
         60..DAY_S => format!("in the last {}", approximate(counted_s)),
         _ => "in the last 24 h".to_owned(),
     }

@@ -429,9 +429,7 @@ fn a_list_that_was_not_compiled_again_is_found() {
     let feed =
         "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://a.example/\"\naction = \"tag\"\n";
     site.write("lists/spam/list.toml", feed);
-    site.write("feeds/spam.conf", "url = https://a.example/\n");
     let found = check(&site, &NO_POSTFIX, None);
-    found.says("wrong", "feeds/spam.conf is no longer read");
     found.says("notice", "advises \"tag\"");
 }
 

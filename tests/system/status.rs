@@ -559,7 +559,7 @@ fn the_command_shows_the_same_and_exits_by_health() {
         &text,
         &["blocklist-milter ", ": ok, up ", counts, "generation 1"],
     );
-    has(&words(&text).join(" "), "3 refused, since the start");
+    has(&words(&text).join(" "), "3 refused, in the last minute");
     let fields = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
         words(line.unwrap_or_default()).join(" ")

@@ -12,7 +12,7 @@ use crate::address::escaped;
 use crate::base::numbers::{counted, grouped};
 use crate::base::paint::shortened;
 use crate::base::path::folder_of;
-use crate::compile::{self, Error, Plan, Progress};
+use crate::compile::{self, Error, Plan, Progress, preview_hint};
 use crate::inspect::preview::{
     Column, FilePreview, First, Kind, Preview, Proposal, Sample, Survey, preview, write,
 };
@@ -121,10 +121,9 @@ impl Shown<'_> {
         let Some(refused) = &file.refused else {
             return Ok(());
         };
-        let hint = format!(": blocklist-compile preview {}", file.file);
         let reason = refused
             .reason
-            .strip_suffix(&hint)
+            .strip_suffix(&preview_hint(&file.file))
             .unwrap_or(&refused.reason);
         match (refused.line, refused.text.as_str()) {
             (0, _) => writeln!(f, "REFUSED: {reason}.")?,

@@ -99,7 +99,7 @@ impl Display for Report {
         }
         if let Some(filter) = &self.filter {
             write_entries(self, filter.entries, &mut text);
-            if self.changed.is_some_and(|changed| changed.is_nothing()) {
+            if self.is_unchanged {
                 text.row("unchanged", format_args!("{output}: nothing was written"));
                 return text.fmt(f);
             }

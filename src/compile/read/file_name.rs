@@ -44,6 +44,11 @@ pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
     }
 }
 
+/// Returns whether a file may be a list, by its name.
+pub(crate) fn may_be_list(file: &Path) -> bool {
+    !is_hidden(file) && !is_backup(file) && is_no_list(file).is_none()
+}
+
 /// Why a backup is not read.
 pub(super) const BACKUP: &str =
     "the name of a backup or unfinished file; use --input if it is a list";

@@ -27,6 +27,7 @@ pub(super) use digest::digest_of_all;
 pub(crate) use feed::{Begun, begin};
 pub(super) use feed::{Feed, Opened};
 pub(super) use file_name::is_whitelist;
+pub(crate) use file_name::may_be_list;
 pub(crate) use found::{Found, base_name, in_its_folder};
 pub(super) use found::{Wanted, find_or_typed};
 pub use found::{build_settings, inputs, is_fetched};

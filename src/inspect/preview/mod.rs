@@ -108,7 +108,7 @@ pub fn preview(
             && file.reading.is_none()
             && !list_toml.has_file(&name)
         {
-            let mut proposal = Proposal::new(&name, survey);
+            let mut proposal = Proposal::new(&name, survey, &plan.declared);
             if proposal.names_rows {
                 look.try_out(input, &name, &mut proposal)?;
             }

@@ -11,6 +11,7 @@ use super::rows::Sample;
 use super::survey::{First, Kind, Survey};
 use crate::base::numbers::{counted, grouped};
 use crate::compile::Report;
+use crate::list::Declared;
 
 /// Words that say that a row lists a sender, and that it does not.
 const LISTS: &str = "ban banned black blacklist blacklisted block blocked blocklist blocklisted denied deny discard drop \
@@ -44,7 +45,7 @@ pub struct Proposal {
 
 impl Proposal {
     /// Proposes a declaration for a table.
-    pub(super) fn new(name: &str, survey: &Survey) -> Self {
+    pub(super) fn new(name: &str, survey: &Survey, given: &Declared) -> Self {
         let mut draft = Draft {
             survey,
             made: Self {
@@ -52,7 +53,7 @@ impl Proposal {
                 ..Self::default()
             },
         };
-        draft.separator();
+        draft.form(given);
         if let Some(entry) = draft.entry() {
             // What the dates leave open leaves the rows open, but the rows come first.
             let before = std::mem::take(&mut draft.made.toml);
@@ -88,20 +89,34 @@ impl<'s> Draft<'s> {
         let _ = writeln!(self.made.toml, "# {note}");
     }
 
-    fn separator(&mut self) {
-        if let Kind::Cells {
+    /// Names the format and the separator, if an option gave them or there are several.
+    fn form(&mut self, given: &Declared) {
+        if let Some(format) = given.format {
+            self.put(
+                &format!("format = {}", quoted(format.name())),
+                "as given",
+                false,
+            );
+        }
+        let Kind::Cells {
             separator,
-            is_one_of_several: true,
+            is_one_of_several,
             ..
         } = self.survey.kind
-        {
-            let shown = match separator {
-                b'\t' => "tab".to_owned(),
-                other => char::from(other).to_string(),
-            };
-            let setting = format!("separator = {}", quoted(&shown));
-            self.put(&setting, "the first line has others, too", false);
-        }
+        else {
+            return;
+        };
+        let note = match given.separator {
+            Some(_) => "as given",
+            None if is_one_of_several => "the first line has others, too",
+            None => return,
+        };
+        let shown = match separator {
+            b'\t' => "tab".to_owned(),
+            b' ' => "space".to_owned(),
+            other => char::from(other).to_string(),
+        };
+        self.put(&format!("separator = {}", quoted(&shown)), note, false);
     }
 
     /// Names the column with the sender; returns it if it is certain.

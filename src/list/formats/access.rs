@@ -15,7 +15,7 @@
 //! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail: the rule set
 //! `LookUpDomain` tries each parent domain), so it gives two entries.
 
-use super::{Out, is_nowhere};
+use super::Out;
 use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry, pattern};
 use crate::list::text::{Words, begins_with_one_of, is_one_of};
 
@@ -84,12 +84,10 @@ impl Program {
             Self::Sendmail if is("RELAY") => Action::Allow,
             Self::Sendmail if begins_with_one_of(word, "DISCARD:") => Action::Refuse,
             // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`
-            Self::Sendmail if begins_with_one_of(word, "ERROR:") => {
-                match word.iter().find(|b| b.is_ascii_digit()) {
-                    Some(b'4') => Action::Other,
-                    _ => Action::Refuse,
-                }
-            }
+            Self::Sendmail if begins_with_one_of(word, "ERROR:") => match word.get(6..) {
+                Some([b'4', ..] | [b'"', b'4', ..]) => Action::Other,
+                _ => Action::Refuse,
+            },
             _ => Action::Other,
         }
     }
@@ -123,10 +121,13 @@ fn list(key: &[u8], out: &mut Out<'_>) {
     if pattern::is_pattern(key) || key.starts_with(b"!") {
         return out.entry(key);
     }
-    let is_number = key
-        .iter()
-        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
-    if is_number || is_nowhere(key).is_some() || matches!(key, [b'[', ..] | b"<>" | b"<@>") {
+    let is_v6 = key.contains(&b':');
+    let is_number = key.iter().all(|b| {
+        b.is_ascii_digit()
+            || matches!(b, b'.' | b'/')
+            || is_v6 && (*b == b':' || b.is_ascii_hexdigit())
+    });
+    if is_number || matches!(key, [b'[', ..] | b"<>" | b"<@>") {
         // The address of a client, or the null sender, which is nobody's.
         out.skip(Skip::NotSender);
     } else if key.contains(&b'@') || key.starts_with(b".") {
@@ -175,10 +176,15 @@ pub(crate) fn is_sendmail(line: &[u8]) -> bool {
     })
 }
 
-/// Returns whether the first two words of a line are marks.
+/// Returns whether the first two words of a line are marks. A code needs a text: without one it may be
+/// a count.
 fn is_marked(line: &[u8], is_mark: impl Fn(&[u8], &[u8]) -> bool) -> bool {
     let mut words = Words(line);
-    matches!((words.next(), words.next()), (Some(key), Some(action)) if is_mark(key, action))
+    match (words.next(), words.next(), words.next()) {
+        (Some(_), Some(code), None) if code.iter().all(u8::is_ascii_digit) => false,
+        (Some(key), Some(action), _) => is_mark(key, action),
+        _ => false,
+    }
 }
 
 /// Returns whether a word is an action of both programs, as they are written in tables. `OK` in

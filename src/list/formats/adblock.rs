@@ -7,7 +7,7 @@
 //! ```text
 //!   ||bad.example^              listed, with its subdomains
 //!   ||good.example^             not listed: cancelled on the next line, or anywhere else
-//!   ||good.example^$badfilter   or @@||good.example^
+//!   ||good.example^$badfilter   or @@||good.example^, which also cancels ||ads.good.example^
 //! ```
 
 use super::{Held, LineFormat, Out, includes};
@@ -22,6 +22,8 @@ const HARMLESS: &str = "all document doc important popup third-party 3p";
 #[derive(Debug, Default)]
 pub(crate) struct Adblock {
     held: Held,
+    /// Number of conditions around the line.
+    conditions: usize,
 }
 
 impl LineFormat for Adblock {
@@ -30,6 +32,15 @@ impl LineFormat for Adblock {
         match line {
             [] => out.skip(Skip::Blank),
             _ if includes(line) => out.refuse(Refusal::Include),
+            _ if line.starts_with(b"!#if") => {
+                self.conditions += 1;
+                out.other(b"!#if");
+            }
+            _ if line.starts_with(b"!#endif") => {
+                self.conditions = self.conditions.saturating_sub(1);
+                out.other(b"!#endif");
+            }
+            _ if self.conditions > 0 && is_marked(line) => out.refuse(Refusal::Condition),
             [b'[', ..] => out.other(b"[Adblock]"),
             [b'@', b'@', rule @ ..] => {
                 let (name, mut options) = name_and_options(rule);
@@ -50,7 +61,14 @@ impl LineFormat for Adblock {
     fn finish(&mut self, out: &mut Out<'_>) {
         self.held.finish(
             out,
-            |rule| [rule, name_and_options(rule).0],
+            |rule| {
+                let (name, _) = name_and_options(rule);
+                let parents = name.split_inclusive(|&b| b == b'.').scan(0, |at, label| {
+                    *at += label.len();
+                    name.get(*at..)
+                });
+                [rule, name].into_iter().chain(parents).collect()
+            },
             |rule, out| {
                 let (name, _) = name_and_options(rule);
                 match name.starts_with(b"*.") {

@@ -55,7 +55,7 @@ impl Held {
     pub(crate) fn finish(
         &mut self,
         out: &mut Out<'_>,
-        names: impl Fn(&[u8]) -> [&[u8]; 2],
+        names: impl Fn(&[u8]) -> Vec<&[u8]>,
         mut each: impl FnMut(&[u8], &mut Out<'_>),
     ) {
         for (line, rule) in &self.rules {
@@ -91,7 +91,7 @@ mod tests {
         }
         let rules = held.rules.iter().map(|(_, rule)| rule.len());
         assert!(rules.sum::<usize>() <= MAX_BYTES);
-        held.finish(&mut out, |rule| [rule, rule], |_, _| {});
+        held.finish(&mut out, |rule| vec![rule], |_, _| {});
         assert_eq!(refused, 1);
     }
 }

@@ -12,6 +12,8 @@ use crate::list::text::{Words, begins_with_one_of};
 #[derive(Debug, Default)]
 pub(crate) struct SpamAssassin {
     held: Held,
+    /// Number of conditions around the line.
+    conditions: usize,
 }
 
 impl LineFormat for SpamAssassin {
@@ -22,6 +24,15 @@ impl LineFormat for SpamAssassin {
             return out.nothing();
         };
         match option.to_ascii_lowercase().as_slice() {
+            b"if" | b"ifplugin" => {
+                self.conditions += 1;
+                out.other(option);
+            }
+            b"endif" => {
+                self.conditions = self.conditions.saturating_sub(1);
+                out.other(option);
+            }
+            _ if self.conditions > 0 && is_marked(text) => out.refuse(Refusal::Condition),
             b"blocklist_from" | b"blacklist_from" => {
                 if words.clone().next().is_none() {
                     out.reject(RejectReason::NotAnEntry, text);
@@ -45,7 +56,7 @@ impl LineFormat for SpamAssassin {
 
     fn finish(&mut self, out: &mut Out<'_>) {
         self.held
-            .finish(out, |glob| [glob, glob], |glob, out| out.entry(glob));
+            .finish(out, |glob| vec![glob], |glob, out| out.entry(glob));
     }
 }
 

@@ -28,7 +28,9 @@ pub enum RejectReason {
     Url,
     #[error("an IP address, not a sender's address or domain")]
     IpAddress,
-    #[error("several entries; put each on its own line, or use --format addresses (for a table, --entry)")]
+    #[error(
+        "several entries; put each on its own line, or use --format addresses (for a table, --entry)"
+    )]
     Several,
     #[error("a | in it; if it divides columns, use --format csv --separator \"|\"")]
     Bar,
@@ -40,7 +42,7 @@ pub enum RejectReason {
     )]
     Sign,
     /// A heading, in a list that was declared to be plain.
-    #[error("a heading, which is not read; the lines below it are")]
+    #[error("a heading, which is not read (the lines below it are)")]
     Heading,
     #[error("neither an address nor a domain")]
     NotAnEntry,
