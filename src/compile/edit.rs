@@ -227,7 +227,11 @@ fn refuse_broad(plan: &Plan, wanted: &[Wanted]) -> Result<(), Error> {
     let guard = plan.guard()?;
     wanted.iter().try_for_each(|Wanted { typed, entry, .. }| {
         let checked = guard.check(entry.kind(), entry.as_bytes());
-        checked.map_err(|danger| Error::Plan(format!("{typed}: {danger}; nothing was changed")))
+        checked.map_err(|danger| {
+            Error::Plan(format!(
+                "{typed}: {danger}; nothing was changed (allow in list.toml accepts it)"
+            ))
+        })
     })
 }
 

@@ -61,11 +61,11 @@ pub enum Danger {
     AbovePlatform,
     /// This mailbox at every domain, including this protected one.
     #[error(
-        "would list this mailbox at every domain, including {0}, which is protected by --protect"
+        "would list this mailbox at every domain, including {0}, which is protected (--protect, or protect in list.toml)"
     )]
     ProtectedLocalPart(String),
     /// It is at, below or above this protected domain.
-    #[error("{0} is protected by --protect")]
+    #[error("{0} is protected (--protect, or protect in list.toml)")]
     Protected(String),
 }
 

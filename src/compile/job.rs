@@ -188,7 +188,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
         let memory = size(plan.memory_bytes);
         format!("--memory: {memory} is too little; give at least 32M")
     } else if plan.expires.is_some_and(|day| day <= plan.today()) {
-        "--expires: this date is in the past, nothing would be listed".to_owned()
+        "expires: this date is in the past, nothing would be listed".to_owned()
     } else {
         return Ok(());
     };

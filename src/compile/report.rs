@@ -470,9 +470,21 @@ impl Report {
                 reject.reason
             );
         }
+        if let Some(broad) = self.broad.first() {
+            let first = broad.first.first().map_or("", String::as_str);
+            return format!(
+                "{inputs}: {} left out ({first}: {}; --allow ENTRY lists it)",
+                counted(
+                    self.broad.iter().map(|broad| broad.count).sum(),
+                    "entry",
+                    "entries"
+                ),
+                broad.reason
+            );
+        }
         let nothing = match (self.expired, self.has_notable_skips()) {
             (0, false) => "it lists nothing",
-            (0, true) => "all of its rows allow senders or are about something else",
+            (0, true) => "none of its rows lists a sender",
             _ => "all of its entries have expired",
         };
         match self.entries_before {
