@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::error::Error;
-use super::read::{base_name, is_whitelist};
+use super::read::{base_name, is_whitelist, may_be_list};
 use crate::address::{Entry, Rules, escaped};
 use crate::base::access::open_regular;
 use crate::base::day::Day;
@@ -119,7 +119,16 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
     if is_whitelist(path) {
         return Ok(Reading::given(Format::Whitelist));
     }
-    let declared = ListToml::beside(path)?.declared(&[&base_name(path)]);
+    if !may_be_list(path) {
+        return Err(refused("no build reads a file with this name as a list"));
+    }
+    let list_toml = ListToml::beside(path)?;
+    if list_toml.feed.is_some() {
+        return Err(refused(
+            "list.toml beside it has a [feed], which replaces the files here",
+        ));
+    }
+    let declared = list_toml.declared(&[&base_name(path)]);
     let declared =
         declared.ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
     let reading = list::reading(text, true, &declared).map_err(|refusal| match refusal {
