@@ -5,9 +5,9 @@
 //!                         -------------- authserv-id: must be one of ours, else the field is forged
 //! ```
 //!
-//! Reads only the necessary parts: removes comments; a result is `dkim=pass`, its signer `header.d`
-//! (or the domain of `header.i`), or `dmarc=pass` with the domain `header.from` (RFC 7489 section
-//! 11.1). A malformed field authenticates nothing.
+//! A result is `dkim=pass`, its signer `header.d` (or the domain of `header.i`), or `dmarc=pass` with
+//! the domain `header.from` (RFC 7489 section 11.1). A malformed field authenticates nothing: our own
+//! server removes forged fields, but perhaps only those that it understands.
 
 use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
 use crate::rfc5322::{Nesting, Role, is_atext, is_in_domain};
@@ -30,6 +30,9 @@ impl Authentication {
             return Self::default();
         }
         let value = without_comments(value);
+        if !is_well_formed(&value) {
+            return Self::default();
+        }
         let of = |method, property| results(&value, method, b"pass").filter_map(property);
         Self {
             signers: of(b"dkim", signer as fn(&[u8]) -> Option<Vec<u8>>).collect(),
@@ -71,6 +74,37 @@ fn is_ours(value: &[u8], trusted: &[String]) -> bool {
     let id = own.split(end).next().unwrap_or_default();
     let mut trusted = trusted.iter();
     trusted.any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
+}
+
+/// Largest field that is read; OpenDKIM leaves one of 4,096 bytes with the ends of its words.
+const MAX_BYTES: usize = 2_000;
+
+/// Returns whether a field has the form of RFC 8601 section 2.2 in all its parts, as OpenDKIM reads
+/// it, with letter case. `value` has no comments.
+fn is_well_formed(value: &[u8]) -> bool {
+    let is_keyword = |name: &[u8]| {
+        let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/');
+        !name.is_empty() && name.iter().all(is_part)
+    };
+    let is_property = |word: &[u8]| {
+        let (name, value) = named(word).unwrap_or_default();
+        let is_known = name == b"reason"
+            || ["smtp.", "header.", "body.", "policy."]
+                .iter()
+                .any(|kind| name.strip_prefix(kind.as_bytes()).is_some_and(is_keyword));
+        let is_plain = !value.iter().any(|b| b"=\\".contains(b));
+        is_known && !value.is_empty() && (is_plain || value.starts_with(b"\""))
+    };
+    let is_result = |part: &[u8]| {
+        let mut words = words(part);
+        let result = words.next().and_then(named);
+        result.is_some_and(|(method, result)| is_keyword(method) && is_keyword(result))
+            && words.all(is_property)
+    };
+    let mut parts = value.split(|&byte| byte == b';');
+    let mut own = words(parts.next().unwrap_or_default()).skip(1);
+    let is_first_version = own.next().is_none_or(|version| version == b"1");
+    value.len() <= MAX_BYTES && is_first_version && own.next().is_none() && parts.all(is_result)
 }
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
@@ -151,6 +185,10 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
             (Role::Outside, _) if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
             (Role::Outside, _) => clean.push(byte),
         }
+    }
+    if nesting.step(b' ') != Role::Outside {
+        // An unclosed comment or string: no part may be empty.
+        clean.push(b';');
     }
     clean
 }

@@ -43,8 +43,16 @@ impl Start {
 
     /// The configuration to begin with; faulty settings have their defaults, if there is no good one.
     pub fn config(&self) -> &Config {
-        let last_good = self.last_good.as_ref().filter(|_| self.fault.is_some());
+        let is_faulty = self.fault.is_some() || self.lost_lists();
+        let last_good = self.last_good.as_ref().filter(|_| is_faulty);
         last_good.unwrap_or(&self.config)
+    }
+
+    /// Whether the configuration has lost all lists since it was in effect; only a requested reload may
+    /// remove them.
+    fn lost_lists(&self) -> bool {
+        let last_good = self.last_good.as_ref();
+        self.config.lists.is_empty() && last_good.is_some_and(|old| !old.lists.is_empty())
     }
 
     /// The good configurations, one of which takes effect.
@@ -146,8 +154,12 @@ pub(super) struct Files {
 impl Files {
     /// The snapshot of a start.
     pub(super) fn start(&mut self, start: Start, now: Instant) -> Assembled {
+        let lost_lists = start.lost_lists();
         let mut with = |config| self.assemble(config, Round::first(now));
         match (start.fault, start.last_good) {
+            (None, Some(last_good)) if lost_lists => {
+                with(last_good).instead_of(Error::NoList(start.path))
+            }
             (Some(fault), None) => Assembled::without_config(start.config, fault),
             (Some(fault), Some(last_good)) => with(last_good).instead_of(fault.into()),
             (None, None) => with(start.config),

@@ -127,6 +127,20 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     assert_eq!(home.read(&copy), home.read("spam.blf"));
 }
 
+/// Only a requested reload removes all lists: an emptied file may be half-written.
+#[test]
+fn a_start_with_an_emptied_configuration_keeps_the_lists() {
+    let home = home();
+    served(&home);
+    home.write("c.toml", "state = 'state'\n");
+    let live = start(&home);
+    assert_eq!(entries(&live), Some(1));
+    complains(&live, &["names no list", "last good configuration"]);
+    kept(&live);
+    assert!(live.reload().changed);
+    assert_eq!(live.snapshot().policy.lists().len(), 0);
+}
+
 /// While a copy is in effect, other changes still take effect, and an older file in its place does
 /// not.
 #[test]
