@@ -93,7 +93,7 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
     if policy.is_empty() {
         return findings.wrong(
             "Exim has no milters, and the daemon answers no policy requests: no mail is checked",
-            "\"policy:unix:/run/blocklist-milter/policy.sock\" in listen of blocklist-milter.toml, and restart the daemon",
+            "\"policy:unix:/run/blocklist-milter/policy.sock\" in listen of blocklist-milter.toml, a socket unit as in docs/exim.md, and a restart of the daemon",
         );
     }
     let text = match exim.printed("config") {

@@ -23,6 +23,8 @@ follow! {
     daily_work: "docs/daily-work.md",
     choosing_lists: "docs/choosing-lists.md",
     many_hosts: "docs/many-hosts.md",
+    exim: "docs/exim.md",
+    stalwart: "docs/stalwart.md",
     sizing: "docs/sizing.md",
     troubleshooting: "docs/troubleshooting.md",
 }
