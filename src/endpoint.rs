@@ -136,7 +136,9 @@ impl fmt::Display for Listen {
 #[non_exhaustive]
 pub enum EndpointError {
     /// No known keyword before the first colon.
-    #[error("{0:?} is not a socket address: it must begin with unix:, inet: or inet6:, perhaps after policy:, socketmap: or rspamd:")]
+    #[error(
+        "{0:?} is not a socket address: it must begin with unix:, inet: or inet6:, perhaps after policy:, socketmap: or rspamd:"
+    )]
     Kind(String),
     /// A path that is not absolute.
     #[error("the path of a unix socket must begin with a slash, not {0:?}")]

@@ -28,14 +28,14 @@ impl Answer {
         // One answer only: what stops the message comes first.
         let held = edits.iter().find_map(|edit| match edit {
             Edit::Quarantine(reason) => Some(Self::Hold(reason.clone())),
-            Edit::AddHeader { .. } | Edit::ChangeHeader { .. } => None,
+            Edit::AddHeader { .. } | Edit::DeleteHeader { .. } => None,
         });
         let tagged = edits.iter().find_map(|edit| match edit {
             Edit::AddHeader { name, value } => {
                 let value = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
                 Some(Self::Header(format!("{name}: {}", value.trim())))
             }
-            Edit::Quarantine(_) | Edit::ChangeHeader { .. } => None,
+            Edit::Quarantine(_) | Edit::DeleteHeader { .. } => None,
         });
         held.or(tagged).unwrap_or(Self::Pass)
     }

@@ -27,7 +27,7 @@ use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
 use crate::base::whole_file::FileError;
 use crate::config::Config;
-use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
+use crate::milter::{Client, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
 use crate::screen::Screen;
 use crate::sender::{Senders, Strength};
@@ -231,7 +231,7 @@ impl Explainer {
         if reply == Reply::Continue {
             let mut edits = Vec::new();
             reply = self.screen.end_of_message(&Macros::default(), &mut edits);
-            explanation.changes = edits.iter().map(describe).collect();
+            explanation.changes = edits.iter().map(ToString::to_string).collect();
         }
         debug_assert_ne!(reply, Reply::Continue, "the end of the message is answered");
         explanation.decision = made.unwrap_or_default();
@@ -262,20 +262,5 @@ impl Explainer {
             named
         });
         named.collect()
-    }
-}
-
-fn describe(edit: &Edit) -> String {
-    match edit {
-        Edit::AddHeader { name, value } => {
-            format!("header added: {name}: {}", escaped(value))
-        }
-        Edit::ChangeHeader { index, name, value } if value.is_empty() => {
-            format!("header removed: {name} ({index})")
-        }
-        Edit::ChangeHeader { index, name, value } => {
-            format!("header changed: {name} ({index}): {}", escaped(value))
-        }
-        Edit::Quarantine(reason) => format!("held: {reason}"),
     }
 }

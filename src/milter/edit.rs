@@ -10,6 +10,8 @@
 //! header of the sender's choice into the message. Therefore we check before sending: names as in
 //! RFC 5322 section 2.2; values without CR and NUL, and with LF only before white space.
 
+use std::fmt;
+
 use super::error::Unsendable;
 use super::packet::write_packet;
 use super::protocol::{
@@ -30,14 +32,12 @@ pub enum Edit {
         /// The value; the mail server puts a space before it. Folds are LF and white space.
         value: Vec<u8>,
     },
-    /// Replaces the value of a header, or deletes the header.
-    ChangeHeader {
+    /// Deletes a header.
+    DeleteHeader {
         /// Which of the headers with this name, from 1.
         index: u32,
         /// The name, without colon.
         name: String,
-        /// The new value; an empty one deletes the header.
-        value: Vec<u8>,
     },
     /// Quarantines the message; the reason is for the mail server's log.
     Quarantine(String),
@@ -48,7 +48,7 @@ impl Edit {
     pub(super) const fn action(&self) -> u32 {
         match self {
             Self::AddHeader { .. } => SMFIF_ADDHDRS,
-            Self::ChangeHeader { .. } => SMFIF_CHGHDRS,
+            Self::DeleteHeader { .. } => SMFIF_CHGHDRS,
             Self::Quarantine(_) => SMFIF_QUARANTINE,
         }
     }
@@ -64,14 +64,10 @@ impl Edit {
                     &[name.as_bytes(), b"\0", value, b"\0"],
                 );
             }
-            Self::ChangeHeader { index, name, value } => {
-                check(name, value)?;
+            Self::DeleteHeader { index, name } => {
+                check(name, b"")?;
                 let index = index.to_be_bytes();
-                write_packet(
-                    out,
-                    SMFIR_CHGHEADER,
-                    &[&index, name.as_bytes(), b"\0", value, b"\0"],
-                );
+                write_packet(out, SMFIR_CHGHEADER, &[&index, name.as_bytes(), b"\0\0"]);
             }
             Self::Quarantine(reason) => {
                 check_value("", reason.as_bytes(), |byte, _| byte < b' ')?;
@@ -79,6 +75,19 @@ impl Edit {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddHeader { name, value } => {
+                let value = String::from_utf8_lossy(value).replace('\n', "");
+                write!(f, "header added: {name}: {value}")
+            }
+            Self::DeleteHeader { index, name } => write!(f, "header removed: {name} ({index})"),
+            Self::Quarantine(reason) => write!(f, "held: {reason}"),
+        }
     }
 }
 

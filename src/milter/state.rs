@@ -405,7 +405,7 @@ impl<H: Handler> State<H> {
                     }
                 };
                 if let Err(error) = written {
-                    tracing::warn!(?edit, %error, "a change to the message was skipped");
+                    tracing::warn!(change = %edit, %error, "a change to the message was skipped");
                 }
             }
         }

@@ -207,10 +207,9 @@ impl<O: Observer> Screen<O> {
                 .extend(
                     (1..=message.forged_tags.min(FORGED_TAGS_MAX))
                         .rev()
-                        .map(|index| Edit::ChangeHeader {
+                        .map(|index| Edit::DeleteHeader {
                             index,
                             name: TAG_HEADER.to_owned(),
-                            value: Vec::new(),
                         }),
                 );
         }

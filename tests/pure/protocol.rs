@@ -245,10 +245,9 @@ fn reply(words: &[String]) -> Reply {
 fn edit(words: &[String]) -> Edit {
     match words[0].as_str() {
         "add" => added(&text(&words[1]), &unquoted(&words[2])),
-        "delete" => Edit::ChangeHeader {
+        "delete" => Edit::DeleteHeader {
             index: words[2].parse().expect("a number"),
             name: text(&words[1]),
-            value: Vec::new(),
         },
         "quarantine" => Edit::Quarantine(text(&words[1])),
         other => panic!("unknown edit {other:?}"),
