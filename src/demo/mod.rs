@@ -1,15 +1,13 @@
 //! `blocklist-milter demo`: shows the real daemon without an installation.
 //!
 //! ```text
-//! blocklists/*.txt --compile--> filters --> daemon on private sockets <--> peer, like Postfix
-//!                                                                     <--> exim, like Exim
+//! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, like Postfix
 //! ```
 //!
 //! All files are in a private folder that is removed at the end. The lists, the whitelist and the
 //! messages use reserved names. Each message has its expected verdict beside it, and any other
 //! verdict makes the demo fail.
 
-pub(crate) mod exim;
 mod lists;
 pub mod peer;
 mod scenes;
@@ -22,14 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use lists::{Error, compile_lists, write_config};
-use peer::{Delivery, Peer, TestMail};
+use peer::{Peer, TestMail};
 use scenes::{Scene, scenes};
 use table::Row;
 
 use crate::base::lock::lock;
 use crate::base::paint::Paint;
 use crate::daemon::{Daemon, Service};
-use crate::endpoint::Endpoint;
 use crate::explain::RecordedDecision;
 use crate::screen::{Decision, Observer, Screen};
 use crate::serve;
@@ -99,7 +96,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         last: last.clone(),
     };
     let daemon = Daemon::start(&options, &Arc::new(observed))?;
-    let how = "on private sockets; messages are sent as Postfix sends them";
+    let how = "on a private socket; messages are sent as Postfix sends them";
     writeln!(out, "{} {how}\n", paint.bold("serving"))?;
     let scenes = scenes(&lists);
     let mut stage = Stage {
@@ -108,7 +105,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         out,
         paint,
     };
-    let wrong = stage.as_postfix(&folder.0)? + stage.as_exim(&folder.0)?;
+    let wrong = stage.play(&folder.0)?;
     daemon.stop()?;
     let all = scenes.len();
     if wrong == 0 {
@@ -130,7 +127,7 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// Plays all messages over one connection. Returns how many got a wrong verdict.
-    fn as_postfix(&mut self, folder: &Path) -> Result<usize, Error> {
+    fn play(&mut self, folder: &Path) -> Result<usize, Error> {
         let mut peer = Peer::unix(&folder.join(lists::MILTER))?;
         peer.stranger()?;
         // The first message of a process is slower, because memory is used for the first time.
@@ -142,45 +139,22 @@ impl Stage<'_> {
             "message", "verdict", "identity", "list", "daemon", "total"
         );
         writeln!(self.out, "{}", self.paint.bold(&heading))?;
-        let wrong = self.play(true, |mail| peer.deliver(mail))?;
-        peer.quit()?;
-        let times =
-            "times in microseconds: daemon = the decision; total = what the mail server waits";
-        writeln!(self.out, "\n{}", self.paint.dim(times))?;
-        Ok(wrong)
-    }
-
-    /// Plays them again by policy delegation, and shows those alone that get a wrong verdict. Returns
-    /// how many those are.
-    fn as_exim(&mut self, folder: &Path) -> Result<usize, Error> {
-        let socket = Endpoint::Unix(folder.join(lists::POLICY));
-        let wrong = self.play(false, |mail| exim::deliver(&socket, mail))?;
-        if wrong == 0 {
-            let same = "sent again as Exim asks, by policy delegation: the same verdicts";
-            writeln!(self.out, "{same}")?;
-        }
-        Ok(wrong)
-    }
-
-    fn play(
-        &mut self,
-        shows_all: bool,
-        mut deliver: impl FnMut(&TestMail) -> io::Result<Delivery>,
-    ) -> Result<usize, Error> {
         let mut wrong = 0;
         for scene in self.scenes {
-            let outcome = deliver(&scene.mail)?;
+            let outcome = peer.deliver(&scene.mail)?;
             let row = Row {
                 scene,
                 outcome: &outcome,
                 decision: &std::mem::take(&mut *lock(&self.last.0)),
                 paint: self.paint,
             };
-            if shows_all || !row.is_expected() {
-                write!(self.out, "{row}")?;
-            }
+            write!(self.out, "{row}")?;
             wrong += usize::from(!row.is_expected());
         }
+        peer.quit()?;
+        let times =
+            "times in microseconds: daemon = the decision; total = what the mail server waits";
+        writeln!(self.out, "\n{}", self.paint.dim(times))?;
         Ok(wrong)
     }
 }
