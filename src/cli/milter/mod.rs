@@ -91,7 +91,7 @@ struct CheckJson<'a> {
 }
 
 fn check(config: &Path, json: bool, out: &mut Output) -> Done {
-    let checked = crate::status::check(config).map_err(|problems| {
+    let checked = crate::status::check(config, None).map_err(|problems| {
         let texts: Vec<String> = problems.into_iter().map(|problem| problem.text).collect();
         texts.join("\n")
     });
