@@ -140,12 +140,8 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
         let why = fault.unwrap_or("it has no domain");
         return Err(format!("{address}: not an address: {why}").into());
     }
-    let report = explain::ExplainedMail {
-        mail: &mail,
-        explanation: &explanation,
-        paint: out.paint(),
-    };
-    out.show_as(&explanation, report, args.json)?;
+    let report = (&mail, &explanation);
+    out.show_as(&explanation, Painted(&report, out.paint()), args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
