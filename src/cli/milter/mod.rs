@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
-use crate::setup_check::{self, Places};
+use crate::setup_check;
 use crate::status::Checked;
 
 pub use args::Milter;
@@ -62,12 +62,8 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
             if !rustix::process::geteuid().is_root() {
                 return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
             }
-            let findings = setup_check::run(&Places {
-                config: config.to_owned(),
-                postfix: args.postfix,
-                sendmail: args.sendmail,
-                exim: args.exim,
-            });
+            let servers = [&args.postfix, &args.sendmail, &args.exim];
+            let findings = setup_check::run(config, servers.map(Option::as_deref));
             out.show(&findings, args.json)?;
             Ok(success(!findings.is_wrong()))
         }
