@@ -13,9 +13,9 @@ pub mod peer;
 mod scenes;
 mod table;
 
-use std::fs::{self, DirBuilder};
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -31,25 +31,6 @@ use crate::explain::RecordedDecision;
 use crate::screen::{Decision, Observer, Screen};
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
-
-/// A folder that is removed with its content when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn create() -> io::Result<Self> {
-        let path =
-            std::env::temp_dir().join(format!("blocklist-milter-demo-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // There is no remedy if the folder cannot be removed.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The last decision of the daemon.
 #[derive(Clone, Default)]
@@ -84,9 +65,12 @@ impl Service for ObservedService {
 /// # Errors
 /// The demo could not be set up.
 pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
-    let folder = Folder::create()?;
-    let lists = compile_lists(&folder.0, out, paint)?;
-    let config = write_config(&folder.0, &lists)?;
+    let private = Permissions::from_mode(0o700);
+    let mut folder = tempfile::Builder::new();
+    let folder = folder.prefix("blocklist-milter-demo-");
+    let folder = folder.permissions(private).tempdir()?;
+    let lists = compile_lists(folder.path(), out, paint)?;
+    let config = write_config(folder.path(), &lists)?;
     let snapshot = Snapshot::build(config)?;
     let options = serve::options(&snapshot.config);
     let live = Arc::new(Live::new(snapshot, None));
@@ -105,7 +89,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         out,
         paint,
     };
-    let wrong = stage.play(&folder.0)?;
+    let wrong = stage.play(folder.path())?;
     daemon.stop()?;
     let all = scenes.len();
     if wrong == 0 {
