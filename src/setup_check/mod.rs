@@ -40,8 +40,8 @@ pub use findings::{Finding, Findings, Severity};
 pub use lists::stray_lists;
 use units::Milter;
 
-/// Runs all checks of the milter with this configuration. Its companions are the folder of Postfix's `main.cf`,
-/// Sendmail's `sendmail.cf` and Exim's configuration: what is not given is searched in its usual place.
+/// Runs all checks, for this configuration of the milter, the folder of Postfix's `main.cf`, Sendmail's `sendmail.cf`,
+/// and Exim's configuration. Those of mail servers are searched in their usual places, if not given.
 pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) -> Findings {
     let mut findings = Findings::default();
     let (config, problems) = Config::load_what_is_good(config_path);
@@ -85,7 +85,7 @@ pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) ->
         servers += 1;
         sendmail::check(cf, &milter, &mut findings.about("sendmail"));
     }
-    if let Some(exim) = exim::Exim::find(exim) {
+    if let Some(exim) = exim::find(exim) {
         servers += 1;
         exim::check(&exim, &milter, &mut findings.about("exim"));
     }

@@ -1,11 +1,10 @@
 //! Checks the daemon's units with systemd. What a mail server must know about the milter.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use super::findings::About;
-use super::program::{output_of, program};
+use super::program::Program;
 use crate::config::{Config, DRAIN};
 use crate::endpoint::Endpoint;
 
@@ -118,7 +117,7 @@ fn has_junk() -> bool {
 }
 
 fn systemctl(arguments: &[&str]) -> Option<String> {
-    output_of(Command::new(program("systemctl")?).args(arguments)).ok()
+    Program::find("systemctl")?.output(arguments).ok()
 }
 
 /// Returns `LoadState`, `ActiveState`, `UnitFileState`, `User` and `Listen` of a unit, empty if it does not have them;
