@@ -62,7 +62,6 @@ pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) ->
     } else {
         units.sockets.clone()
     };
-    connection::check(&sockets, units.start(), &mut findings.about("socket"));
     let milter = Milter {
         config: &config,
         sockets: &sockets,
@@ -95,6 +94,6 @@ pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) ->
             "",
         );
     }
-    connection::play(&sockets, &mut findings.about("socket"));
+    connection::check(&sockets, units.start(), &mut findings.about("socket"));
     findings
 }
