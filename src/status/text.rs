@@ -79,18 +79,7 @@ impl Display for Painted<'_, Report> {
         }
         for Logged { decision, .. } in &report.decisions {
             let when = recent(decision.time_s, report.time_s);
-            let who = decision
-                .who
-                .as_ref()
-                .map_or_else(String::new, |who| format!(" {}", who.sender));
-            let Decision {
-                action,
-                identity,
-                list,
-                case,
-                ..
-            } = &**decision;
-            let text = format!("{when} {action}{who} ({identity}, list {list}, case {case})");
+            let text = format!("{when} {}{}", decision.action, about(decision));
             f.write_str(&self.labelled("decided", &text))?;
         }
         Ok(())
