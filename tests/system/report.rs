@@ -197,7 +197,7 @@ fn a_case_is_found_and_explained() {
             let advice = format!("blocklist-compile add -- {white} reject@bad.test");
             let parts = [
                 "was refused for good (5xx)",
-                "Sender:    reject@bad.test in the header From",
+                "Sender:    reject@bad.test in the header from",
                 "Listed:    as reject@bad.test on reject, from reject",
                 &advice,
             ];
