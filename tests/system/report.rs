@@ -413,7 +413,7 @@ fn the_unit_mails_the_report() {
     assert!(site.at("report.json").exists());
     // A failed report does not send an empty mail.
     fs::remove_file(site.at("mail")).unwrap();
-    site.write("report.json", "not a state");
+    site.write("report.json", "{\"other\":1}");
     assert!(!run());
     assert!(!site.at("mail").exists());
     // An unreadable journal does not look like an uneventful day.
