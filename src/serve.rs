@@ -12,13 +12,13 @@ use tracing::{info, warn};
 use crate::base::access;
 use crate::base::clock::now_s;
 use crate::base::lock::lock;
-use crate::base::paint::Paint;
+use crate::base::paint::{Paint, Painted};
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
 use crate::daemon::{self, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic};
 use crate::endpoint::Endpoint;
-use crate::explain::{ExplainedMail, Explainer, Mail};
+use crate::explain::{Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Screen, log_accepted};
@@ -129,12 +129,7 @@ impl Service for Blocklists {
             ("/explain", query) => self.status.explanation(query, |address| {
                 let mail = Mail::from_address(address);
                 let explanation = Explainer::of(Arc::clone(&self.live)).explain(&mail);
-                let report = ExplainedMail {
-                    mail: &mail,
-                    explanation: &explanation,
-                    paint: Paint::default(),
-                };
-                report.to_string()
+                Painted(&(&mail, &explanation), Paint::default()).to_string()
             }),
             _ => self.status.page(path),
         }

@@ -188,7 +188,7 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
         return error;
     }
     match Account::of_process().obstacle(path, Wish::READ) {
-        Ok(Some(obstacle)) => io::Error::new(error.kind(), Explained { error, obstacle }),
+        Ok(Some(obstacle)) => io::Error::new(error.kind(), format!("{error}: {obstacle}")),
         Ok(None) | Err(_) if IS_CONFINED.load(Relaxed) => io::Error::new(
             error.kind(),
             format!(
@@ -198,20 +198,6 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
         ),
         Ok(None) | Err(_) => error,
     }
-}
-
-/// Returns what [`explained`] has found out about this error.
-pub fn explanation(error: &io::Error) -> Option<&Obstacle> {
-    let explained = error.get_ref()?.downcast_ref::<Explained>()?;
-    Some(&explained.obstacle)
-}
-
-/// A denied permission and its reason.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}: {obstacle}")]
-struct Explained {
-    error: io::Error,
-    obstacle: Obstacle,
 }
 
 fn name_of(file: &str, number: u32) -> String {

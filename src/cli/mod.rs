@@ -19,7 +19,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Parser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use signal_hook::consts::SIGXFSZ;
 
 pub use output::Output;
@@ -59,24 +59,6 @@ pub fn take_file_limits_as_errors() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Options that a script may still use, and what takes their place.
-const REMOVED: [(&str, &str); 2] = [
-    (
-        "--rejects",
-        "the report of --json names the first 20 lines of each reason",
-    ),
-    ("--svg", "overlap --json has the numbers"),
-];
-
-fn removed(error: &clap::Error) -> Option<(&'static str, &'static str)> {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::UnknownArgument => {
-            REMOVED.into_iter().find(|(option, _)| unknown == option)
-        }
-        _ => None,
-    }
-}
-
 /// Runs the main function of a program with the arguments `P`.
 fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
     let arguments = match P::try_parse() {
@@ -105,12 +87,6 @@ fn wrong_usage<P: Parser>(error: &clap::Error) -> ExitCode {
     }
     let program = P::command();
     let program = program.get_name();
-    if let Some((option, instead)) = removed(error) {
-        say(format_args!(
-            "{program}: {option} is no longer an option: {instead}"
-        ));
-        return ExitCode::from(FAILED);
-    }
     let text = error.to_string();
     let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
     let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();

@@ -17,9 +17,8 @@ pub(super) type Error = Box<dyn std::error::Error>;
 const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");
 const WHITELIST: &str = include_str!("../../blocklists/whitelist.txt");
 
-/// The sockets, in the folder of the demo.
+/// The socket, in the folder of the demo.
 pub(super) const MILTER: &str = "milter.sock";
-pub(super) const POLICY: &str = "policy.sock";
 
 /// A compiled list of the demo.
 pub(super) struct Compiled {
@@ -92,9 +91,8 @@ fn compile_list(
 }
 
 pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, Error> {
-    let (milter, policy) = (folder.join(MILTER), folder.join(POLICY));
-    let (milter, policy) = (milter.display(), policy.display());
-    let mut text = format!("listen = [\"unix:{milter}\", \"policy:unix:{policy}\"]\n");
+    let milter = folder.join(MILTER);
+    let mut text = format!("listen = [\"unix:{}\"]\n", milter.display());
     for list in lists {
         let (name, filter, action) = (list.name, list.filter.display(), list.action);
         text += "[[list]]\n";

@@ -1,58 +1,36 @@
 //! `blocklist-milter demo`: shows the real daemon without an installation.
 //!
 //! ```text
-//! blocklists/*.txt --compile--> filters --> daemon on private sockets <--> peer, like Postfix
-//!                                                                     <--> exim, like Exim
+//! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, like Postfix
 //! ```
 //!
 //! All files are in a private folder that is removed at the end. The lists, the whitelist and the
 //! messages use reserved names. Each message has its expected verdict beside it, and any other
 //! verdict makes the demo fail.
 
-pub(crate) mod exim;
 mod lists;
 pub mod peer;
 mod scenes;
 mod table;
 
-use std::fs::{self, DirBuilder};
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use lists::{Error, compile_lists, write_config};
-use peer::{Delivery, Peer, TestMail};
+use peer::{Peer, TestMail};
 use scenes::{Scene, scenes};
 use table::Row;
 
 use crate::base::lock::lock;
 use crate::base::paint::Paint;
 use crate::daemon::{Daemon, Service};
-use crate::endpoint::Endpoint;
 use crate::explain::RecordedDecision;
 use crate::screen::{Decision, Observer, Screen};
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
-
-/// A folder that is removed with its content when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn create() -> io::Result<Self> {
-        let path =
-            std::env::temp_dir().join(format!("blocklist-milter-demo-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // There is no remedy if the folder cannot be removed.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The last decision of the daemon.
 #[derive(Clone, Default)]
@@ -87,9 +65,12 @@ impl Service for ObservedService {
 /// # Errors
 /// The demo could not be set up.
 pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
-    let folder = Folder::create()?;
-    let lists = compile_lists(&folder.0, out, paint)?;
-    let config = write_config(&folder.0, &lists)?;
+    let private = Permissions::from_mode(0o700);
+    let mut folder = tempfile::Builder::new();
+    let folder = folder.prefix("blocklist-milter-demo-");
+    let folder = folder.permissions(private).tempdir()?;
+    let lists = compile_lists(folder.path(), out, paint)?;
+    let config = write_config(folder.path(), &lists)?;
     let snapshot = Snapshot::build(config)?;
     let options = serve::options(&snapshot.config);
     let live = Arc::new(Live::new(snapshot, None));
@@ -99,7 +80,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         last: last.clone(),
     };
     let daemon = Daemon::start(&options, &Arc::new(observed))?;
-    let how = "on private sockets; messages are sent as Postfix sends them";
+    let how = "on a private socket; messages are sent as Postfix sends them";
     writeln!(out, "{} {how}\n", paint.bold("serving"))?;
     let scenes = scenes(&lists);
     let mut stage = Stage {
@@ -108,7 +89,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         out,
         paint,
     };
-    let wrong = stage.as_postfix(&folder.0)? + stage.as_exim(&folder.0)?;
+    let wrong = stage.play(folder.path())?;
     daemon.stop()?;
     let all = scenes.len();
     if wrong == 0 {
@@ -130,7 +111,7 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// Plays all messages over one connection. Returns how many got a wrong verdict.
-    fn as_postfix(&mut self, folder: &Path) -> Result<usize, Error> {
+    fn play(&mut self, folder: &Path) -> Result<usize, Error> {
         let mut peer = Peer::unix(&folder.join(lists::MILTER))?;
         peer.stranger()?;
         // The first message of a process is slower, because memory is used for the first time.
@@ -142,45 +123,22 @@ impl Stage<'_> {
             "message", "verdict", "identity", "list", "daemon", "total"
         );
         writeln!(self.out, "{}", self.paint.bold(&heading))?;
-        let wrong = self.play(true, |mail| peer.deliver(mail))?;
-        peer.quit()?;
-        let times =
-            "times in microseconds: daemon = the decision; total = what the mail server waits";
-        writeln!(self.out, "\n{}", self.paint.dim(times))?;
-        Ok(wrong)
-    }
-
-    /// Plays them again by policy delegation, and shows those alone that get a wrong verdict. Returns
-    /// how many those are.
-    fn as_exim(&mut self, folder: &Path) -> Result<usize, Error> {
-        let socket = Endpoint::Unix(folder.join(lists::POLICY));
-        let wrong = self.play(false, |mail| exim::deliver(&socket, mail))?;
-        if wrong == 0 {
-            let same = "sent again as Exim asks, by policy delegation: the same verdicts";
-            writeln!(self.out, "{same}")?;
-        }
-        Ok(wrong)
-    }
-
-    fn play(
-        &mut self,
-        shows_all: bool,
-        mut deliver: impl FnMut(&TestMail) -> io::Result<Delivery>,
-    ) -> Result<usize, Error> {
         let mut wrong = 0;
         for scene in self.scenes {
-            let outcome = deliver(&scene.mail)?;
+            let outcome = peer.deliver(&scene.mail)?;
             let row = Row {
                 scene,
                 outcome: &outcome,
                 decision: &std::mem::take(&mut *lock(&self.last.0)),
                 paint: self.paint,
             };
-            if shows_all || !row.is_expected() {
-                write!(self.out, "{row}")?;
-            }
+            write!(self.out, "{row}")?;
             wrong += usize::from(!row.is_expected());
         }
+        peer.quit()?;
+        let times =
+            "times in microseconds: daemon = the decision; total = what the mail server waits";
+        writeln!(self.out, "\n{}", self.paint.dim(times))?;
         Ok(wrong)
     }
 }

@@ -129,11 +129,11 @@ pub struct Delivery {
 }
 
 /// A connection to a daemon.
-pub(super) trait Stream: Read + Write + Send {}
+pub(crate) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 /// Connects to a daemon, which must answer in time.
-pub(super) fn connect(to: &Endpoint) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn connect(to: &Endpoint) -> io::Result<Box<dyn Stream>> {
     Ok(match to {
         Endpoint::Unix(path) => {
             let stream = UnixStream::connect(path)?;

@@ -149,11 +149,16 @@ pub type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
 
 /// Calls `each` for every message in `path`: the files of a folder (a maildir's `cur` and `new`, or
 /// any other), or the messages of an mbox file, which may be compressed with gzip or zstd. For
-/// other files, such as the indexes that a mail server keeps in its maildirs, there are no headers.
+/// other files, such as the indexes that a mail server keeps in its maildirs, there are no headers. `-` is one message
+/// from standard input, not an mbox: it may be a stranger's, and its body must not begin another message.
 ///
 /// # Errors
 /// The first file that cannot be read.
 pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
+    if path == Path::new("-") {
+        each("-".to_owned(), Some(Headers::read(io::stdin().lock())?));
+        return Ok(());
+    }
     if !path.is_dir() {
         return each_of_file(path, each);
     }

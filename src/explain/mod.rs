@@ -21,7 +21,7 @@ use explanation::Recorder;
 pub use explanation::{Explanation, Lookup, Named, Recipient, RecordedDecision};
 pub use message::{EachMessage, Field, Headers, each_message};
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
-pub use text::{ExplainedMail, in_words};
+pub use text::in_words;
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;

@@ -4,25 +4,11 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{Explanation, Lookup, Mail, Named, Recipient};
 use crate::address::{escaped, shortened};
-use crate::base::paint::Paint;
+use crate::base::paint::{Paint, Painted};
 
-/// An explanation with its message.
-pub struct ExplainedMail<'a> {
-    /// The message.
-    pub mail: &'a Mail,
-    /// The result.
-    pub explanation: &'a Explanation,
-    /// Whether to use colours.
-    pub paint: Paint,
-}
-
-impl Display for ExplainedMail<'_> {
+impl Display for Painted<'_, (&Mail, &Explanation)> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self {
-            mail,
-            explanation: of,
-            paint,
-        } = *self;
+        let Self((mail, of), paint) = *self;
         let decision = &of.decision;
         let verdict = paint.verdict(decision.verdict, 0);
         writeln!(f, "{}  {verdict}", paint.bold("verdict"))?;

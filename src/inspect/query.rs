@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::address::{Canonical, Entry, Kind, escaped};
+use crate::address::{Canonical, Entry, Kind, escaped, shortened};
 use crate::base::day::Day;
 use crate::filter::Load;
 use crate::lookup::{Error, Lookup, Outcome, Reads};
@@ -26,7 +26,7 @@ pub struct Query {
 /// The result for one address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The address as given, escaped.
+    /// The address as given, escaped and shortened.
     pub address: String,
     /// Its canonical form, escaped; `None` if it is not an address.
     pub canonical: Option<String>,
@@ -82,7 +82,7 @@ impl Query {
     pub fn ask(&mut self, written: &[u8]) -> Result<Finding, Error> {
         let rules = self.lookup.rules();
         let mut finding = Finding {
-            address: escaped(written).to_string(),
+            address: shortened(written, SHOWN_BYTES),
             ..Finding::default()
         };
         if self.canonical.read(written, rules).is_ok() {
@@ -141,19 +141,10 @@ impl Finding {
         });
         Ok(())
     }
-
-    /// Returns the result for a line that is too long to be looked up: it is not a sender.
-    pub fn too_long(written: &[u8]) -> Self {
-        let shown = written.get(..SHOWN_BYTES).unwrap_or(written);
-        Self {
-            address: format!("{}...", escaped(shown)),
-            ..Self::default()
-        }
-    }
 }
 
-/// Number of bytes that are shown of a line that is too long.
-const SHOWN_BYTES: usize = 80;
+/// Most bytes that are shown of what was asked for; of more, the middle is left out.
+const SHOWN_BYTES: usize = 1024;
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Display, Formatter};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -216,40 +215,23 @@ fn reports(
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut reports = BTreeMap::new();
     for mailbox in mailboxes {
-        each(mailbox, change, |name, headers, change| {
+        let read = each_message(mailbox, &mut |name, headers| {
+            let Some(headers) = headers else { return };
+            change.messages += 1;
             let sender =
-                sender(headers).and_then(|sender| may_list(&sender, headers).map(|()| sender));
+                sender(&headers).and_then(|sender| may_list(&sender, &headers).map(|()| sender));
             match sender {
                 Ok(sender) if reports.len() < REPORTS_MAX => {
-                    let note = || note(name, headers);
+                    let note = || note(&name, &headers);
                     reports.entry(sender).or_insert_with(note);
                 }
-                Ok(_) => change.leave_out(name, "too many reports at once"),
-                Err(why) => change.leave_out(name, &why),
+                Ok(_) => change.leave_out(&name, "too many reports at once"),
+                Err(why) => change.leave_out(&name, &why),
             }
-        })?;
+        });
+        read.map_err(FileError::of(mailbox))?;
     }
     Ok(reports)
-}
-
-/// Reads the messages of a mailbox, or one message from standard input for `-`.
-fn each(
-    path: &Path,
-    change: &mut ListChange,
-    mut message: impl FnMut(&str, &Headers, &mut ListChange),
-) -> Result<(), Error> {
-    let mut take = |name: String, headers: Option<Headers>| {
-        if let Some(headers) = headers {
-            change.messages += 1;
-            message(&name, &headers, change);
-        }
-    };
-    let read = if path == Path::new("-") {
-        Headers::read(io::stdin().lock()).map(|headers| take("-".to_owned(), Some(headers)))
-    } else {
-        each_message(path, &mut take)
-    };
-    Ok(read.map_err(FileError::of(path))?)
 }
 
 /// Returns the single sender in From, in canonical form.

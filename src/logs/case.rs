@@ -152,7 +152,7 @@ impl Display for Case {
         if !list.is_empty() {
             let field = match &*shown(Field::Identity) {
                 "mail-from" => "the envelope (MAIL FROM)".to_owned(),
-                field => format!("the header {}", header_name(field)),
+                field => format!("the header {field}"),
             };
             let (address, entry) = (shown(Field::Address), shown(Field::Entry));
             writeln!(f, "  Sender:    {address} in {field}")?;
@@ -207,15 +207,4 @@ impl Case {
         let limit = "does not clear a listed one in another";
         writeln!(f, "A whitelisted sender in one field {limit}.")
     }
-}
-
-/// Returns the header name of an identity: `reply-to` -> `Reply-To`.
-fn header_name(identity: &str) -> String {
-    let words = identity
-        .split('-')
-        .map(|word| match word.split_at_checked(1) {
-            Some((first, rest)) => first.to_ascii_uppercase() + rest,
-            None => word.to_owned(),
-        });
-    words.collect::<Vec<_>>().join("-")
 }

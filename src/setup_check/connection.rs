@@ -1,8 +1,6 @@
 //! Asks milters as a mail server does: whether they answer, and what the daemon answers.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 
 use super::findings::About;
 use super::program::{PATIENCE, within};
@@ -10,22 +8,8 @@ use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::screen::Trial;
 
-pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut About<'_>) {
-    for socket in sockets {
-        let Endpoint::Unix(path) = socket else {
-            continue;
-        };
-        let at = path.display();
-        match fs::metadata(path) {
-            Ok(found) if found.file_type().is_socket() => {}
-            Ok(_) => findings.wrong(format!("{at}: not a socket"), format!("rm {at} && {start}")),
-            Err(error) => findings.wrong(format!("{at}: {error}"), start),
-        }
-    }
-}
-
 /// Sends the sender of a test transaction over each socket: the daemon must answer, and accept it.
-pub(super) fn play(sockets: &[Endpoint], findings: &mut About<'_>) {
+pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut About<'_>) {
     for socket in sockets {
         let to = socket.clone();
         let asked = within(PATIENCE, move || {
@@ -51,7 +35,7 @@ pub(super) fn play(sockets: &[Endpoint], findings: &mut About<'_>) {
             ),
             Err(error) => findings.wrong(
                 format!("{socket}: the daemon cannot be asked: {error}"),
-                "systemctl status blocklist-milter.socket blocklist-milter.service",
+                start,
             ),
         }
     }

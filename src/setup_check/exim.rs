@@ -11,26 +11,22 @@
 //!
 //! No test transaction is made: Debian's ACL accepts those of this machine before it asks.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
 
 use super::findings::{About, Severity};
-use super::program::{PATIENCE, output_of, program, within};
+use super::program::{PATIENCE, Program, within};
 use super::units::Milter;
 use crate::base::access::Account;
-use crate::demo;
+use crate::demo::peer::connect;
 use crate::endpoint::{Door, Endpoint};
 use crate::screen::Trial;
 
 const GUIDE: &str =
     "docs/exim.md has the lines, contrib/exim the files; then update-exim4.conf, and restart Exim";
 
-/// The program that prints Exim's configuration.
-pub(super) struct Exim {
-    program: PathBuf,
-    configuration: Option<PathBuf>,
-}
+/// Most bytes of an answer: a reply has less.
+const ANSWER_MAX_BYTES: u64 = 16 << 10;
 
 /// A question that an ACL asks.
 struct Question<'c> {
@@ -41,25 +37,10 @@ struct Question<'c> {
     while_down: &'c str,
 }
 
-impl Exim {
-    /// Returns `None` if Exim is not installed.
-    pub(super) fn find(configuration: Option<&Path>) -> Option<Self> {
-        let program = program("exim4").or_else(|| program("exim"))?;
-        let configuration = configuration.map(Path::to_owned);
-        Some(Self {
-            program,
-            configuration,
-        })
-    }
-
-    /// Returns what Exim prints about a part of its configuration.
-    fn printed(&self, name: &str) -> Result<String, String> {
-        let mut command = Command::new(&self.program);
-        if let Some(configuration) = &self.configuration {
-            command.arg("-C").arg(configuration);
-        }
-        output_of(command.args(["-bP", name]))
-    }
+/// Returns the program that prints Exim's configuration; `None` if Exim is not installed.
+pub(super) fn find(configuration: Option<&Path>) -> Option<Program> {
+    let found = Program::find("exim4").or_else(|| Program::find("exim"))?;
+    Some(found.with("-C", configuration))
 }
 
 impl<'c> Question<'c> {
@@ -85,7 +66,7 @@ impl<'c> Question<'c> {
     }
 }
 
-pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) {
+pub(super) fn check(exim: &Program, milter: &Milter<'_>, findings: &mut About<'_>) {
     let policy: Vec<&Endpoint> = (milter.config.listen.iter())
         .filter(|listen| listen.door == Door::Policy)
         .map(|listen| &listen.at)
@@ -96,7 +77,7 @@ pub(super) fn check(exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) 
             "\"policy:unix:/run/blocklist-milter/policy.sock\" in listen of blocklist-milter.toml, a socket unit as in docs/exim.md, and a restart of the daemon",
         );
     }
-    let text = match exim.printed("config") {
+    let text = match exim.output(&["-bP", "config"]) {
         Ok(text) => text,
         Err(error) => {
             return findings.notice(
@@ -150,12 +131,12 @@ fn check_stage(
 }
 
 /// Checks whether the daemon answers, and whether Exim's user can open its socket.
-fn check_socket(at: &Endpoint, exim: &Exim, milter: &Milter<'_>, findings: &mut About<'_>) {
+fn check_socket(at: &Endpoint, exim: &Program, milter: &Milter<'_>, findings: &mut About<'_>) {
     let asked = at.clone();
     if let Err(why) = within(PATIENCE, move || ask(&asked)) {
         findings.wrong(format!("{at} does not answer: {why}"), milter.units.start());
     } else if let Endpoint::Unix(path) = at {
-        let user = exim.printed("exim_user").unwrap_or_default();
+        let user = exim.output(&["-bP", "exim_user"]).unwrap_or_default();
         let user = user.trim().trim_start_matches("exim_user = ");
         let account = match user.parse() {
             Ok(number) => Account::numbered(number),
@@ -170,8 +151,14 @@ fn ask(at: &Endpoint) -> io::Result<()> {
     let trial = Trial::random()?;
     let sender = trial.mail_from();
     let sender = sender.trim_matches(['<', '>']);
-    let request = format!("protocol_state=RCPT\nsender={sender}\nrecipient=postmaster\n");
-    match trial.outcome(&demo::exim::ask(at, &request)?) {
+    let request = format!(
+        "request=smtpd_access_policy\nprotocol_state=RCPT\nsender={sender}\nrecipient=postmaster\n\n"
+    );
+    let mut stream = connect(at)?;
+    stream.write_all(request.as_bytes())?;
+    let mut said = String::new();
+    BufReader::new(stream.take(ANSWER_MAX_BYTES)).read_line(&mut said)?;
+    match trial.outcome(&said) {
         Some(_) => Ok(()),
         None => Err(io::Error::other("something else listens there")),
     }

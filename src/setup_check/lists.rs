@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use super::findings::About;
 use super::units::{self, Units};
-use crate::base::access::{Account, Obstacle, Wish};
 use crate::compile;
 use crate::config::{Config, ListSettings};
 use crate::filter::{Filter, Load};
@@ -22,13 +21,12 @@ const FILTERS: &str = "/var/lib/blocklist-milter";
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
-    let mut denied = Vec::new();
     let of_build = |list: &ListSettings| {
         let filter = Filter::open(&list.filter, Load::Disk).ok();
         BuildProblem::of(list, filter.as_ref().map(Filter::spec))
     };
     let builds: Vec<BuildProblem> = config.enabled_lists().filter_map(of_build).collect();
-    match status::check(config_path) {
+    match status::check(config_path, units.user.as_deref()) {
         Ok(checked) => {
             for line in checked.good() {
                 findings.good(line);
@@ -43,11 +41,11 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
             }
         }
         Err(problems) => problems.iter().for_each(|problem| match &problem.obstacle {
-            Some(obstacle) => check_obstacle(obstacle, &mut denied, findings),
+            Some(obstacle) => findings.wrong(&obstacle.cause, &obstacle.remedy),
             None => check_problem(problem, config, units, findings),
         }),
     }
-    check_access(config_path, config, units, &mut denied, findings);
+    check_homes(config_path, config, units, findings);
     for rejects in builds.iter().filter(|build| !build.has_failed) {
         findings.notice(&rejects.text, "");
     }
@@ -137,33 +135,13 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
     }
 }
 
-/// Reports a closed folder once, even if it affects many files.
-fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut About<'_>) {
-    if !known.contains(obstacle) {
-        findings.wrong(&obstacle.cause, &obstacle.remedy);
-        known.push(obstacle.clone());
-    }
-}
-
-/// Checks whether the service's user can read every file. Does not report known obstacles again.
-fn check_access(
-    config_path: &Path,
-    config: &Config,
-    units: &Units,
-    known: &mut Vec<Obstacle>,
-    findings: &mut About<'_>,
-) {
-    let account = units.user.as_deref().and_then(Account::named);
+/// Reports the files that are hidden from the service, which no mode tells.
+fn check_homes(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
     for file in std::iter::once(config_path).chain(config.files()) {
-        if HIDDEN.iter().any(|folder| file.starts_with(folder)) && units.known {
+        if units.known && HIDDEN.iter().any(|folder| file.starts_with(folder)) {
             let hidden = "the service sees no home directories (ProtectHome=yes)";
             let advice = "move it to /etc/blocklist-milter or /var/lib/blocklist-milter";
             findings.wrong(format!("{}: {hidden}", file.display()), advice);
-        } else if let Some(account) = &account
-            // A missing file was reported before.
-            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::READ)
-        {
-            check_obstacle(&obstacle, known, findings);
         }
     }
 }

@@ -15,43 +15,37 @@ pub(super) struct MilterOf {
     pub(super) address: String,
     /// Its own settings, such as `command_timeout`.
     settings: Vec<(String, String)>,
-    /// The whole text as written.
-    pub(super) text: String,
 }
 
 impl MilterOf {
-    /// Returns the same without blanks, as `master.cf` requires it.
+    /// Returns the text to write.
+    pub(super) fn text(&self) -> String {
+        let settings = self.settings.iter();
+        let all = settings.map(|(name, value)| format!(", {name}={value}"));
+        match all.collect::<String>() {
+            none if none.is_empty() => self.address.clone(),
+            all => format!("{{ {}{all} }}", self.address),
+        }
+    }
+
+    /// Returns the text without blanks, as `master.cf` requires it.
     pub(super) fn without_blanks(&self) -> String {
-        Self::written(&self.address, self.settings.clone())
-            .text
-            .replace(' ', "")
+        self.text().replace(' ', "")
     }
 
     /// Returns the same with another value of one of its own settings.
     pub(super) fn with(&self, name: &str, value: &str) -> Self {
-        let mut settings = self.settings.clone();
-        settings.retain(|(key, _)| key != name);
-        settings.push((name.to_owned(), value.to_owned()));
-        Self::written(&self.address, settings)
+        let mut other = self.clone();
+        other.settings.retain(|(key, _)| key != name);
+        other.settings.push((name.to_owned(), value.to_owned()));
+        other
     }
 
     /// Returns the same at another address.
     pub(super) fn at(&self, address: &str) -> Self {
-        Self::written(address, self.settings.clone())
-    }
-
-    fn written(address: &str, settings: Vec<(String, String)>) -> Self {
-        let all = settings
-            .iter()
-            .map(|(name, value)| format!(", {name}={value}"));
-        let text = match all.collect::<String>() {
-            none if none.is_empty() => address.to_owned(),
-            all => format!("{{ {address}{all} }}"),
-        };
         Self {
             address: address.to_owned(),
-            settings,
-            text,
+            ..self.clone()
         }
     }
 
@@ -80,7 +74,6 @@ pub(super) fn milters(value: &str) -> Vec<MilterOf> {
             MilterOf {
                 address,
                 settings: parts.filter_map(setting).collect(),
-                text: text.to_owned(),
             }
         })
         .collect()
@@ -144,7 +137,7 @@ mod tests {
         assert_eq!(milters(short)[0].settings, last.settings);
         let other = last.at("unix:c.sock").with("command_timeout", "5s");
         let text = "{ unix:c.sock, default_action=accept, command_timeout=5s }";
-        assert_eq!(other.text, text);
+        assert_eq!(other.text(), text);
         assert_eq!(milters(text), [other]);
         assert_eq!(milters(""), []);
         assert_eq!(milters("{").len(), 1);

@@ -70,7 +70,7 @@ pub(super) fn edit(postconf: &Postconf, service: Option<&Service>, milters: &[Mi
         format!("smtpd_milters = {}", texts.join(sign))
     };
     match service {
-        None => postconf.edit(&list(|milter| milter.text.clone(), ", ")),
+        None => postconf.edit(&list(MilterOf::text, ", ")),
         Some(service) => postconf.edit_service(&service.name, &list(MilterOf::without_blanks, ",")),
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         };
         let queue = Path::new("/nonexistent/queue");
         let mend = Mend::new(&milter, queue, &milters(named), in_chroot);
-        let list: Vec<&str> = mend.milters.iter().map(|one| one.text.as_str()).collect();
+        let list: Vec<String> = mend.milters.iter().map(MilterOf::text).collect();
         (list.join(" "), mend.before.contains("set-up --postfix"))
     }
 

@@ -32,7 +32,7 @@ mod sendmail;
 mod smtp;
 mod units;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::config::Config;
 use crate::endpoint::Door;
@@ -40,26 +40,14 @@ pub use findings::{Finding, Findings, Severity};
 pub use lists::stray_lists;
 use units::Milter;
 
-/// Where to look. Files that are not given are searched in their usual places.
-#[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// The milter's configuration.
-    pub config: PathBuf,
-    /// Folder of Postfix's `main.cf`.
-    pub postfix: Option<PathBuf>,
-    /// Sendmail's `sendmail.cf`.
-    pub sendmail: Option<PathBuf>,
-    /// Exim's configuration.
-    pub exim: Option<PathBuf>,
-}
-
-/// Runs all checks.
-pub fn run(places: &Places) -> Findings {
+/// Runs all checks, for this configuration of the milter, the folder of Postfix's `main.cf`, Sendmail's `sendmail.cf`,
+/// and Exim's configuration. Those of mail servers are searched in their usual places, if not given.
+pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) -> Findings {
     let mut findings = Findings::default();
-    let (config, problems) = Config::load_what_is_good(&places.config);
+    let (config, problems) = Config::load_what_is_good(config_path);
     let units = units::check(&mut findings.about("units"));
     let of_config = &mut findings.about("config");
-    lists::check(&places.config, &config, &units, of_config);
+    lists::check(config_path, &config, &units, of_config);
     if problems.is_some() && units.sockets.is_empty() {
         findings.about("socket").notice(
             "sockets and mail server are not checked, because the configuration, which names the socket, has errors",
@@ -74,14 +62,13 @@ pub fn run(places: &Places) -> Findings {
     } else {
         units.sockets.clone()
     };
-    connection::check(&sockets, units.start(), &mut findings.about("socket"));
     let milter = Milter {
         config: &config,
         sockets: &sockets,
         units: &units,
     };
     let mut servers = 0;
-    if let Some(found) = postconf::Postconf::find(places.postfix.as_deref()) {
+    if let Some(found) = postconf::Postconf::find(postfix) {
         servers += 1;
         let findings = &mut findings.about("postfix");
         match found {
@@ -92,13 +79,12 @@ pub fn run(places: &Places) -> Findings {
             ),
         }
     }
-    let cf = places.sendmail.as_deref();
-    let cf = cf.unwrap_or_else(|| Path::new(sendmail::USUAL_CF));
-    if places.sendmail.is_some() || cf.exists() {
+    let cf = sendmail.unwrap_or_else(|| Path::new(sendmail::USUAL_CF));
+    if sendmail.is_some() || cf.exists() {
         servers += 1;
         sendmail::check(cf, &milter, &mut findings.about("sendmail"));
     }
-    if let Some(exim) = exim::Exim::find(places.exim.as_deref()) {
+    if let Some(exim) = exim::find(exim) {
         servers += 1;
         exim::check(&exim, &milter, &mut findings.about("exim"));
     }
@@ -108,6 +94,6 @@ pub fn run(places: &Places) -> Findings {
             "",
         );
     }
-    connection::play(&sockets, &mut findings.about("socket"));
+    connection::check(&sockets, units.start(), &mut findings.about("socket"));
     findings
 }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::main_cf::{MilterOf, milters, split};
-use super::program::{output_of, program};
+use super::program::Program;
 
 /// The program that prints Postfix's settings.
 pub(super) struct Postconf {
-    path: PathBuf,
+    program: Program,
     /// The folder for `-c`, if it is not the default.
     folder: Option<PathBuf>,
 }
@@ -20,11 +19,11 @@ impl Postconf {
     /// # Errors
     /// It is installed, but cannot read its configuration.
     pub(super) fn find(folder: Option<&Path>) -> Option<Result<Self, String>> {
+        let program = Program::find("postconf")?.with("-c", folder);
         let folder = folder.map(Path::to_owned);
-        let path = program("postconf")?;
-        let postconf = Self { path, folder };
+        let postconf = Self { program, folder };
         let shown = postconf.command("postconf");
-        let works = postconf.output(&["-h", "queue_directory"]);
+        let works = postconf.program.output(&["-h", "queue_directory"]);
         Some(match works {
             Ok(_) => Ok(postconf),
             Err(error) => Err(format!("{shown}: {error}")),
@@ -46,15 +45,7 @@ impl Postconf {
 
     /// Returns the output of a call; nothing if it fails.
     pub(super) fn run(&self, arguments: &[&str]) -> Option<String> {
-        self.output(arguments).ok()
-    }
-
-    fn output(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(&self.path);
-        if let Some(folder) = &self.folder {
-            command.arg("-c").arg(folder);
-        }
-        output_of(command.args(arguments))
+        self.program.output(arguments).ok()
     }
 
     /// Returns a setting of `main.cf`, with its references expanded; empty if this Postfix does not

@@ -1,7 +1,8 @@
 //! Runs programs of this machine, and waits for what may hang.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -13,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns the output of a program; or why there is none: the last line of its error output.
-pub(super) fn output_of(command: &mut Command) -> Result<String, String> {
+fn output_of(command: &mut Command) -> Result<String, String> {
     output_within(PATIENCE, command).map_err(|error| error.to_string())?
 }
 
@@ -52,13 +53,30 @@ pub(super) fn within<T: Send + 'static>(
     })
 }
 
-/// Finds a program, also in the folders for administrators, which a user's `PATH` may lack.
-pub(super) fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    folders
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+/// A program, and the arguments before all others.
+pub(super) struct Program(PathBuf, Vec<OsString>);
+
+impl Program {
+    /// Finds a program, also in the folders for administrators, which a user's `PATH` may lack.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+        let mut files = folders.map(|folder| folder.join(name));
+        let file = files.find(|file| file.is_file())?;
+        Some(Self(file, Vec::new()))
+    }
+
+    /// Adds an option, if it has a value.
+    pub(super) fn with(mut self, option: &str, value: Option<&Path>) -> Self {
+        let both = value.map(|value| [option.into(), value.into()]);
+        self.1.extend(both.into_iter().flatten());
+        self
+    }
+
+    /// Returns the output of a call.
+    pub(super) fn output(&self, arguments: &[&str]) -> Result<String, String> {
+        output_of(Command::new(&self.0).args(&self.1).args(arguments))
+    }
 }
 
 #[cfg(test)]

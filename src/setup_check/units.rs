@@ -1,12 +1,10 @@
 //! Checks the daemon's units with systemd. What a mail server must know about the milter.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use super::findings::About;
-use super::program::{output_of, program};
+use super::program::Program;
 use crate::config::{Config, DRAIN};
 use crate::endpoint::Endpoint;
 
@@ -59,10 +57,10 @@ pub(super) fn check(findings: &mut About<'_>) -> Units {
         return Units::default();
     };
     let socket = show(SOCKET).unwrap_or_default();
-    for (name, unit) in [(SOCKET, &socket), (SERVICE, &service)] {
+    for (name, [load, active, enabled, ..]) in [(SOCKET, &socket), (SERVICE, &service)] {
         let start = format!("systemctl enable --now {name}");
-        match (unit.get("ActiveState"), unit.get("UnitFileState")) {
-            _ if ["", "not-found"].contains(&unit.get("LoadState")) => findings.wrong(
+        match (&**active, &**enabled) {
+            _ if ["", "not-found"].contains(&&**load) => findings.wrong(
                 format!("{name} is not installed"),
                 "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
             ),
@@ -75,10 +73,11 @@ pub(super) fn check(findings: &mut About<'_>) -> Units {
             _ => findings.good(format!("{name} is active and enabled")),
         }
     }
+    let ([.., listen], [_, _, _, user, _]) = (socket, service);
     Units {
         known: true,
-        sockets: sockets(socket.get("Listen")),
-        user: Some(service.get("User").to_owned()).filter(|user| !user.is_empty()),
+        sockets: sockets(&listen),
+        user: Some(user).filter(|user| !user.is_empty()),
         has_junk: has_junk(),
     }
 }
@@ -88,8 +87,8 @@ pub(super) fn check_list(list: &str, folder: &Path, findings: &mut About<'_>) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {
-        let state = show(unit).unwrap_or_default();
-        state.get("ActiveState") == "active" && state.get("UnitFileState") == "enabled"
+        show(unit)
+            .is_some_and(|[_, active, enabled, ..]| active == "active" && enabled == "enabled")
     });
     let folder = folder.display();
     match at_work {
@@ -101,7 +100,7 @@ pub(super) fn check_list(list: &str, folder: &Path, findings: &mut About<'_>) {
     }
     for service in ["compile", "update"] {
         let unit = format!("blocklist-{service}@{list}.service");
-        if show(&unit).is_some_and(|state| state.get("ActiveState") == "failed") {
+        if show(&unit).is_some_and(|[_, active, ..]| active == "failed") {
             findings.wrong(
                 format!("list {list}: {unit} has failed; the previous filter is in effect"),
                 format!("journalctl -u {unit} -n 20"),
@@ -118,34 +117,28 @@ fn has_junk() -> bool {
 }
 
 fn systemctl(arguments: &[&str]) -> Option<String> {
-    output_of(Command::new(program("systemctl")?).args(arguments)).ok()
+    Program::find("systemctl")?.output(arguments).ok()
 }
 
-/// The properties of a unit.
-#[derive(Default)]
-struct Properties(BTreeMap<String, String>);
-
-impl Properties {
-    /// Returns one; empty if the unit does not have it.
-    fn get(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
-    }
-}
-
-/// Returns properties of a unit; `None` if systemd does not answer.
-fn show(unit: &str) -> Option<Properties> {
-    let all = "--property=LoadState,ActiveState,UnitFileState,User,Listen";
-    let text = systemctl(&["show", all, unit])?;
-    let mut properties: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+/// Returns `LoadState`, `ActiveState`, `UnitFileState`, `User` and `Listen` of a unit, empty if it does not have them;
+/// `None` if systemd does not answer.
+fn show(unit: &str) -> Option<[String; 5]> {
+    const NAMES: [&str; 5] = [
+        "LoadState",
+        "ActiveState",
+        "UnitFileState",
+        "User",
+        "Listen",
+    ];
+    let all = format!("--property={}", NAMES.join(","));
+    let text = systemctl(&["show", &all, unit])?;
+    Some(NAMES.map(|name| {
         // A socket unit has one line for each of its sockets.
-        let known = properties.entry(name.to_owned()).or_default();
-        if !known.is_empty() {
-            known.push('\n');
-        }
-        known.push_str(value);
-    }
-    Some(Properties(properties))
+        let values = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        values.collect::<Vec<_>>().join("\n")
+    }))
 }
 
 /// Parses `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, one on each line.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::base::access::{Obstacle, explanation};
 use crate::config;
 use crate::filter;
 use crate::lookup;
@@ -84,15 +83,6 @@ impl Error {
         match errors.len() {
             0 | 1 => errors.pop(),
             _ => Some(Self::Several(errors)),
-        }
-    }
-
-    /// The missing permission of this process, if that is the error.
-    pub fn obstacle(&self) -> Option<&Obstacle> {
-        match self {
-            Self::Config(config::Error::Unreadable { source, .. })
-            | Self::Whitelist { source, .. } => explanation(source),
-            _ => explanation(self.of_filter_file()?),
         }
     }
 

@@ -23,7 +23,7 @@ const SERVICE_USER: &str = "blocklist-milter";
 pub struct CheckProblem {
     /// The error, which may have several lines; about a filter, with its position in the configuration.
     pub text: String,
-    /// The missing permission of this process or of the service, if that is the error.
+    /// The missing permission of the service, if that is the error.
     pub obstacle: Option<Obstacle>,
     /// The list whose filter file does not exist, if that is the error.
     pub lacks_filter: Option<String>,
@@ -43,17 +43,18 @@ impl CheckProblem {
         let lacking = list.filter(|_| error.is_missing_filter());
         Self {
             text: format!("{place}{error}{instead}"),
-            obstacle: error.obstacle().cloned(),
+            obstacle: None,
             lacks_filter: lacking.map(|list| list.terms.name.clone()),
         }
     }
 }
 
-/// Checks configuration, filters and whitelists as at a start, for a report to an administrator.
+/// Checks configuration, filters and whitelists as at a start, for a report to an administrator. `user` is the user
+/// of the service, if known.
 ///
 /// # Errors
 /// All errors.
-pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
+pub fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, Vec<CheckProblem>> {
     let (snapshot, faults) = examine(config_path);
     let lists = snapshot.as_ref().map(|snapshot| &*snapshot.config.lists);
     let problem = |fault| CheckProblem::of(fault, config_path, lists.unwrap_or_default());
@@ -62,7 +63,7 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
     let Some(snapshot) = snapshot else {
         return Err(problems);
     };
-    let denied = denied_to_service(config_path, &snapshot.config);
+    let denied = denied_to_service(config_path, user, &snapshot.config);
     problems.extend(denied.into_iter().map(|obstacle| CheckProblem {
         text: format!("the service reads it as another user: {obstacle}"),
         obstacle: Some(obstacle),
@@ -198,21 +199,27 @@ impl Display for CheckedList {
 }
 
 /// The files of a configuration that root can read, but the service cannot.
-fn denied_to_service(config_path: &Path, config: &Config) -> Vec<Obstacle> {
+fn denied_to_service(config_path: &Path, user: Option<&str>, config: &Config) -> Vec<Obstacle> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
     }
-    let Some(account) = service_account(config_path, config) else {
+    let known = user.and_then(Account::named);
+    // The service does not read a draft in another place, but it will read the files that the draft names.
+    let is_draft = known.is_none() && config_path != Path::new(config::DEFAULT_PATH);
+    let Some(account) = known.or_else(|| service_account(config_path, config)) else {
         return Vec::new();
     };
-    // The service does not read a draft in another place, but it will read the files that the draft names.
-    let is_draft = config_path != Path::new(config::DEFAULT_PATH);
     let config_path = (!is_draft).then_some(config_path);
-    // A missing file is reported elsewhere.
-    let files = config_path.into_iter().chain(config.files());
-    files
-        .filter_map(|file| account.obstacle(file, Wish::READ).ok()?)
-        .collect()
+    let mut denied: Vec<Obstacle> = Vec::new();
+    for file in config_path.into_iter().chain(config.files()) {
+        // A closed folder may be in the way of many files; a missing file is reported elsewhere.
+        if let Ok(Some(obstacle)) = account.obstacle(file, Wish::READ)
+            && !denied.contains(&obstacle)
+        {
+            denied.push(obstacle);
+        }
+    }
+    denied
 }
 
 /// The user that serves with this configuration: the one whose folder holds the status of the running daemon,

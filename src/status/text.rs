@@ -9,7 +9,7 @@ use super::words::{
     VerdictGroup, action, approximate, facts, freshness, grouped, last_day, listed, recent,
     sentence,
 };
-use crate::base::paint::{Painted, wrapped};
+use crate::base::paint::{Painted, shortened, wrapped};
 use crate::snapshot::{Decision, Health, Who};
 
 /// Width of the labels at the left.
@@ -79,18 +79,7 @@ impl Display for Painted<'_, Report> {
         }
         for Logged { decision, .. } in &report.decisions {
             let when = recent(decision.time_s, report.time_s);
-            let who = decision
-                .who
-                .as_ref()
-                .map_or_else(String::new, |who| format!(" {}", who.sender));
-            let Decision {
-                action,
-                identity,
-                list,
-                case,
-                ..
-            } = &**decision;
-            let text = format!("{when} {action}{who} ({identity}, list {list}, case {case})");
+            let text = format!("{when} {}{}", decision.action, about(decision));
             f.write_str(&self.labelled("decided", &text))?;
         }
         Ok(())
@@ -139,7 +128,7 @@ fn lines(list: &List) -> String {
     let filter = list.filter.as_ref();
     let entries = filter.map_or_else(|| "no filter".to_owned(), |filter| grouped(filter.entries));
     let hits = grouped(list.hits.values().sum());
-    let name = cut(&list.name);
+    let name = shortened(&list.name, NAME);
     let mut lines = row([
         &name,
         &action(list),
@@ -156,13 +145,4 @@ fn lines(list: &List) -> String {
 
 fn row([list, action, entries, day, start]: [&str; 5]) -> String {
     format!("{list:NAME$} {action:<17} {entries:>14} {day:>11} {start:>12}")
-}
-
-/// Shortens a name to its column.
-fn cut(name: &str) -> String {
-    if name.chars().count() <= NAME {
-        return name.to_owned();
-    }
-    let start: String = name.chars().take(NAME - 1).collect();
-    format!("{start}…")
 }

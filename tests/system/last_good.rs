@@ -112,7 +112,7 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
             (Some(1), &copy),
             "{what}"
         );
-        let said = check(&home.at("c.toml")).unwrap_err().remove(0).text;
+        let said = check(&home.at("c.toml"), None).unwrap_err().remove(0).text;
         has(&said, &format!("until then, {in_use}"));
         home.write("spam.blf", &good);
     }

@@ -197,7 +197,7 @@ fn a_case_is_found_and_explained() {
             let advice = format!("blocklist-compile add -- {white} reject@bad.test");
             let parts = [
                 "was refused for good (5xx)",
-                "Sender:    reject@bad.test in the header From",
+                "Sender:    reject@bad.test in the header from",
                 "Listed:    as reject@bad.test on reject, from reject",
                 &advice,
             ];
@@ -413,7 +413,7 @@ fn the_unit_mails_the_report() {
     assert!(site.at("report.json").exists());
     // A failed report does not send an empty mail.
     fs::remove_file(site.at("mail")).unwrap();
-    site.write("report.json", "not a state");
+    site.write("report.json", "{\"other\":1}");
     assert!(!run());
     assert!(!site.at("mail").exists());
     // An unreadable journal does not look like an uneventful day.

@@ -590,7 +590,7 @@ fn the_command_shows_the_same_and_exits_by_health() {
     let parts = [
         "\u{1b}[1mlist",
         "\u{1b}[1mWorking. Refused",
-        " XYZ reject (",
+        " XYZ reject list",
     ];
     has_all(&shown, &parts);
     let plain = shown.replace("\u{1b}[1;31m", "");

@@ -428,21 +428,13 @@ fn may_write(file: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), Error>
     if lists.iter().any(is_input) {
         return cannot("it is one of the input files");
     }
-    if is_filter(file) {
-        return cannot("it is a filter file; left unchanged");
-    }
     if file.is_file() {
         // Not only when the work is done.
-        let opened = File::options().write(true).open(file);
-        opened.map_err(failed())?;
+        let opened = File::options().read(true).write(true).open(file);
+        let mut start = [0; MAGIC.len()];
+        if opened.map_err(failed())?.read_exact(&mut start).is_ok() && start == MAGIC {
+            return cannot("it is a filter file; left unchanged");
+        }
     }
     Ok(())
-}
-
-fn is_filter(file: &Path) -> bool {
-    let mut start = [0; MAGIC.len()];
-    // Opening a FIFO would block until somebody writes to it.
-    file.is_file()
-        && File::open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
-        && start == MAGIC
 }

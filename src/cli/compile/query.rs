@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use super::args::QueryArgs;
+use crate::address::MAX_WRITTEN_BYTES;
 use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::base::parallel::{line_parts, on_threads};
@@ -17,8 +18,6 @@ use crate::compile::Error;
 use crate::filter::Load;
 use crate::inspect::{Finding, Query};
 
-/// Longest line of addresses, in bytes.
-const MAX_LINE_BYTES: usize = 64 << 10;
 /// Most bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 /// A thread for fewer bytes is not worth its cost.
@@ -83,11 +82,9 @@ fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
         if text.is_empty() {
             continue;
         }
-        let finding = if line.len() > MAX_LINE_BYTES {
-            Finding::too_long(text)
-        } else {
-            query.ask(text)?
-        };
+        // Whatever is left between blanks of a line that was cut, the line is no address.
+        let is_cut = line.len() > MAX_WRITTEN_BYTES;
+        let finding = query.ask(if is_cut { line } else { text })?;
         listed |= finding.listed;
         put(&finding, json, &mut out);
     }
@@ -124,7 +121,7 @@ fn next_block(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
         if last_line.is_some() {
             return Ok(Some(block));
         }
-        block.truncate(MAX_LINE_BYTES + 1);
+        block.truncate(MAX_WRITTEN_BYTES + 1);
     }
 }
 
@@ -168,14 +165,17 @@ mod tests {
 
     #[test]
     fn a_line_without_end_takes_no_memory_and_is_one_line() {
-        for length in [MAX_LINE_BYTES + 1, 3 * READ_BYTES, 5 << 20] {
+        for length in [MAX_WRITTEN_BYTES + 1, 5 * READ_BYTES, 5 << 20] {
             let mut text = vec![b'x'; length];
             text.extend_from_slice(b"\na@b.example\n");
             let blocks = blocks(&text, READ_BYTES).concat();
-            assert!(blocks.len() <= MAX_LINE_BYTES + READ_BYTES + 1, "{length}");
+            assert!(
+                blocks.len() <= MAX_WRITTEN_BYTES + READ_BYTES + 1,
+                "{length}"
+            );
             let lines: Vec<_> = blocks.split(|byte| *byte == b'\n').collect();
             assert_eq!(lines.len(), 3);
-            assert!(lines[0].len() > MAX_LINE_BYTES && lines[1] == b"a@b.example");
+            assert!(lines[0].len() > MAX_WRITTEN_BYTES && lines[1] == b"a@b.example");
         }
     }
 }

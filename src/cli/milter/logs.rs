@@ -1,6 +1,6 @@
 //! `blocklist-milter report` and `case`: summarize the daemon's log, as text or JSON.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -63,7 +63,6 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Done {
         Some(file) => History::read(file)?,
         None => History::default(),
     };
-    say_what_is_read(&args.logs);
     let summary = logs::summarize(&args.logs, &options, &mut history)?;
     if let Some(to) = &args.mail_to {
         write!(out, "{}", summary.mail_headers(to))?;
@@ -84,22 +83,11 @@ fn host_name() -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Says that standard input is read, because a user who gave no log would not know what the program
-/// waits for.
-fn say_what_is_read(logs: &[PathBuf]) {
-    if logs.iter().any(|log| log.as_os_str() == "-") && std::io::stdin().is_terminal() {
-        say(format_args!(
-            "blocklist-milter: reading the log from standard input"
-        ));
-    }
-}
-
 /// Prints the decision with a case id. Exit code 1: it is in none of the logs.
 pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     let Some((id, made)) = case_of(&args.id) else {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
-    say_what_is_read(&args.logs);
     let Some(mut case) = logs::find_case(id, &args.logs, now_s().cast_signed())? else {
         let when = logs::shown_time(made).unwrap_or_default();
         say(format_args!(

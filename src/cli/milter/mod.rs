@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
-use crate::setup_check::{self, Places};
+use crate::setup_check;
 use crate::status::Checked;
 
 pub use args::Milter;
@@ -62,12 +62,8 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
             if !rustix::process::geteuid().is_root() {
                 return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
             }
-            let findings = setup_check::run(&Places {
-                config: config.to_owned(),
-                postfix: args.postfix,
-                sendmail: args.sendmail,
-                exim: args.exim,
-            });
+            let servers = [&args.postfix, &args.sendmail, &args.exim];
+            let findings = setup_check::run(config, servers.map(Option::as_deref));
             out.show(&findings, args.json)?;
             Ok(success(!findings.is_wrong()))
         }
@@ -91,7 +87,7 @@ struct CheckJson<'a> {
 }
 
 fn check(config: &Path, json: bool, out: &mut Output) -> Done {
-    let checked = crate::status::check(config).map_err(|problems| {
+    let checked = crate::status::check(config, None).map_err(|problems| {
         let texts: Vec<String> = problems.into_iter().map(|problem| problem.text).collect();
         texts.join("\n")
     });
@@ -140,12 +136,8 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
         let why = fault.unwrap_or("it has no domain");
         return Err(format!("{address}: not an address: {why}").into());
     }
-    let report = explain::ExplainedMail {
-        mail: &mail,
-        explanation: &explanation,
-        paint: out.paint(),
-    };
-    out.show_as(&explanation, report, args.json)?;
+    let report = (&mail, &explanation);
+    out.show_as(&explanation, Painted(&report, out.paint()), args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
