@@ -186,15 +186,14 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
     Ok(named.map(|(number, line)| (number, escaped(line).to_string())))
 }
 
-/// Returns the entry of one line, in canonical form, and when it ends.
+/// An entry in canonical form, and when it ends.
+type Dated = (Vec<u8>, Option<Day>);
+
+/// Returns the entry of one line.
 ///
 /// # Errors
 /// The line refuses the list.
-fn entry_of(
-    line: &[u8],
-    reading: &Reading,
-    rules: Rules,
-) -> Result<Option<(Vec<u8>, Option<Day>)>, Refusal> {
+fn entry_of(line: &[u8], reading: &Reading, rules: Rules) -> Result<Option<Dated>, Refusal> {
     let mut found = Ok(None);
     Reader::new(reading).read(line, true, &mut |_, row| match row {
         Row::Entry(raw) => {

@@ -1,5 +1,6 @@
 //! The result of a compilation, as data: JSON shows it directly, `cli` puts it into words.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -206,7 +207,7 @@ impl RefusedFile {
 pub(crate) fn preview_hint(file: &str) -> String {
     let path = Path::new(file).ancestors().find(|path| path.is_file());
     let path = path.map_or(
-        "FILE, once it is saved as a file".into(),
+        Cow::Borrowed("FILE, once it is saved as a file"),
         Path::to_string_lossy,
     );
     format!(": blocklist-compile preview {path}")

@@ -134,7 +134,7 @@ impl Csv {
                 let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
                 match filled.peek() {
                     Some(_) => {
-                        filled.for_each(|cell| list(&cell, columns.is_undeclared, dates, out))
+                        filled.for_each(|cell| list(&cell, columns.is_undeclared, dates, out));
                     }
                     None if is_blank() => out.skip(Skip::Blank),
                     None => out.reject(RejectReason::NoEntry, text),
