@@ -22,7 +22,7 @@ impl Digest {
 
     /// Returns the digest of a whole file; `None` if `go_on`, which is called before each
     /// piece, returns `false`.
-    pub(super) fn of_file(
+    pub(crate) fn of_file(
         file: &File,
         mut go_on: impl FnMut() -> bool,
     ) -> io::Result<Option<Self>> {

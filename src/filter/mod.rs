@@ -71,7 +71,7 @@ pub(crate) use records::PageRecords;
 pub use sizing::Shape;
 pub use sources::Source;
 pub use stats::Stats;
-pub use writer::{Complete, EncodedPage, Writer, encode_page};
+pub use writer::{EncodedPage, Writer, encode_page};
 
 /// Where the pages are while a filter is open. Larger records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

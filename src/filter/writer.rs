@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt;
 use fearless_simd::{Level, dispatch};
 use twox_hash::XxHash3_64;
 
-use super::digest::Digest;
 use super::error::{Error, Problem};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
@@ -259,15 +258,18 @@ impl Writer {
     /// # Errors
     /// As [`complete`](Self::complete). The old file then stays.
     pub fn finish(self) -> Result<Header, Error> {
-        self.complete()?.commit()
+        let (replacement, header) = self.complete()?;
+        replacement.commit()?;
+        Ok(header)
     }
 
-    /// Writes the rest and checks the whole file. The caller then replaces the old file with it.
+    /// Writes the rest and checks the whole file. The caller then replaces the old file with it, or drops
+    /// it, which removes it.
     ///
     /// # Errors
     /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or entries
     /// are missing, [`Error::Invalid`] when what is read back differs from what was written.
-    pub fn complete(mut self) -> Result<Complete, Error> {
+    pub fn complete(mut self) -> Result<(Replacement, Header), Error> {
         if !self.left.is_empty() {
             return Err(self.unwritable("fewer pages than the shape has"));
         }
@@ -290,10 +292,7 @@ impl Writer {
         if self.header.part.is_none() {
             file::check_sums(self.replacement.path())?;
         }
-        Ok(Complete {
-            replacement: self.replacement,
-            header: self.header,
-        })
+        Ok((self.replacement, self.header))
     }
 
     /// Writes everything except the header, and sets the sums and lengths of the sections.
@@ -319,39 +318,6 @@ impl Writer {
             path: self.replacement.target().to_owned(),
             what,
         }
-    }
-}
-
-/// A filter file that was written and checked, under its hidden name. Dropping it removes the file.
-#[derive(Debug)]
-pub struct Complete {
-    replacement: Replacement,
-    header: Header,
-}
-
-impl Complete {
-    /// Returns its header.
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly,
-    /// returns `false`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when it cannot be read.
-    pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
-        Digest::of_file(self.replacement.file(), go_on)
-            .map_err(Error::io(self.replacement.path(), "read"))
-    }
-
-    /// Replaces the old file with it.
-    ///
-    /// # Errors
-    /// As [`Replacement::commit`].
-    pub fn commit(self) -> Result<Header, Error> {
-        self.replacement.commit()?;
-        Ok(self.header)
     }
 }
 

@@ -144,12 +144,12 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
 /// whether it is.
 fn put_in_place(writer: Writer, delta: &Head, progress: &Progress) -> Result<bool, Error> {
     progress.begin(Phase::Checking, 0);
-    let complete = writer.complete()?;
-    let digest = complete.digest(|| !progress.stopped())?;
-    let digest = digest.ok_or(Error::Interrupted)?;
-    let is_named = digest == delta.digest && *complete.header() == delta.new;
+    let (written, header) = writer.complete()?;
+    let digest = Digest::of_file(written.file(), || !progress.stopped());
+    let digest = digest.map_err(Error::io(written.path(), "read"))?;
+    let is_named = digest.ok_or(Error::Interrupted)? == delta.digest && header == delta.new;
     if is_named {
-        complete.commit()?;
+        written.commit()?;
     }
     Ok(is_named)
 }
