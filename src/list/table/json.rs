@@ -4,17 +4,18 @@
 //! is judged by its values, and then its entries are listed.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
 use super::path::{Paths, Step};
-use super::rules::{NotListed, RowDates, Rules, Value as RowValue};
+use super::rules::{Condition, NotListed, RowDates, Rules, Value as RowValue};
 use super::text::Text;
 use super::{Source, Table, list, report};
 use crate::list::formats::{Keys, LineFormat, Out};
 use crate::list::row::{Refusal, RejectReason, Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
-use crate::list::text::newlines;
+use crate::list::text::{lines, newlines};
 
 /// Reads a document.
 #[derive(Debug, Default)]
@@ -53,7 +54,7 @@ impl Document {
             (true, _) => Err((Refusal::DocumentTooLong, 1)),
             (false, Err((Fault::Syntax, line))) => Err((Refusal::NotJson, line)),
             (false, Err((Fault::BrokenOff, line))) => Err((Refusal::BrokenOff, line)),
-            (false, Ok(())) => Walk::read(&self.table, &text, 1, sink),
+            (false, Ok(())) => Walk::read(&self.table, &text, 1, &Cell::default(), sink),
         };
         if let Err((refusal, line)) = done {
             Out::new(line, b"", sink).refuse(refusal);
@@ -97,7 +98,13 @@ impl LineFormat for JsonLines {
         if check(line).is_err() {
             return out.reject(RejectReason::NotJson, line);
         }
-        if let Err((refusal, _)) = Walk::read(&self.table, line, out.line, &mut *out.sink) {
+        if let Err((refusal, _)) = Walk::read(
+            &self.table,
+            line,
+            out.line,
+            &Cell::default(),
+            &mut *out.sink,
+        ) {
             out.refuse(refusal);
             self.is_refused = true;
         }
@@ -160,6 +167,27 @@ impl Keys for JsonLines {
     }
 }
 
+/// Returns the name of a value on which rows depend, but that no row has in the beginning of the text;
+/// `None` if there are no rows, or a missing one is declared.
+pub(crate) fn never_there(table: &Table, head: &[u8], is_lines: bool) -> Option<Box<str>> {
+    let seen = Cell::new(0);
+    let read = |text| Walk::read(table, text, 1, &seen, &mut |_, _| {});
+    match is_lines {
+        true => lines(head).try_for_each(read),
+        false => read(head),
+    }
+    .ok()?;
+    let is_missing = |condition: &&Condition| {
+        let mut values = condition.when.iter().chain(&condition.unless);
+        seen.get() & 1 << condition.value == 0 && !values.any(|value| value.is(b""))
+    };
+    let missing = table.rules.conditions.iter().find(is_missing)?;
+    (seen.get() & ROW != 0).then(|| missing.name.clone())
+}
+
+/// Of the bits of what was seen: a row. Those below are of the values.
+const ROW: u64 = 1 << 63;
+
 /// Goes through a document.
 struct Walk<'w, 't> {
     rules: &'w Rules,
@@ -169,6 +197,8 @@ struct Walk<'w, 't> {
     place: (usize, u64),
     /// Number of rows reported so far, and of entries outside of rows.
     reported: u64,
+    /// Which values some row has.
+    seen: &'w Cell<u64>,
     sink: &'w mut dyn FnMut(u64, Row<'_>),
 }
 
@@ -195,6 +225,7 @@ impl<'w, 't> Walk<'w, 't> {
         table: &'w Table,
         text: &'t [u8],
         line: u64,
+        seen: &'w Cell<u64>,
         sink: &'w mut dyn FnMut(u64, Row<'_>),
     ) -> Result<(), (Refusal, u64)> {
         let Source::Paths(paths) = &table.source else {
@@ -209,6 +240,7 @@ impl<'w, 't> Walk<'w, 't> {
             text,
             place: (0, line),
             reported: 0,
+            seen,
             sink,
         };
         let all: Vec<Rest<'_>> = paths.entries.iter().map(Vec::as_slice).collect();
@@ -386,7 +418,14 @@ impl<'w, 't> Walk<'w, 't> {
     /// Judges a row by its values. Reports one that does not count; `shown` is its text.
     fn judge(&mut self, row: &'t [u8], shown: &'t [u8]) -> Result<Around, Refusal> {
         let (rules, paths) = (self.rules, self.paths);
-        match rules.judge(|number| value_of(rules, paths, row, number)) {
+        let seen = self.seen;
+        seen.set(seen.get() | ROW);
+        let value = |number| {
+            let value = value_of(rules, paths, row, number)?;
+            seen.set(seen.get() | u64::from(!value.is_empty()) << number);
+            Ok(value)
+        };
+        match rules.judge(value) {
             Ok(dates) => Ok(Around::Listed(dates)),
             Err(why) => {
                 report(why, shown, &mut self.out(shown))?;
