@@ -357,6 +357,7 @@ mod tests {
             r#"[("Action", ["Reject"])] [("Listed", ["false"])] [("Score", 4.0), ("Weight", 0.5)]"#
         );
         assert!(both.subdomains == Some(false) && both.is_in_file && both.entry.len() == 2);
+        assert_eq!(both.format, Some(Format::Csv));
         assert_eq!(list.declared(&["old1.txt"]), None);
         assert!(list.declared(&["old.txt"]).is_some());
         assert_eq!(list.build.expires, Some(Expires::After(30)));
