@@ -37,12 +37,13 @@ mod text;
 pub use detect::{detect, says_nothing};
 pub(crate) use formats::plain::{split_comment, written, written_address};
 pub(crate) use formats::{Usual, hosts};
+pub(crate) use mapping::all_rows;
 pub use mapping::{
-    BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Rows,
+    BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading,
     Separator, Why, reading,
 };
 pub use reader::{Reader, cut};
-pub use registry::{Format, Splits, UnknownFormat};
+pub use registry::{Format, Splits};
 pub(crate) use row::entry::read as read_entry;
 pub use row::{RawEntry, Refusal, RejectReason, Row, Skip};
 pub use table::Table;

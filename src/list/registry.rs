@@ -274,24 +274,19 @@ impl fmt::Display for Format {
     }
 }
 
-/// Why a name is that of no format.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnknownFormat(String);
-
 impl FromStr for Format {
-    type Err = UnknownFormat;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+    fn from_str(name: &str) -> Result<Self, String> {
         let named =
             |row: &&Registered| row.is_offered() && row.names.split(' ').any(|other| other == name);
         if let Some(row) = FORMATS.iter().find(named) {
             return Ok(row.format);
         }
-        Err(UnknownFormat(format!(
+        Err(format!(
             "unknown list format {name:?}; known are {}; a table is csv, with its column as entry, and perhaps a separator; each section of a list needs a file of its own",
             Self::known()
-        )))
+        ))
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
-use blocklist_milter::list::{Declared, Rows};
+use blocklist_milter::list::Declared;
 use tempfile::TempDir;
 
 use super::Said;
@@ -133,7 +133,7 @@ pub(crate) fn records(path: &Path) -> Vec<Record> {
 pub(crate) fn with_days() -> Declared {
     Declared {
         entry: vec!["email".to_owned()],
-        rows: Some(Rows::All),
+        all_rows: true,
         added_in: Some("added".to_owned()),
         expires_in: Some("expires".to_owned()),
         ..Declared::default()

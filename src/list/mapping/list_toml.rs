@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 
 use super::build::{BuildSettings, FeedSettings};
-use super::declared::Declared;
+use super::declared::{Declared, all_rows};
 use crate::base::settings::{
     Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
@@ -213,7 +213,7 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
         when: columns(section, "when", VALUES, values),
         unless: columns(section, "unless", VALUES, values),
         at_least: columns(section, "at_least", NUMBER, float),
-        rows: section.optional("rows", parsed),
+        all_rows: section.get("rows", false, |value| Ok(all_rows(text(value)?)?)),
         subdomains: section.optional("subdomains", boolean),
         expires_in: column("expires_in"),
         added_in: column("added_in"),
@@ -349,7 +349,7 @@ mod tests {
         assert!(own.format == Some(Format::Plain) && !own.is_of_table());
         assert_eq!(own.subdomains, Some(true));
         let table = list.declared(&["partner.csv"]).unwrap();
-        assert!(table.rows.is_some() && table.when.is_empty() && table.never == ["Never expire"]);
+        assert!(table.all_rows && table.when.is_empty() && table.never == ["Never expire"]);
         let both = list.declared(&["a.tsv"]).unwrap();
         let shown = format!("{:?} {:?} {:?}", both.when, both.unless, both.at_least);
         assert_eq!(
@@ -366,7 +366,7 @@ mod tests {
         // Conditions and "all" exclude each other.
         let all = "file = [{ match = \"x\", unless.Action = \"Allow\" }]\nread = { entry = 1, rows = \"all\" }";
         let strict = parse(all).unwrap().declared(&["x"]).unwrap();
-        assert!(strict.rows.is_none() && strict.unless.len() == 1 && strict.entry == ["1"]);
+        assert!(!strict.all_rows && strict.unless.len() == 1 && strict.entry == ["1"]);
         let text = "read.format = \"plain\"\nfeed.url = \"https://lists.example/x?y=1\"";
         let feed = parse(text).unwrap().feed.unwrap();
         assert_eq!((feed.max_bytes, feed.keep_days), (64 << 20, 0));
