@@ -34,17 +34,13 @@ impl Reader {
     /// Returns a reader at the start of a list.
     #[must_use]
     pub fn new(reading: &Reading) -> Self {
-        Self::of(reading, true)
+        Self::part(reading, true)
     }
 
-    /// Returns a reader for a later part of a list, which begins where
-    /// [`Reading::splits`] allows it.
+    /// Returns a reader for a part of a list that begins where [`Reading::splits`] allows it, perhaps
+    /// at its start.
     #[must_use]
-    pub fn within(reading: &Reading) -> Self {
-        Self::of(reading, false)
-    }
-
-    fn of(reading: &Reading, at_start: bool) -> Self {
+    pub fn part(reading: &Reading, at_start: bool) -> Self {
         let table = || reading.table.clone().unwrap_or_default();
         let lines = (reading.format.registered()).lines(reading.why.is_explicit());
         let parser = match (lines, reading.format) {

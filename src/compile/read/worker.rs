@@ -221,10 +221,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     /// Reads a block of whole lines; returns their number.
     fn block(&mut self, reading: &Reading, at_start: bool, block: &[u8]) -> u64 {
-        let mut reader = match at_start {
-            true => Reader::new(reading),
-            false => Reader::within(reading),
-        };
+        let mut reader = Reader::part(reading, at_start);
         let is_full = reading.subdomains || self.ends_badly(self.dates);
         if !is_full && let Some(mut usual) = reading.usual(at_start) {
             return self.usual_lines(&mut usual, &mut reader, block);
