@@ -243,7 +243,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     /// two.
     fn lines<const HOSTS: bool>(&mut self, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut lines = 0;
-        let dates = self.kept(self.dates);
+        let dates = self.dates;
         let usual = |worker: &Self| {
             let class = worker.stager.usual();
             [Kind::Mailbox, Kind::Domain]
@@ -281,7 +281,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     /// Reads a block of a format with usual lines; returns the number of lines.
     fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut usual_lines = mem::take(&mut self.usual_lines);
-        let dates = self.kept(self.dates);
+        let dates = self.dates;
         let rules = self.options.rules;
         let lines = usual_lines.read(usual, reader, rules, block, |line, found| match found {
             Found::Row(row) => self.row(line, row),
@@ -351,20 +351,12 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             self.dated = true;
             return;
         }
-        let dates = self.kept(dates);
+        // Staged keys that keep no dates have them all alike.
+        let dates = if I::KEEPS_DATES { dates } else { self.dates };
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.class(kind, dates)),
             Err(danger) => self.too_broad(line, raw.text, &danger),
-        }
-    }
-
-    /// Returns the dates as they are staged: all alike, if the staged key keeps none.
-    fn kept(&self, dates: Dates) -> Dates {
-        if I::KEEPS_DATES {
-            dates
-        } else {
-            self.options.dates()
         }
     }
 
