@@ -152,8 +152,7 @@ pub(crate) const FORMATS: &[Format] = &[
     Format::Amavis,
     Format::Exim,
     Format::Whitelist,
-    Format::Removals { trees: false },
-    Format::Removals { trees: true },
+    Format::Removals,
 ];
 
 #[test]
