@@ -12,11 +12,11 @@
 //! url = "https://lists.example/bad.txt"
 //! ```
 
-use std::io;
 use std::path::Path;
 
 use super::build::{BuildSettings, FeedSettings};
 use super::declared::{Declared, all_rows};
+use crate::base::path::if_exists;
 use crate::base::settings::{
     Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
@@ -52,19 +52,11 @@ impl ListToml {
     /// It cannot be read, or it has faults: all of them, with their lines.
     pub fn of_folder(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(LIST_TOML);
-        match text_of(&path) {
-            Ok(text) => Self::parse(&text, &path).map(Some),
-            // Not a link to a file that is missing: that is an error.
-            Err(Error::Unreadable { source, .. })
-                if source.kind() == io::ErrorKind::NotFound
-                    && path
-                        .symlink_metadata()
-                        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        // A link to a file that is missing is an error.
+        if matches!(if_exists(path.symlink_metadata()), Ok(None)) {
+            return Ok(None);
         }
+        Self::parse(&text_of(&path)?, &path).map(Some)
     }
 
     /// Reads the `list.toml` in the folder of a list; without one, nothing is declared.
