@@ -137,12 +137,13 @@ impl Reader {
         newline.map_or(block.len(), |newline| newline + 1)
     }
 
-    /// Reads a list to its end: [`Reader::read`] with a buffer of its own.
+    /// Reads a list to its end: [`Reader::read`] with a buffer of its own. Returns whether the last
+    /// line has no end.
     ///
     /// # Errors
     ///
     /// An error of reading `input`. The rows before the error were passed on.
-    pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<()>
+    pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<bool>
     where
         F: FnMut(u64, Row<'_>),
     {
@@ -155,7 +156,7 @@ impl Reader {
             let done = self.read(&buffer, at_end, sink);
             count?;
             if at_end {
-                return Ok(());
+                return Ok(!buffer.is_empty() && !buffer.ends_with(b"\n"));
             }
             buffer.drain(..done);
         }

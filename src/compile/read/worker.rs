@@ -9,9 +9,7 @@
 //! directly into the chunk of its stage.
 
 use std::fmt::Display;
-use std::io;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::Block;
 use super::counts::{Counts, NotListed};
@@ -173,21 +171,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 } => {
                     let mut reader = Reader::new(&reading);
                     self.begin(input, 0);
-                    let mut content = Stopping {
-                        content,
-                        last: b'\n',
-                        progress: self.progress,
-                        failed: self.stager.failed_flag(),
-                    };
-                    let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
-                    let ends_within_line = content.last != b'\n' && reading.format != Format::Json;
-                    self.end(reader.lines(), ends_within_line);
-                    self.stager.check()?;
-                    if self.stager.failed_flag().load(Ordering::Relaxed) {
-                        // Another worker reports why.
-                        return Ok(None);
-                    }
-                    read.map_err(|error| feed.failed(input, error))?;
+                    let read = reader.read_all(content, &mut |line, row| self.row(line, row));
+                    let is_cut = read.map_err(|error| feed.failed(input, error))?;
+                    self.end(reader.lines(), is_cut && reading.format != Format::Json);
                     self.refused = false;
                 }
             }
@@ -380,30 +366,5 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     fn stage(&mut self, key: Key, class: Class) {
         self.counts.listed();
         self.stager.add(key, class);
-    }
-}
-
-/// Stops reading on an interrupt, and when a key cannot be staged.
-struct Stopping<'a, R> {
-    content: R,
-    /// The last byte read.
-    last: u8,
-    progress: &'a Progress,
-    failed: &'a AtomicBool,
-}
-
-impl<R: io::Read> io::Read for Stopping<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.progress.stopped() {
-            return Err(io::Error::other("interrupted"));
-        }
-        if self.failed.load(Ordering::Relaxed) {
-            return Err(io::Error::other("a key could not be staged"));
-        }
-        let count = self.content.read(buffer)?;
-        if let Some(last) = buffer.get(..count).and_then(<[u8]>::last) {
-            self.last = *last;
-        }
-        Ok(count)
     }
 }
