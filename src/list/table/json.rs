@@ -149,7 +149,7 @@ impl Keys for JsonLines {
             let text = values.get(number).copied();
             Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
         };
-        if !is_flat || !self.table.rules.count(value) {
+        if !is_flat || self.table.rules.judge(value).is_err() {
             return b"";
         }
         let mut filled = entries.iter().filter(|text| !text.is_empty());

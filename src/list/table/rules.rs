@@ -69,16 +69,6 @@ impl Rules {
         self.added.is_some() || self.expires.is_some()
     }
 
-    /// Returns whether a row without dates counts, if that is easily said.
-    pub(crate) fn count<'v>(&self, value: impl Fn(usize) -> Value<'v>) -> bool {
-        let mut conditions = self.conditions.iter();
-        conditions.all(|condition| {
-            let cell = value(condition.value);
-            condition.at_least.is_none()
-                && cell.is_ok_and(|cell| condition.holds(&cell) == Some(true))
-        })
-    }
-
     /// Judges a row by its values, trimmed.
     ///
     /// # Errors
@@ -104,8 +94,9 @@ impl Rules {
             let shown = shown(&condition.name, &value(condition.value)?);
             return Err(NotListed::Unlisted(shown));
         }
-        for condition in &self.conditions {
-            condition.reaches(&value(condition.value)?)?;
+        let bounds = self.conditions.iter();
+        for (condition, least) in bounds.filter_map(|one| Some((one, one.at_least?))) {
+            condition.reaches(least, &value(condition.value)?)?;
         }
         let date =
             |number: Option<usize>,
@@ -137,10 +128,7 @@ impl Condition {
     }
 
     /// Checks that a number is large enough.
-    fn reaches(&self, cell: &[u8]) -> Result<(), NotListed> {
-        let Some(least) = self.at_least else {
-            return Ok(());
-        };
+    fn reaches(&self, least: f64, cell: &[u8]) -> Result<(), NotListed> {
         let number = std::str::from_utf8(cell)
             .ok()
             .and_then(|cell| cell.trim().parse::<f64>().ok());
