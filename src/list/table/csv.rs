@@ -129,13 +129,11 @@ impl Csv {
         match self.table.rules.judge(value) {
             Err(why) if !is_blank() => return report(why, text, out),
             Err(_) => out.skip(Skip::Blank),
-            Ok(dates) => {
+            Ok(row) => {
                 let cells = columns.entry.iter().map(|&column| cell(column));
                 let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
                 match filled.peek() {
-                    Some(_) => {
-                        filled.for_each(|cell| list(&cell, columns.is_undeclared, dates, out))
-                    }
+                    Some(_) => filled.for_each(|cell| list(&cell, columns.is_undeclared, row, out)),
                     None if is_blank() => out.skip(Skip::Blank),
                     None => out.reject(RejectReason::NoEntry, text),
                 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::dates::Dates;
 use super::text::{Text, decoded};
 use crate::base::day::Day;
-use crate::list::row::{Refusal, RejectReason};
+use crate::list::row::{RawEntry, Refusal, RejectReason};
 
 /// What is said about one column.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,13 +49,6 @@ pub(crate) enum NotListed {
 /// A value of a row, or why the row is not listed.
 pub(crate) type Value<'v> = Result<Cow<'v, [u8]>, NotListed>;
 
-/// The dates of a row that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RowDates {
-    pub(crate) added: Option<Day>,
-    pub(crate) expires: Option<Day>,
-}
-
 impl Rules {
     /// Returns the name of a value of a row.
     pub(crate) fn name(&self, value: usize) -> &str {
@@ -69,14 +62,14 @@ impl Rules {
         self.added.is_some() || self.expires.is_some()
     }
 
-    /// Judges a row by its values, trimmed.
+    /// Judges a row by its values, trimmed; returns what is the same for all of its entries.
     ///
     /// # Errors
     /// Why it lists nobody.
     pub(crate) fn judge<'v>(
         &self,
         value: impl Fn(usize) -> Value<'v>,
-    ) -> Result<RowDates, NotListed> {
+    ) -> Result<RawEntry<'static>, NotListed> {
         let mut unlisted = None;
         for condition in &self.conditions {
             let cell = value(condition.value)?;
@@ -107,7 +100,8 @@ impl Rules {
                 let cell = value(number)?;
                 read(&self.dates, &cell).map_err(NotListed::Rejected)
             };
-        Ok(RowDates {
+        Ok(RawEntry {
+            text: b"",
             added: date(self.added, Dates::start)?,
             expires: date(self.expires, Dates::end)?,
         })
