@@ -55,5 +55,5 @@ pub(crate) use text::cells::{Cells, record_length, without_line_end};
 pub use text::input::{is_text, open, unpack};
 pub(crate) use text::json::{MAX_DOCUMENT_BYTES, Value, unescaped};
 pub(crate) use text::lines::newlines;
-pub use text::lines::{Lines, MAX_LINE, lines};
+pub use text::lines::{MAX_LINE, lines};
 pub(crate) use text::words::Pieces;

@@ -104,12 +104,8 @@ impl UsualLines {
         keys.clear();
         self.starts.clear();
         let mut start = 0;
-        let mut lines = list::lines(block);
-        loop {
-            let begins = lines.start();
-            let Some(line) = lines.next() else {
-                return;
-            };
+        for line in list::lines(block) {
+            let begins = line.as_ptr().addr() - block.as_ptr().addr();
             self.starts.push(begins);
             // It may continue the line before, or stand between that line and one that does. (A byte
             // order mark may come before a blank.)
