@@ -7,7 +7,7 @@
 
 use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::guard::Guard;
-use blocklist_milter::list::{Declared, Format, Reader, Reading, Row, Rows, lines, reading};
+use blocklist_milter::list::{Declared, Format, Reader, Reading, Row, lines, reading};
 use libfuzzer_sys::fuzz_target;
 
 const FORMATS: [&str; 13] = [
@@ -77,7 +77,7 @@ fuzz_target!(|input: &[u8]| {
                 2 => vec!["[].email".to_owned()],
                 _ => Vec::new(),
             },
-            rows: (other % 4 < 3).then_some(Rows::All),
+            all_rows: other % 4 < 3,
             ..Declared::default()
         },
     };

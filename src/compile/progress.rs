@@ -7,40 +7,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use super::error::Error;
+use crate::base::named::named;
 
-/// What a compile is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Not begun.
-    Waiting,
-    /// Text (or the records of old filters) is read; measured in bytes.
-    Reading,
-    /// Keys are sorted and duplicates dropped; measured in entries.
-    Sorting,
-    /// The records of filters are counted; measured in entries.
-    Counting,
-    /// Pages and records are written; measured in entries.
-    Writing,
-    /// The new file is synced, read back and checked.
-    Checking,
+named! {
+    /// What a compile is doing.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Phase {
+        /// Not begun.
+        Waiting = "waiting",
+        /// Text (or the records of old filters) is read; measured in bytes.
+        Reading = "reading",
+        /// Keys are sorted and duplicates dropped; measured in entries.
+        Sorting = "sorting",
+        /// The records of filters are counted; measured in entries.
+        Counting = "counting",
+        /// Pages and records are written; measured in entries.
+        Writing = "writing",
+        /// The new file is synced, read back and checked.
+        Checking = "checking",
+    }
 }
 
-/// Every phase with its name, at the index by which it is stored.
-const PHASES: [(Phase, &str); 6] = [
-    (Phase::Waiting, "waiting"),
-    (Phase::Reading, "reading"),
-    (Phase::Sorting, "sorting"),
-    (Phase::Counting, "counting"),
-    (Phase::Writing, "writing"),
-    (Phase::Checking, "checking"),
-];
-
 impl Phase {
-    /// Returns the name that is shown.
-    pub fn name(self) -> &'static str {
-        PHASES[self as usize].1
-    }
-
     /// Returns whether [`State::done`] counts bytes rather than entries.
     pub fn in_bytes(self) -> bool {
         self == Self::Reading
@@ -85,7 +73,7 @@ impl Progress {
     /// Returns the current state.
     pub fn state(&self) -> State {
         State {
-            phase: PHASES[usize::from(self.phase.load(Ordering::Relaxed))].0,
+            phase: Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed))],
             done: self.done.load(Ordering::Relaxed),
             total: self.total.load(Ordering::Relaxed),
             entries: self.entries.load(Ordering::Relaxed),

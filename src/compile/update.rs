@@ -14,7 +14,7 @@ use super::job::Job;
 use super::partition::{InOrder, Narrow, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Input, ReadOptions, find_or_typed, total_bytes};
+use super::read::{Feed, Found, Input, ReadOptions, find_or_typed, total_bytes};
 use super::report::{Report, kind_counts};
 use super::write::{Sources, count_entries};
 use crate::address::Rules;
@@ -82,13 +82,14 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let replacement = Replacement::claim(&plan.output)?;
     let lookup = open(&plan.output)?;
     let old = lookup.filter();
-    let lists = Lists::of(changes)?;
-    let text_bytes = total_bytes(&lists.adding) + total_bytes(&lists.removing);
+    let found = find(changes)?;
+    let [add, remove] = &found;
+    let text_bytes = total_bytes(&add.lists) + total_bytes(&remove.lists);
     progress.begin(Phase::Reading, text_bytes);
 
     let mut sources = Sources::default();
     sources.add(&old.spec().sources);
-    let named = lists.adding.iter().map(|input| input.source(&[]));
+    let named = add.lists.iter().map(|input| input.source(&[]));
     let named: Vec<_> = named.collect();
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
@@ -100,21 +101,21 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
     let target = replacement.target();
-    let feed = Feed::new(&lists.adding, progress);
+    let feed = Feed::new(&add.lists, progress);
     let added = job.read::<Wide>(feed, (target, &mut adding), &options)?;
     let added = added.expect("wide keys keep dates");
-    let options = of_removals(&options, lists.removing.len());
-    let mut feed = Feed::new(&lists.removing, progress);
+    let options = of_removals(&options, remove.lists.len());
+    let mut feed = Feed::new(&remove.lists, progress);
     feed.removes = true;
     let removed = job.read::<Narrow>(feed, (target, &mut removing), &options)?;
     let removed = removed.expect("the dates of removals do not matter");
 
-    let mut report = Report::of_lists(plan, &lists.adding, added.opened, added.counts);
-    let removals = Report::of_lists(plan, &lists.removing, removed.opened, removed.counts);
+    let mut report = Report::of_lists(plan, &add.lists, added.opened, added.counts);
+    let removals = Report::of_lists(plan, &remove.lists, removed.opened, removed.counts);
     sources.add(&report.sources());
     report.add_removals(removals);
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
-    if lists.refuse(plan, &mut report) {
+    if refuse(plan, &found, &mut report) {
         return Ok(report);
     }
 
@@ -151,40 +152,28 @@ fn of_removals(options: &ReadOptions, lists: usize) -> ReadOptions {
     }
 }
 
-/// The lists to read, with entries from the command line among them.
-struct Lists {
-    adding: Vec<Input>,
-    removing: Vec<Input>,
-    passed_over: Vec<String>,
+/// Finds the lists to add and those to remove, with entries from the command line among them.
+fn find(changes: &Changes) -> Result<[Found; 2], Error> {
+    let Changes { plan, .. } = changes;
+    let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
+    let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
+    if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {
+        return Err(Error::Plan(
+            "standard input can be used only once: for --add or for --remove".to_owned(),
+        ));
+    }
+    Ok([add, remove])
 }
 
-impl Lists {
-    fn of(changes: &Changes) -> Result<Self, Error> {
-        let Changes { plan, .. } = changes;
-        let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
-        let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
-        if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {
-            return Err(Error::Plan(
-                "standard input can be used only once: for --add or for --remove".to_owned(),
-            ));
-        }
-        Ok(Self {
-            adding: add.lists,
-            removing: remove.lists,
-            passed_over: [add.passed_over, remove.passed_over].concat(),
-        })
+/// Returns whether nothing may be changed because of what was read.
+fn refuse(plan: &Plan, [add, remove]: &[Found; 2], report: &mut Report) -> bool {
+    report.passed_over = [&add.passed_over[..], &remove.passed_over].concat();
+    // A person who types an entry wants exactly that one.
+    let mut typed = (add.lists.iter().chain(&remove.lists)).filter(|input| input.is_typed());
+    if typed.any(|input| report.leaves_out(&input.shown())) {
+        report.refused = Some("an entry on the command line cannot be taken".to_owned());
     }
-
-    /// Returns whether nothing may be changed because of what was read.
-    fn refuse(&self, plan: &Plan, report: &mut Report) -> bool {
-        report.passed_over.clone_from(&self.passed_over);
-        // A person who types an entry wants exactly that one.
-        let mut typed = (self.adding.iter().chain(&self.removing)).filter(|input| input.is_typed());
-        if typed.any(|input| report.leaves_out(&input.shown())) {
-            report.refused = Some("an entry on the command line cannot be taken".to_owned());
-        }
-        report.refuse(plan)
-    }
+    report.refuse(plan)
 }
 
 /// Writes the records that `stream` gives, which are read twice: to count, and to write.

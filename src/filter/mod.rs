@@ -410,23 +410,3 @@ impl Records<'_> {
         read
     }
 }
-
-impl Iterator for Records<'_> {
-    type Item = Result<Record, Error>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(record) = self.records.get(self.next) {
-                self.next += 1;
-                return Some(Ok(*record));
-            }
-            if self.next_page == self.filter.shape().pages {
-                return None;
-            }
-            if let Err(error) = self.read_page() {
-                return Some(Err(error));
-            }
-        }
-    }
-}

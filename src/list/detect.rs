@@ -175,8 +175,6 @@ fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
         ))
     } else if is_mail(head) {
         Some(("a mail", "list its senders, one a line"))
-    } else if is_diff(head) {
-        Some(("the output of diff", "give the list itself"))
     } else if is_of_mailscanner(head) {
         Some((
             "rules of MailScanner",
@@ -208,16 +206,6 @@ fn is_mail(head: &[u8]) -> bool {
     let is_of_mail =
         |line| is_header(line) && !line.starts_with(b"From:") && !line.starts_with(b"To:");
     is_folder || first_lines.next().is_some_and(is_header) && first_lines.take(40).any(is_of_mail)
-}
-
-/// Returns whether a text is the output of `diff`, which says what is added and removed, but not what
-/// the list has now. Its short form has a heading or a sign on each line.
-fn is_diff(head: &[u8]) -> bool {
-    let mut before: &[u8] = b"";
-    lines(head).take(100).any(|line| {
-        let before = std::mem::replace(&mut before, line);
-        line.starts_with(b"diff --git ") || line.starts_with(b"+++ ") && before.starts_with(b"--- ")
-    })
 }
 
 /// Returns whether a text begins with a rule of MailScanner, which may allow or block: `From:

@@ -37,12 +37,13 @@ mod text;
 pub use detect::{detect, says_nothing};
 pub(crate) use formats::plain::{split_comment, written, written_address};
 pub(crate) use formats::{Usual, hosts};
+pub(crate) use mapping::all_rows;
 pub use mapping::{
-    BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Rows,
+    BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading,
     Separator, Why, reading,
 };
 pub use reader::{Reader, cut};
-pub use registry::{Format, Splits, UnknownFormat};
+pub use registry::{Format, Splits};
 pub(crate) use row::entry::read as read_entry;
 pub use row::{RawEntry, Refusal, RejectReason, Row, Skip};
 pub use table::Table;
@@ -54,5 +55,5 @@ pub(crate) use text::cells::{Cells, record_length, without_line_end};
 pub use text::input::{is_text, open, unpack};
 pub(crate) use text::json::{MAX_DOCUMENT_BYTES, Value, unescaped};
 pub(crate) use text::lines::newlines;
-pub use text::lines::{Lines, MAX_LINE, lines};
+pub use text::lines::{MAX_LINE, lines};
 pub(crate) use text::words::Pieces;

@@ -34,17 +34,13 @@ impl Reader {
     /// Returns a reader at the start of a list.
     #[must_use]
     pub fn new(reading: &Reading) -> Self {
-        Self::of(reading, true)
+        Self::part(reading, true)
     }
 
-    /// Returns a reader for a later part of a list, which begins where
-    /// [`Reading::splits`] allows it.
+    /// Returns a reader for a part of a list that begins where [`Reading::splits`] allows it, perhaps
+    /// at its start.
     #[must_use]
-    pub fn within(reading: &Reading) -> Self {
-        Self::of(reading, false)
-    }
-
-    fn of(reading: &Reading, at_start: bool) -> Self {
+    pub fn part(reading: &Reading, at_start: bool) -> Self {
         let table = || reading.table.clone().unwrap_or_default();
         let lines = (reading.format.registered()).lines(reading.why.is_explicit());
         let parser = match (lines, reading.format) {
@@ -141,12 +137,13 @@ impl Reader {
         newline.map_or(block.len(), |newline| newline + 1)
     }
 
-    /// Reads a list to its end: [`Reader::read`] with a buffer of its own.
+    /// Reads a list to its end: [`Reader::read`] with a buffer of its own. Returns whether the last
+    /// line has no end.
     ///
     /// # Errors
     ///
     /// An error of reading `input`. The rows before the error were passed on.
-    pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<()>
+    pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<bool>
     where
         F: FnMut(u64, Row<'_>),
     {
@@ -159,7 +156,7 @@ impl Reader {
             let done = self.read(&buffer, at_end, sink);
             count?;
             if at_end {
-                return Ok(());
+                return Ok(!buffer.is_empty() && !buffer.ends_with(b"\n"));
             }
             buffer.drain(..done);
         }

@@ -62,12 +62,8 @@ pub enum Format {
     JsonLines,
     /// A whitelist: plain, with `OK` after the entry or not.
     Whitelist,
-    /// A list of entries to remove, whatever its lines say about them.
-    Removals {
-        /// Whether its lines are those of an access table, in which a domain includes its
-        /// subdomains.
-        trees: bool,
-    },
+    /// An access table of entries to remove, whatever its lines say about them.
+    Removals,
 }
 
 /// Where a list can be cut, so that several readers read its parts at once.
@@ -145,7 +141,7 @@ impl Registered {
 
     /// Returns whether it can be asked for.
     fn is_offered(&self) -> bool {
-        !matches!(self.format, Format::Whitelist | Format::Removals { .. })
+        !matches!(self.format, Format::Whitelist | Format::Removals)
     }
 
     /// Returns where a list can be cut.
@@ -234,8 +230,7 @@ pub(crate) static FORMATS: &[Registered] = &[
     row(Format::Json, "json").by(By::Table(Splits::Never)),
     row(Format::JsonLines, "jsonl json-lines ndjson").by(By::Table(Splits::AtLines)),
     row(Format::Whitelist, "whitelist").by(By::Plain(Kind::Whitelist)),
-    row(Format::Removals { trees: false }, "removals").by(By::Plain(Kind::Whitelist)),
-    row(Format::Removals { trees: true }, "removals-access")
+    row(Format::Removals, "removals")
         .by(By::Continued(|text, out| Program::Removals.read(text, out))),
 ];
 
@@ -274,24 +269,19 @@ impl fmt::Display for Format {
     }
 }
 
-/// Why a name is that of no format.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnknownFormat(String);
-
 impl FromStr for Format {
-    type Err = UnknownFormat;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+    fn from_str(name: &str) -> Result<Self, String> {
         let named =
             |row: &&Registered| row.is_offered() && row.names.split(' ').any(|other| other == name);
         if let Some(row) = FORMATS.iter().find(named) {
             return Ok(row.format);
         }
-        Err(UnknownFormat(format!(
+        Err(format!(
             "unknown list format {name:?}; known are {}; a table is csv, with its column as entry, and perhaps a separator; each section of a list needs a file of its own",
             Self::known()
-        )))
+        ))
     }
 }
 

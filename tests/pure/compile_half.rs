@@ -148,7 +148,7 @@ fn what_is_no_list_is_refused_and_the_others_are_named_too() {
         r#"
         page                                  | feed.txt: a web page or XML, not a list
         From: a@b.example\nSubject: c\n       | feed.txt: a mail, not a list
-        --- a\n+++ b\n-a@b.example\n          | feed.txt: the output of diff
+        --- a\n+++ b\n-a@b.example\n          | feed.txt:1: "--- a": a heading
         binary                                | feed.txt: a binary file
         a@b.example\n[allowed]\n              | feed.txt:2: "[allowed]": a heading
         "#,

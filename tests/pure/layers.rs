@@ -15,7 +15,10 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("libc", &["daemon/calls.rs"]),
     ("seccompiler", &["daemon/calls.rs"]),
     ("tracing_subscriber", &["daemon/logging.rs"]),
-    ("mail_parser", &["sender/header.rs", "sender/encoded.rs"]),
+    (
+        "mail_parser",
+        &["sender/header.rs", "sender/encoded.rs", "list/table/text"],
+    ),
     ("idna", &["address/"]),
     ("clap", &["cli/", "main.rs", "bin/"]),
     ("sha2", &["filter/digest.rs"]),

@@ -152,8 +152,7 @@ pub(crate) const FORMATS: &[Format] = &[
     Format::Amavis,
     Format::Exim,
     Format::Whitelist,
-    Format::Removals { trees: false },
-    Format::Removals { trees: true },
+    Format::Removals,
 ];
 
 #[test]
@@ -251,10 +250,7 @@ proptest! {
                     Some(length) => &list[start..start + length],
                     None => continue,
                 };
-                let mut reader = match start {
-                    0 => Reader::new(&reading),
-                    _ => Reader::within(&reading),
-                };
+                let mut reader = Reader::part(&reading, start == 0);
                 reader.read(part, true, &mut |number, row| {
                     apart.push(show(before + number, &row));
                 });

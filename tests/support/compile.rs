@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
-use blocklist_milter::list::{Declared, Rows};
+use blocklist_milter::list::Declared;
 use tempfile::TempDir;
 
 use super::Said;
@@ -123,14 +123,17 @@ pub(crate) fn build_error(plan: &Plan) -> String {
 
 pub(crate) fn records(path: &Path) -> Vec<Record> {
     let filter = Filter::open(path, Load::Disk).unwrap();
-    filter.records().unwrap().collect::<Result<_, _>>().unwrap()
+    let mut records = Vec::new();
+    let taken = filter.records().unwrap().take_before(None, &mut records);
+    taken.unwrap();
+    records
 }
 
 /// Declares tables with the columns email, added and expires, whose rows all count.
 pub(crate) fn with_days() -> Declared {
     Declared {
         entry: vec!["email".to_owned()],
-        rows: Some(Rows::All),
+        all_rows: true,
         added_in: Some("added".to_owned()),
         expires_in: Some("expires".to_owned()),
         ..Declared::default()

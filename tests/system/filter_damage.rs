@@ -49,7 +49,9 @@ fn damaged_records_are_never_not_listed() {
             assert!(matches!(found, Problem::Records { page: 2, .. }), "{found}");
         }
     }
-    assert_eq!(before.records().unwrap().filter(Result::is_err).count(), 1);
+    let mut left = before.records().unwrap();
+    let taken = [(); 2].map(|()| left.take_before(None, &mut Vec::new()).is_ok());
+    assert_eq!(taken, [false, true], "one error, then no more records");
 }
 
 /// Overwrites a field of the header, and corrects its checksum.
@@ -295,7 +297,8 @@ proptest! {
                 for record in &records {
                     let _ = filter.look_up(record.key);
                 }
-                let _ = filter.records().map(Iterator::count);
+                let mut all = Vec::new();
+                let _ = filter.records().map(|mut records| records.take_before(None, &mut all));
                 let _ = filter.stats();
             }
         }

@@ -11,7 +11,7 @@ use super::values::{
 use crate::base::day::Day;
 use crate::base::settings::Percent;
 use crate::cli::{examples, whole_number};
-use crate::list::{DateFormat, Expires, Format, MaxRejects, Rows, Separator};
+use crate::list::{DateFormat, Expires, Format, MaxRejects, Separator, all_rows};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
@@ -345,8 +345,8 @@ pub struct Reading {
     #[arg(long, value_name = "COLUMN=NUMBER", value_parser = column_number)]
     pub at_least: Vec<(String, f64)>,
     /// Every row of a table counts: --rows all.
-    #[arg(long, value_name = "all", conflicts_with_all = ["when", "unless", "at_least"])]
-    pub rows: Option<Rows>,
+    #[arg(long, value_name = "all", value_parser = all_rows, conflicts_with_all = ["when", "unless", "at_least"])]
+    pub rows: Option<bool>,
     /// A domain stands for its subdomains, too.
     #[arg(long)]
     pub subdomains: bool,

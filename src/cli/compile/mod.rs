@@ -292,7 +292,7 @@ impl Reading {
             when: joined(&self.when),
             unless: joined(&self.unless),
             at_least: self.at_least.clone(),
-            rows: self.rows,
+            all_rows: self.rows.is_some(),
             subdomains: self.subdomains.then_some(true),
             expires_in: self.expires_in.clone(),
             added_in: self.added_in.clone(),

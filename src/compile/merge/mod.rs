@@ -125,7 +125,7 @@ impl Merge<'_> {
         sources: &Sources,
     ) -> Result<Report, Error> {
         let Job { plan, progress, .. } = *self.job;
-        let staging = Staging::new(self.files, sources, plan.today().0, progress)?;
+        let staging = Staging::new(self.files, sources, plan.today().0, progress);
         let entries = total(self.files.iter().map(|file| file.header.entries));
         // As much memory as a build would use for a text with as many entries.
         let text_bytes = entries.saturating_mul(LINE_BYTES);
@@ -170,7 +170,7 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        let keys = (keys, staging.dates);
+        let keys = (keys, staging.dates());
         self.job.finish(replacement, keys, spec, None, report)
     }
 
@@ -281,7 +281,7 @@ mod tests {
         let files = parts::open(&parts, &Expected::default(), &progress).unwrap();
         let mut sources = Sources::default();
         sources.add_counts(&files[0].header.spec.sources);
-        let staging = Staging::new(&files, &sources, 0, &progress).unwrap();
+        let staging = Staging::new(&files, &sources, 0, &progress);
         fs::rename(&parts[4], &parts[3]).unwrap();
         let mut arena = Arena::new(1 << 20, 2).unwrap();
         let store = Store::<Wide>::new(&folder.path().join("list.blf"), &mut arena);

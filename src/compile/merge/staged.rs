@@ -11,6 +11,7 @@
 //! are sorted, so those of a stage go to their chunk all at once.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::parallel::on_threads;
@@ -36,8 +37,8 @@ pub(super) struct Staging<'a> {
     files: &'a [MergedFile],
     /// For each source of each file, the number among the sources of all files.
     numbers: Vec<Vec<u32>>,
-    /// The dates of all staged keys that keep none.
-    pub(super) dates: Dates,
+    /// The dates of all staged keys that keep none: those of the first record that is staged.
+    dates: OnceLock<Dates>,
     /// Entries that expire on this day (since 1970) or earlier are left out.
     today: u16,
     progress: &'a Progress,
@@ -53,18 +54,18 @@ impl<'a> Staging<'a> {
         sources: &Sources,
         today: u16,
         progress: &'a Progress,
-    ) -> Result<Self, Error> {
+    ) -> Self {
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let numbers = |file: &MergedFile| sources.numbers(&file.header.spec.sources);
-        Ok(Self {
+        Self {
             files,
             numbers: files.iter().map(numbers).collect(),
-            dates: first_dates(files)?,
+            dates: OnceLock::new(),
             today,
             progress,
             counted: zeros(files.len()),
             expired: zeros(sources.to_list().len()),
-        })
+        }
     }
 
     /// Stages all records on `threads` workers. Returns `None` if one has dates that `I` cannot
@@ -149,7 +150,7 @@ impl<'a> Staging<'a> {
                     expired.fetch_add(keys.len() as u64, Ordering::Relaxed);
                     return Ok(());
                 }
-                if !I::KEEPS_DATES && class.dates != self.dates {
+                if !I::KEEPS_DATES && class.dates != *self.dates.get_or_init(|| class.dates) {
                     is_dated = true;
                     return Ok(());
                 }
@@ -161,28 +162,14 @@ impl<'a> Staging<'a> {
         Ok(!is_dated)
     }
 
+    /// Returns the dates of all staged keys that keep none.
+    pub(super) fn dates(&self) -> Dates {
+        self.dates.get().copied().unwrap_or_default()
+    }
+
     /// Returns the number of entries that were left out, for each source.
     pub(super) fn expired(&self) -> Vec<u64> {
         let expired = self.expired.iter();
         expired.map(|count| count.load(Ordering::Relaxed)).collect()
     }
-}
-
-/// Returns the dates of the first record of all.
-fn first_dates(files: &[MergedFile]) -> Result<Dates, Error> {
-    let Some(file) = files.iter().find(|file| file.header.entries > 0) else {
-        return Ok(Dates::default());
-    };
-    let file = RecordFile::open(&file.path)?;
-    let mut dates = None;
-    for page in 0..file.header().shape.pages {
-        file.each_run(page..page + 1, |class, _| {
-            dates.get_or_insert(class.dates);
-            Ok::<_, Error>(())
-        })?;
-        if dates.is_some() {
-            break;
-        }
-    }
-    Ok(dates.unwrap_or_default())
 }

@@ -10,7 +10,6 @@
 //! first-level cache has room for all places that are written to.
 
 use std::mem;
-use std::sync::atomic::AtomicBool;
 
 use super::arena::Chunk;
 use super::stage::Store;
@@ -135,11 +134,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     /// Checks that no key failed so far.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         self.failed.take().map_or(Ok(()), Err)
-    }
-
-    /// Returns the flag that is set when a worker could not stage a key: then the others can stop.
-    pub(crate) fn failed_flag(&self) -> &'s AtomicBool {
-        self.store.failed_flag()
     }
 
     /// Distributes the keys of a bin.

@@ -28,7 +28,6 @@ use std::marker::PhantomData;
 use std::mem;
 use std::path::Path;
 use std::slice::ChunksExactMut;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::arena::{Arena, Chunk};
@@ -50,8 +49,6 @@ const CHUNKS_AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Store<'m, I> {
     pool: Mutex<Pool<'m, I>>,
-    /// Whether the spill file could not be written.
-    failed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -110,7 +107,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
         };
         Self {
             pool: Mutex::new(pool),
-            failed: AtomicBool::new(false),
         }
     }
 
@@ -149,12 +145,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
             return Ok(());
         }
         pool.make_room()
-            .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
-    }
-
-    /// Returns the flag that tells whether the spill file could not be written.
-    pub(crate) fn failed_flag(&self) -> &AtomicBool {
-        &self.failed
     }
 }
 

@@ -205,6 +205,7 @@ impl<'a> Feed<'a> {
             let Ok(reading) = reading else {
                 continue;
             };
+            let reading = self.for_removal(reading);
             if reading.splits() == Splits::Never {
                 return Ok(Some(Work::Whole {
                     input,
@@ -250,7 +251,7 @@ impl<'a> Feed<'a> {
             rest,
         } = begin(named, self.progress)?;
         let opened = Opened {
-            reading: reading.map(|reading| self.for_removal(reading)),
+            reading,
             source: named.source(&head),
             digest: None,
         };
@@ -266,10 +267,9 @@ impl<'a> Feed<'a> {
     /// Returns how a list is read; one of removals names entries whatever its lines say about them.
     fn for_removal(&self, reading: Reading) -> Reading {
         let format = match reading.format {
-            Format::Plain if self.removes => Format::Removals { trees: false },
-            Format::PostfixAccess | Format::SendmailAccess if self.removes => {
-                Format::Removals { trees: true }
-            }
+            // There, `OK` may stand after an entry.
+            Format::Plain if self.removes => Format::Whitelist,
+            Format::PostfixAccess | Format::SendmailAccess if self.removes => Format::Removals,
             other => other,
         };
         Reading { format, ..reading }

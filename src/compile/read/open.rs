@@ -79,18 +79,12 @@ struct Counted {
 }
 
 impl Counted {
-    /// Waits until there is something to read, or the end.
-    fn wait(&self) -> io::Result<()> {
-        loop {
-            let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
-            match poll(&mut ready, Some(&POLL)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("interrupted"));
-            }
+    /// Waits a while; returns whether there is something to read, or the end.
+    fn is_ready(&self) -> io::Result<bool> {
+        let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
+        match poll(&mut ready, Some(&POLL)) {
+            Err(Errno::INTR) => Ok(false),
+            polled => Ok(polled? > 0),
         }
     }
 }
@@ -98,8 +92,11 @@ impl Counted {
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = loop {
-            if self.state.is_none() {
-                self.wait()?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("interrupted"));
+            }
+            if self.state.is_none() && !self.is_ready()? {
+                continue;
             }
             match self.input.read(buffer) {
                 // Another process has read the data.

@@ -104,12 +104,8 @@ impl UsualLines {
         keys.clear();
         self.starts.clear();
         let mut start = 0;
-        let mut lines = list::lines(block);
-        loop {
-            let begins = lines.start();
-            let Some(line) = lines.next() else {
-                return;
-            };
+        for line in list::lines(block) {
+            let begins = line.as_ptr().addr() - block.as_ptr().addr();
             self.starts.push(begins);
             // It may continue the line before, or stand between that line and one that does. (A byte
             // order mark may come before a blank.)
@@ -166,7 +162,7 @@ mod tests {
         let cells = (
             entry,
             "(block|Block|allow|\"block\"|)",
-            "(|n|\"|\"\"|\"a\"\"b\"|,|\u{fc})",
+            "(|n|1|0.5|\"|\"\"|\"a\"\"b\"|,|\u{fc})",
         );
         let csv = cells.prop_map(|(entry, action, note)| format!("{entry},{action},{note}"));
         let note = "(1|-1.5e3|01|true|null|\"\"|\"x\\\\u0041\"|\\{\"a\":[1]\\}|x|)";
@@ -266,9 +262,11 @@ mod tests {
         #[test]
         fn usual_rows_are_row_by_row(
             rows in proptest::collection::vec(row(), 0..12), end in "(\n|\r\n)?", is_strict: bool,
+            has_least: bool,
         ) {
             let condition = |value: &str| vec![("action".to_owned(), vec![value.to_owned()])];
-            let declared = |format, entry: &str| Declared {
+            let declared = |format, entry: &str, number: &str| Declared {
+                at_least: has_least.then(|| (number.to_owned(), 1.0)).into_iter().collect(),
                 format: Some(format),
                 entry: vec![entry.to_owned(), "note".to_owned()],
                 when: condition("block"),
@@ -277,10 +275,10 @@ mod tests {
             };
             let text = rows.join(if end.is_empty() { "\n" } else { &end }) + &end;
             let heading = "\n sender , action,note\n";
-            let csv = declared(Format::Csv, "sender");
+            let csv = declared(Format::Csv, "sender", "note");
             let csv = list::reading(heading.as_bytes(), true, &csv).unwrap();
             check(&csv, &format!("{heading}{text}"), "a,b\n\"", Rules::default())?;
-            let json = declared(Format::JsonLines, "sender");
+            let json = declared(Format::JsonLines, "sender", "n");
             let json = list::reading(b"{}", true, &json).unwrap();
             check(&json, &text, "{\n", Rules::default())?;
         }

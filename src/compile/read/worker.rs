@@ -9,9 +9,7 @@
 //! directly into the chunk of its stage.
 
 use std::fmt::Display;
-use std::io;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::Block;
 use super::counts::{Counts, NotListed};
@@ -173,21 +171,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 } => {
                     let mut reader = Reader::new(&reading);
                     self.begin(input, 0);
-                    let mut content = Stopping {
-                        content,
-                        last: b'\n',
-                        progress: self.progress,
-                        failed: self.stager.failed_flag(),
-                    };
-                    let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
-                    let ends_within_line = content.last != b'\n' && reading.format != Format::Json;
-                    self.end(reader.lines(), ends_within_line);
-                    self.stager.check()?;
-                    if self.stager.failed_flag().load(Ordering::Relaxed) {
-                        // Another worker reports why.
-                        return Ok(None);
-                    }
-                    read.map_err(|error| feed.failed(input, error))?;
+                    let read = reader.read_all(content, &mut |line, row| self.row(line, row));
+                    let is_cut = read.map_err(|error| feed.failed(input, error))?;
+                    self.end(reader.lines(), is_cut && reading.format != Format::Json);
                     self.refused = false;
                 }
             }
@@ -221,10 +207,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     /// Reads a block of whole lines; returns their number.
     fn block(&mut self, reading: &Reading, at_start: bool, block: &[u8]) -> u64 {
-        let mut reader = match at_start {
-            true => Reader::new(reading),
-            false => Reader::within(reading),
-        };
+        let mut reader = Reader::part(reading, at_start);
         let is_full = reading.subdomains || self.ends_badly(self.dates);
         if !is_full && let Some(mut usual) = reading.usual(at_start) {
             return self.usual_lines(&mut usual, &mut reader, block);
@@ -246,7 +229,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     /// two.
     fn lines<const HOSTS: bool>(&mut self, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut lines = 0;
-        let dates = self.kept(self.dates);
+        let dates = self.dates;
         let usual = |worker: &Self| {
             let class = worker.stager.usual();
             [Kind::Mailbox, Kind::Domain]
@@ -284,7 +267,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     /// Reads a block of a format with usual lines; returns the number of lines.
     fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut usual_lines = mem::take(&mut self.usual_lines);
-        let dates = self.kept(self.dates);
+        let dates = self.dates;
         let rules = self.options.rules;
         let lines = usual_lines.read(usual, reader, rules, block, |line, found| match found {
             Found::Row(row) => self.row(line, row),
@@ -354,20 +337,12 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             self.dated = true;
             return;
         }
-        let dates = self.kept(dates);
+        // Staged keys that keep no dates have them all alike.
+        let dates = if I::KEEPS_DATES { dates } else { self.dates };
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.class(kind, dates)),
             Err(danger) => self.too_broad(line, raw.text, &danger),
-        }
-    }
-
-    /// Returns the dates as they are staged: all alike, if the staged key keeps none.
-    fn kept(&self, dates: Dates) -> Dates {
-        if I::KEEPS_DATES {
-            dates
-        } else {
-            self.options.dates()
         }
     }
 
@@ -391,30 +366,5 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     fn stage(&mut self, key: Key, class: Class) {
         self.counts.listed();
         self.stager.add(key, class);
-    }
-}
-
-/// Stops reading on an interrupt, and when a key cannot be staged.
-struct Stopping<'a, R> {
-    content: R,
-    /// The last byte read.
-    last: u8,
-    progress: &'a Progress,
-    failed: &'a AtomicBool,
-}
-
-impl<R: io::Read> io::Read for Stopping<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.progress.stopped() {
-            return Err(io::Error::other("interrupted"));
-        }
-        if self.failed.load(Ordering::Relaxed) {
-            return Err(io::Error::other("a key could not be staged"));
-        }
-        let count = self.content.read(buffer)?;
-        if let Some(last) = buffer.get(..count).and_then(<[u8]>::last) {
-            self.last = *last;
-        }
-        Ok(count)
     }
 }

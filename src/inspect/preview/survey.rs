@@ -316,7 +316,7 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let candidates = [b',', b';', b'\t'].map(|separator| (count(separator), separator));
     let several = candidates.iter().filter(|(count, _)| *count > 1).count() > 1;
     let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
-    let given = declared.separator.map(|separator| separator.byte());
+    let given = declared.separator.map(|separator| separator.0);
     let separator = given
         .or_else(|| most.map(|(_, separator)| separator))
         .unwrap_or(b',');

@@ -56,7 +56,8 @@ impl LineFormat for Continued {
 
     fn finish(&mut self, out: &mut Out<'_>) {
         if !self.text.is_empty() {
-            (self.read)(&self.text, &mut out.at(self.line, &self.text));
+            let mut out = Out::new(self.line, &self.text, &mut *out.sink);
+            (self.read)(&self.text, &mut out);
             self.text.clear();
         }
     }

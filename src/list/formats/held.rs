@@ -59,7 +59,7 @@ impl Held {
         mut each: impl FnMut(&[u8], &mut Out<'_>),
     ) {
         for (line, rule) in &self.rules {
-            let mut out = out.at(*line, rule);
+            let mut out = Out::new(*line, rule, &mut *out.sink);
             let is_cancelled = |name: &&[u8]| {
                 self.cancelled
                     .contains(name.to_ascii_lowercase().as_slice())

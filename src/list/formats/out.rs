@@ -16,15 +16,6 @@ impl<'s> Out<'s> {
         Self { line, text, sink }
     }
 
-    /// Takes the rows of another line.
-    pub(crate) fn at<'o>(&'o mut self, line: u64, text: &'o [u8]) -> Out<'o> {
-        Out {
-            line,
-            text,
-            sink: &mut *self.sink,
-        }
-    }
-
     /// Reports that nobody is listed here.
     pub(crate) fn skip(&mut self, skip: Skip) {
         (self.sink)(self.line, Row::skipped(skip, self.text));

@@ -25,7 +25,7 @@ pub struct Declared {
     /// Columns of numbers, with the number from which on they list a row.
     pub at_least: Vec<(String, f64)>,
     /// Whether every row counts.
-    pub rows: Option<Rows>,
+    pub all_rows: bool,
     /// Whether a domain stands for its subdomains, too.
     pub subdomains: Option<bool>,
     /// The column with the day on which an entry ends.
@@ -42,14 +42,7 @@ pub struct Declared {
 
 /// What divides the columns of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Separator(pub(super) u8);
-
-impl Separator {
-    /// Returns the character.
-    pub(crate) fn byte(self) -> u8 {
-        self.0
-    }
-}
+pub struct Separator(pub(crate) u8);
 
 impl std::str::FromStr for Separator {
     type Err = &'static str;
@@ -64,21 +57,11 @@ impl std::str::FromStr for Separator {
     }
 }
 
-/// Which rows count, without a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows {
-    /// Every row.
-    All,
-}
-
-impl std::str::FromStr for Rows {
-    type Err = &'static str;
-
-    fn from_str(written: &str) -> Result<Self, Self::Err> {
-        match written {
-            "all" => Ok(Self::All),
-            _ => Err("can only be \"all\": every row counts"),
-        }
+/// Reads what `rows` says: whether every row counts.
+pub(crate) fn all_rows(written: &str) -> Result<bool, &'static str> {
+    match written {
+        "all" => Ok(true),
+        _ => Err("can only be \"all\": every row counts"),
     }
 }
 
@@ -97,12 +80,12 @@ impl Declared {
             (self.format, self.is_in_file) = (lower.format, lower.is_in_file);
         }
         let has_rule = self.has_condition();
-        if self.rows.is_none() {
+        if !self.all_rows {
             // Conditions and `rows` exclude each other: the place of higher precedence counts.
             fill(&mut self.when, &lower.when);
             fill(&mut self.unless, &lower.unless);
             fill(&mut self.at_least, &lower.at_least);
-            self.rows = lower.rows.filter(|_| !has_rule);
+            self.all_rows = lower.all_rows && !has_rule;
         }
         fill(&mut self.entry, &lower.entry);
         fill(&mut self.never, &lower.never);
@@ -121,7 +104,7 @@ impl Declared {
     /// Returns whether it says which rows count.
     #[must_use]
     pub fn has_rule(&self) -> bool {
-        self.rows.is_some() || self.has_condition()
+        self.all_rows || self.has_condition()
     }
 
     /// Returns whether it says something that only a table has.
@@ -142,7 +125,7 @@ impl Declared {
     /// The name of a setting that contradicts another, and why.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let wrong = |setting, why: String| Err((setting, why));
-        if self.rows.is_some() && self.has_condition() {
+        if self.all_rows && self.has_condition() {
             return wrong(
                 "rows",
                 "every row counts, so when, unless and at_least cannot be given, too".to_owned(),
@@ -182,61 +165,5 @@ impl Declared {
 fn fill<T: Clone>(own: &mut Vec<T>, lower: &[T]) {
     if own.is_empty() {
         own.extend_from_slice(lower);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn declared(format: Option<Format>, when: &str, unless: &str, rows: Option<Rows>) -> Declared {
-        let values = |value: &str| -> Vec<Values> {
-            let value = Some(value).filter(|value| !value.is_empty());
-            let values = value.map(|value| ("Action".to_owned(), vec![value.to_owned()]));
-            values.into_iter().collect()
-        };
-        Declared {
-            format,
-            when: values(when),
-            unless: values(unless),
-            rows,
-            ..Declared::default()
-        }
-    }
-
-    #[test]
-    fn each_key_replaces_that_of_lower_precedence() {
-        let file = Declared {
-            subdomains: Some(true),
-            is_in_file: true,
-            ..declared(Some(Format::Csv), "Block", "", None)
-        };
-        let both = declared(None, "Reject", "Allow", None).or(&file);
-        let expected = declared(Some(Format::Csv), "Reject", "Allow", None);
-        assert_eq!(
-            (&both.when, &both.unless),
-            (&expected.when, &expected.unless)
-        );
-        assert!(both.is_in_file && both.format == Some(Format::Csv));
-        // Conditions and "all" exclude each other.
-        let all = declared(None, "", "", Some(Rows::All));
-        let merged = all.clone().or(&file);
-        assert!(merged.when.is_empty() && merged.rows.is_some() && merged.check().is_ok());
-        let merged = file.clone().or(&all);
-        assert!(merged.rows.is_none() && merged.check().is_ok());
-        // A file that is no table, beside tables.
-        let plain = declared(Some(Format::Plain), "", "", None).or(&file);
-        assert!(plain.check().is_ok() && !plain.is_of_table() && plain.subdomains == Some(true));
-    }
-
-    #[test]
-    fn contradictions_are_errors() {
-        for declared in [
-            declared(None, "b", "", Some(Rows::All)),
-            declared(None, "x", "X ", None),
-            declared(Some(Format::Plain), "a", "", None),
-        ] {
-            assert!(declared.check().is_err(), "{declared:?}");
-        }
     }
 }

@@ -12,11 +12,11 @@
 //! url = "https://lists.example/bad.txt"
 //! ```
 
-use std::io;
 use std::path::Path;
 
 use super::build::{BuildSettings, FeedSettings};
-use super::declared::Declared;
+use super::declared::{Declared, all_rows};
+use crate::base::path::if_exists;
 use crate::base::settings::{
     Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
 };
@@ -52,19 +52,11 @@ impl ListToml {
     /// It cannot be read, or it has faults: all of them, with their lines.
     pub fn of_folder(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(LIST_TOML);
-        match text_of(&path) {
-            Ok(text) => Self::parse(&text, &path).map(Some),
-            // Not a link to a file that is missing: that is an error.
-            Err(Error::Unreadable { source, .. })
-                if source.kind() == io::ErrorKind::NotFound
-                    && path
-                        .symlink_metadata()
-                        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        // A link to a file that is missing is an error.
+        if matches!(if_exists(path.symlink_metadata()), Ok(None)) {
+            return Ok(None);
         }
+        Self::parse(&text_of(&path)?, &path).map(Some)
     }
 
     /// Reads the `list.toml` in the folder of a list; without one, nothing is declared.
@@ -213,7 +205,7 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
         when: columns(section, "when", VALUES, values),
         unless: columns(section, "unless", VALUES, values),
         at_least: columns(section, "at_least", NUMBER, float),
-        rows: section.optional("rows", parsed),
+        all_rows: section.get("rows", false, |value| Ok(all_rows(text(value)?)?)),
         subdomains: section.optional("subdomains", boolean),
         expires_in: column("expires_in"),
         added_in: column("added_in"),
@@ -349,7 +341,7 @@ mod tests {
         assert!(own.format == Some(Format::Plain) && !own.is_of_table());
         assert_eq!(own.subdomains, Some(true));
         let table = list.declared(&["partner.csv"]).unwrap();
-        assert!(table.rows.is_some() && table.when.is_empty() && table.never == ["Never expire"]);
+        assert!(table.all_rows && table.when.is_empty() && table.never == ["Never expire"]);
         let both = list.declared(&["a.tsv"]).unwrap();
         let shown = format!("{:?} {:?} {:?}", both.when, both.unless, both.at_least);
         assert_eq!(
@@ -357,6 +349,7 @@ mod tests {
             r#"[("Action", ["Reject"])] [("Listed", ["false"])] [("Score", 4.0), ("Weight", 0.5)]"#
         );
         assert!(both.subdomains == Some(false) && both.is_in_file && both.entry.len() == 2);
+        assert_eq!(both.format, Some(Format::Csv));
         assert_eq!(list.declared(&["old1.txt"]), None);
         assert!(list.declared(&["old.txt"]).is_some());
         assert_eq!(list.build.expires, Some(Expires::After(30)));
@@ -365,7 +358,7 @@ mod tests {
         // Conditions and "all" exclude each other.
         let all = "file = [{ match = \"x\", unless.Action = \"Allow\" }]\nread = { entry = 1, rows = \"all\" }";
         let strict = parse(all).unwrap().declared(&["x"]).unwrap();
-        assert!(strict.rows.is_none() && strict.unless.len() == 1 && strict.entry == ["1"]);
+        assert!(!strict.all_rows && strict.unless.len() == 1 && strict.entry == ["1"]);
         let text = "read.format = \"plain\"\nfeed.url = \"https://lists.example/x?y=1\"";
         let feed = parse(text).unwrap().feed.unwrap();
         assert_eq!((feed.max_bytes, feed.keep_days), (64 << 20, 0));

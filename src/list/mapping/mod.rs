@@ -17,7 +17,8 @@ mod reading;
 mod resolve;
 
 pub use build::{BuildSettings, Expires, FeedSettings, MaxRejects};
-pub use declared::{Declared, Rows, Separator};
+pub(crate) use declared::all_rows;
+pub use declared::{Declared, Separator};
 pub use list_toml::{LIST_TOML, ListToml};
 pub use reading::{Reading, Why};
 pub use resolve::reading;

@@ -129,12 +129,12 @@ impl Csv {
         match self.table.rules.judge(value) {
             Err(why) if !is_blank() => return report(why, text, out),
             Err(_) => out.skip(Skip::Blank),
-            Ok(dates) => {
+            Ok(row) => {
                 let cells = columns.entry.iter().map(|&column| cell(column));
                 let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
                 match filled.peek() {
                     Some(_) => {
-                        filled.for_each(|cell| list(&cell, columns.is_undeclared, dates, out));
+                        filled.for_each(|cell| list(&cell, columns.is_undeclared, row, out));
                     }
                     None if is_blank() => out.skip(Skip::Blank),
                     None => out.reject(RejectReason::NoEntry, text),
@@ -161,7 +161,8 @@ impl Keys for Csv {
         {
             return b"";
         }
-        if !(self.table.rules).count(|number| Ok(self.value(columns, line, number))) {
+        let value = |number| Ok(self.value(columns, line, number));
+        if self.table.rules.judge(value).is_err() {
             return b"";
         }
         let cells = columns

@@ -9,11 +9,11 @@ use std::mem;
 use std::sync::Arc;
 
 use super::path::{Paths, Step};
-use super::rules::{Condition, NotListed, RowDates, Rules, Value as RowValue};
+use super::rules::{Condition, NotListed, Rules, Value as RowValue};
 use super::text::Text;
 use super::{Source, Table, list, report};
 use crate::list::formats::{Keys, LineFormat, Out};
-use crate::list::row::{Refusal, RejectReason, Row, Skip};
+use crate::list::row::{RawEntry, Refusal, RejectReason, Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
 use crate::list::text::{lines, newlines};
 
@@ -156,7 +156,7 @@ impl Keys for JsonLines {
             let text = values.get(number).copied();
             Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
         };
-        if !is_flat || !self.table.rules.count(value) {
+        if !is_flat || self.table.rules.judge(value).is_err() {
             return b"";
         }
         let mut filled = entries.iter().filter(|text| !text.is_empty());
@@ -208,7 +208,7 @@ enum Around {
     /// There is none.
     Nothing,
     /// It counts.
-    Listed(RowDates),
+    Listed(RawEntry<'static>),
     /// It does not.
     Unlisted,
 }
@@ -334,15 +334,15 @@ impl<'w, 't> Walk<'w, 't> {
     fn entry(&mut self, written: &[u8], place: &'t [u8], around: Around) {
         let text = unescaped(written);
         let text = text.trim_ascii();
-        let dates = match around {
+        let row = match around {
             Around::Unlisted => return,
-            Around::Nothing => RowDates::default(),
-            Around::Listed(dates) => dates,
+            Around::Nothing => RawEntry::new(b""),
+            Around::Listed(row) => row,
         };
         // One that is empty is not filled.
         if !text.is_empty() {
             self.reported += 1;
-            list(text, self.paths.is_undeclared, dates, &mut self.out(place));
+            list(text, self.paths.is_undeclared, row, &mut self.out(place));
         }
     }
 
@@ -426,7 +426,7 @@ impl<'w, 't> Walk<'w, 't> {
             Ok(value)
         };
         match rules.judge(value) {
-            Ok(dates) => Ok(Around::Listed(dates)),
+            Ok(row) => Ok(Around::Listed(row)),
             Err(why) => {
                 report(why, shown, &mut self.out(shown))?;
                 Ok(Around::Unlisted)

@@ -15,7 +15,7 @@ pub(crate) mod rules;
 pub(crate) mod text;
 
 use path::Paths;
-use rules::{NotListed, RowDates, Rules};
+use rules::{NotListed, Rules};
 
 use crate::list::formats::Out;
 use crate::list::row::{RawEntry, Refusal, entry};
@@ -66,10 +66,11 @@ impl Default for Source {
     }
 }
 
-/// Lists the entries of a cell: one, or in a declared column several between commas, semicolons and
-/// line breaks. If one of them is none, all are rejected: the cell may say something else.
+/// Lists the entries of a cell, with the dates of its row: one, or in a declared column several between
+/// commas, semicolons and line breaks. If one of them is none, all are rejected: the cell may say
+/// something else.
 #[inline]
-pub(crate) fn list(cell: &[u8], is_undeclared: bool, dates: RowDates, out: &mut Out<'_>) {
+pub(crate) fn list(cell: &[u8], is_undeclared: bool, row: RawEntry<'_>, out: &mut Out<'_>) {
     // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
     let open = memchr::memchr2(b'<', b'@', cell).unwrap_or(cell.len());
     let one = match cell.split_at(open) {
@@ -78,12 +79,9 @@ pub(crate) fn list(cell: &[u8], is_undeclared: bool, dates: RowDates, out: &mut 
         }
         _ => cell,
     };
-    let raw = RawEntry {
-        text: one,
-        added: dates.added,
-        expires: dates.expires,
+    let Err(reason) = out.list(RawEntry { text: one, ..row }) else {
+        return;
     };
-    let Err(reason) = out.list(raw) else { return };
     let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\n' | b'\r');
     let has_several = !is_undeclared && cell.iter().any(is_separator);
     if !has_several || Pieces(cell).next().is_none() {
@@ -96,7 +94,7 @@ pub(crate) fn list(cell: &[u8], is_undeclared: bool, dates: RowDates, out: &mut 
     }
     for text in Pieces(cell) {
         // It was just read.
-        let _ = out.list(RawEntry { text, ..raw });
+        let _ = out.list(RawEntry { text, ..row });
     }
 }
 

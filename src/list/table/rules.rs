@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::dates::Dates;
 use super::text::{Text, decoded};
 use crate::base::day::Day;
-use crate::list::row::{Refusal, RejectReason};
+use crate::list::row::{RawEntry, Refusal, RejectReason};
 
 /// What is said about one column.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,13 +49,6 @@ pub(crate) enum NotListed {
 /// A value of a row, or why the row is not listed.
 pub(crate) type Value<'v> = Result<Cow<'v, [u8]>, NotListed>;
 
-/// The dates of a row that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RowDates {
-    pub(crate) added: Option<Day>,
-    pub(crate) expires: Option<Day>,
-}
-
 impl Rules {
     /// Returns the name of a value of a row.
     pub(crate) fn name(&self, value: usize) -> &str {
@@ -69,24 +62,14 @@ impl Rules {
         self.added.is_some() || self.expires.is_some()
     }
 
-    /// Returns whether a row without dates counts, if that is easily said.
-    pub(crate) fn count<'v>(&self, value: impl Fn(usize) -> Value<'v>) -> bool {
-        let mut conditions = self.conditions.iter();
-        conditions.all(|condition| {
-            let cell = value(condition.value);
-            condition.at_least.is_none()
-                && cell.is_ok_and(|cell| condition.holds(&cell) == Some(true))
-        })
-    }
-
-    /// Judges a row by its values, trimmed.
+    /// Judges a row by its values, trimmed; returns what is the same for all of its entries.
     ///
     /// # Errors
     /// Why it lists nobody.
     pub(crate) fn judge<'v>(
         &self,
         value: impl Fn(usize) -> Value<'v>,
-    ) -> Result<RowDates, NotListed> {
+    ) -> Result<RawEntry<'static>, NotListed> {
         let mut unlisted = None;
         for condition in &self.conditions {
             let cell = value(condition.value)?;
@@ -104,8 +87,9 @@ impl Rules {
             let shown = shown(&condition.name, &value(condition.value)?);
             return Err(NotListed::Unlisted(shown));
         }
-        for condition in &self.conditions {
-            condition.reaches(&value(condition.value)?)?;
+        let bounds = self.conditions.iter();
+        for (condition, least) in bounds.filter_map(|one| Some((one, one.at_least?))) {
+            condition.reaches(least, &value(condition.value)?)?;
         }
         let date =
             |number: Option<usize>,
@@ -116,7 +100,8 @@ impl Rules {
                 let cell = value(number)?;
                 read(&self.dates, &cell).map_err(NotListed::Rejected)
             };
-        Ok(RowDates {
+        Ok(RawEntry {
+            text: b"",
             added: date(self.added, Dates::start)?,
             expires: date(self.expires, Dates::end)?,
         })
@@ -137,10 +122,7 @@ impl Condition {
     }
 
     /// Checks that a number is large enough.
-    fn reaches(&self, cell: &[u8]) -> Result<(), NotListed> {
-        let Some(least) = self.at_least else {
-            return Ok(());
-        };
+    fn reaches(&self, least: f64, cell: &[u8]) -> Result<(), NotListed> {
         let number = std::str::from_utf8(cell)
             .ok()
             .and_then(|cell| cell.trim().parse::<f64>().ok());
