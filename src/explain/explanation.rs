@@ -181,10 +181,9 @@ impl RecordedDecision {
         let hit = verdict.hit_of(decision.hits);
         let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
         let only_logs = verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed;
-        let reason = match decision.exemption {
-            Some(exemption) => exemption.name(),
-            None if only_logs => "log-only",
-            None => verdict.reason.name(),
+        let reason = match only_logs {
+            true => "log-only",
+            false => verdict.reason.name(),
         };
         let action = verdict.action.filter(|&action| action != Action::Log);
         Self {

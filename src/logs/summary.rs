@@ -13,7 +13,7 @@ use crate::base::day::Day;
 use crate::config::Config;
 use crate::filter::{Filter, Load};
 use crate::journal;
-use crate::policy::{Action, Exemption, Reason};
+use crate::policy::{Action, Reason};
 use crate::screen::{ALSO_UNDECIDED, Field};
 
 /// Number of days without a hit after which a list or source may not be worth keeping.
@@ -407,6 +407,7 @@ fn is_refusal(action: &str) -> bool {
 }
 
 fn is_exemption(reason: &str) -> bool {
-    reason == Reason::ExemptRecipient.name()
-        || Exemption::ALL.iter().any(|known| known.name() == reason)
+    use Reason::{Authenticated, ExemptRecipient, Local, Network};
+    let exemptions = [ExemptRecipient, Authenticated, Local, Network];
+    exemptions.iter().any(|known| known.name() == reason)
 }

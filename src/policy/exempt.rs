@@ -9,21 +9,6 @@ use std::str::FromStr;
 use ipnet::IpNet;
 
 use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
-use crate::base::named::named;
-
-named! {
-    /// Why the senders of a message are not looked up.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Exemption {
-        /// The client is authenticated.
-        Authenticated = "authenticated",
-        /// The message was submitted on this machine without SMTP: a refusal would bounce to a forged
-        /// sender.
-        Local = "local",
-        /// The client is in one of the configured `networks`.
-        Network = "network",
-    }
-}
 
 /// A range of addresses: `192.0.2.0/24`, `2001:db8::/32`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,7 @@ pub use authentication::{Authentication, is_aligned};
 pub use breaker::{Change, CircuitBreaker};
 pub use definition::{LISTS_MAX, MixedRecipients, Policy};
 pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};
-pub use exempt::{Entries, Exemption, Network, Recipient};
+pub use exempt::{Entries, Network, Recipient};
 pub use list::{List, Terms, Weak};
 pub use recipients::ListSets;
 pub use reply::{Fields, Template, TemplateError};

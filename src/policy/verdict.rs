@@ -40,6 +40,13 @@ named! {
         RejectShare = "max-reject-share",
         /// A filter could not be read, or there are more senders than the limit.
         Undecided = "undecided",
+        /// The client is authenticated; like that of the next two, no sender was looked up.
+        Authenticated = "authenticated",
+        /// The message was submitted on this machine without SMTP: a refusal would bounce to a forged
+        /// sender.
+        Local = "local",
+        /// The client is in one of the configured `networks`.
+        Network = "network",
     }
 }
 

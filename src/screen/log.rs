@@ -38,7 +38,6 @@ impl<O: Observer> Screen<O> {
     ) {
         let message = &self.message;
         let hit = verdict.hit_of(&message.hits);
-        let reason = message.reason(verdict);
         // After the first refused or deferred recipient of a message, further ones are details.
         let (before, is_notable) = match hit {
             Some(_) => (message.refused, true),
@@ -50,7 +49,7 @@ impl<O: Observer> Screen<O> {
         let is_detail = recipient.is_some_and(|recipient| !recipient.is_empty()) && before > 1;
         if !is_detail && !is_notable {
             if counts {
-                self.live.counters.not_logged.increment(reason);
+                self.live.counters.not_logged.increment(verdict.reason);
             }
             return;
         }
@@ -78,7 +77,7 @@ impl<O: Observer> Screen<O> {
                     { Field::List.name() } = hit.map(list),
                     { Field::Source.name() } = source.filter(|source| !source.is_empty()),
                     { Field::Action.name() } = display(verdict.action_name()),
-                    { Field::Reason.name() } = display(reason),
+                    { Field::Reason.name() } = display(verdict.reason.name()),
                     { Field::Unsoftened.name() } = hit.and(verdict.softened()).map(display),
                     { Field::Proved.name() } = hit.filter(is_unproved).map(|_| false),
                     { Field::Failure.name() } = hit.and_then(failure),
@@ -128,7 +127,7 @@ pub fn log_accepted(counters: &Counters) {
         info!(
             { Field::Messages.name() } = messages,
             { Field::Action.name() } = "accept",
-            { Field::Reason.name() } = display(reason),
+            { Field::Reason.name() } = display(reason.name()),
             "{DECISION}"
         );
     }

@@ -10,7 +10,7 @@ use super::trial::Trial;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
-use crate::policy::{Exemption, Hit, ListSets, Verdict};
+use crate::policy::{Hit, ListSets, Reason};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 
@@ -65,7 +65,7 @@ pub(super) struct Message {
     pub(super) today: u16,
     /// Whether the client is authenticated.
     pub(super) is_authenticated: bool,
-    pub(super) exemption: Option<Exemption>,
+    pub(super) exemption: Option<Reason>,
     pub(super) trial: Option<Trial>,
     pub(super) circuit_breaker: bool,
     /// Its senders; `None` before MAIL and after the verdict.
@@ -116,12 +116,6 @@ pub(super) enum Decided {
 const HITS_KEPT: usize = 16;
 
 impl Message {
-    /// Returns the name of the reason for a verdict on it.
-    pub(super) fn reason(&self, verdict: Verdict) -> &'static str {
-        let exemption = self.exemption.map(Exemption::name);
-        exemption.unwrap_or_else(|| verdict.reason.name())
-    }
-
     /// Returns whether the message has senders that were not looked up.
     pub(super) fn is_truncated(&self) -> bool {
         self.has_more_senders() || self.progress.unfinished || self.is_incomplete

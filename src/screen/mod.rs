@@ -42,9 +42,7 @@ use std::task::{Context, Poll, ready};
 use crate::address::behind_route;
 use crate::base::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
-use crate::policy::{
-    Action, Authentication, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict,
-};
+use crate::policy::{Action, Authentication, Effect, Mark, Reason, Recipient, Softening, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 pub use answer::case_time;
@@ -78,7 +76,7 @@ const DKIM_MAX: usize = 100;
 
 impl<O: Observer> Screen<O> {
     /// Returns why the senders of this message are not looked up, if they are not.
-    fn exemption(&self, snapshot: &Snapshot, macros: &Macros) -> Option<Exemption> {
+    fn exemption(&self, snapshot: &Snapshot, macros: &Macros) -> Option<Reason> {
         let exempt = &snapshot.config.exempt;
         let in_network = || {
             self.origin.address.is_some_and(|address| {
@@ -87,20 +85,24 @@ impl<O: Observer> Screen<O> {
             })
         };
         if exempt.authenticated && has_logged_in(macros) {
-            Some(Exemption::Authenticated)
+            Some(Reason::Authenticated)
         } else if exempt.local && self.origin.is_local {
-            Some(Exemption::Local)
+            Some(Reason::Local)
         } else if in_network() {
-            Some(Exemption::Network)
+            Some(Reason::Network)
         } else {
             None
         }
     }
 
     /// Returns the answer for an exempt client: no sender is looked up.
-    fn exempt(&mut self, snapshot: &Snapshot) -> Reply {
+    fn exempt(&mut self, snapshot: &Snapshot, reason: Reason) -> Reply {
         self.end();
-        self.record(snapshot, Verdict::UNLISTED, None, &Reply::Accept);
+        let verdict = Verdict {
+            reason,
+            ..Verdict::UNLISTED
+        };
+        self.record(snapshot, verdict, None, &Reply::Accept);
         self.release();
         Reply::Accept
     }
@@ -408,8 +410,8 @@ impl<O: Observer> Handler for Screen<O> {
         let Some(snapshot) = self.snapshot() else {
             return Reply::Accept;
         };
-        if self.message.exemption.is_some() {
-            return self.exempt(&snapshot);
+        if let Some(reason) = self.message.exemption {
+            return self.exempt(&snapshot, reason);
         }
         match self.look_up(&snapshot, Part::Others) {
             Poll::Ready(()) => self.decide_message(&snapshot),

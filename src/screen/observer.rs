@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::milter::Reply;
-use crate::policy::{Exemption, Hit, Policy, Seen, Verdict};
+use crate::policy::{Hit, Policy, Seen, Verdict};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
@@ -30,8 +30,6 @@ pub struct Decision<'a> {
     pub hits: &'a [Hit],
     /// The action, and its reason.
     pub verdict: Verdict,
-    /// Why the client is exempt, if it is.
-    pub exemption: Option<Exemption>,
     /// The answer to the mail server.
     pub reply: &'a Reply,
     /// Time spent on the message so far.

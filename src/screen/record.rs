@@ -20,10 +20,7 @@ impl<O: Observer> Screen<O> {
     fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
         let counters = &self.live.counters;
         counters.verdicts.increment(verdict.action);
-        match self.message.exemption {
-            Some(exemption) => counters.exemptions.increment(exemption),
-            None => counters.reasons.increment(verdict.reason),
-        }
+        counters.reasons.increment(verdict.reason);
         counters.durations.observe(self.message.spent);
         let decided = verdict.hit_of(&self.message.hits);
         if let Some(counts) = decided.and_then(|hit| snapshot.counts.get(hit.list)) {
@@ -69,7 +66,7 @@ impl<O: Observer> Screen<O> {
             time_s: now_s(),
             case: message.case.clone(),
             action: verdict.action_name().to_owned(),
-            reason: message.reason(verdict).to_owned(),
+            reason: verdict.reason.name().to_owned(),
             list: hit
                 .map_or("", |hit| snapshot.policy.list_name(hit.list))
                 .to_owned(),
@@ -118,7 +115,6 @@ impl<O: Observer> Screen<O> {
             snapshot,
             hits: &self.message.hits,
             verdict,
-            exemption: self.message.exemption,
             reply,
             spent: self.message.spent,
         });

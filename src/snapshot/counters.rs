@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::decisions::Decisions;
 use crate::base::lock::lock;
 use crate::metrics::{Counter, Each, Histogram};
-use crate::policy::{Action, Evidence, Exemption, Hit, Policy, Reason};
+use crate::policy::{Action, Evidence, Hit, Policy, Reason};
 use crate::sender::Identity;
 
 /// Sources that are counted separately for a list; all others share one counter. Most lists have only a few.
@@ -23,13 +23,10 @@ const OTHER_SOURCES: &str = "(others)";
 pub struct Counters {
     /// Messages by action; `None`: accepted. A message that is refused for one recipient counts as refused.
     pub verdicts: Each<Option<Action>>,
-    /// The same messages by reason, except those in `exemptions`.
+    /// The same messages by reason.
     pub reasons: Each<Reason>,
-    /// The messages to which no list applies, by reason.
-    pub exemptions: Each<Exemption>,
-    /// The accepted messages since the last line about them that have none of their own in the log, by
-    /// the name of the reason.
-    pub not_logged: Each<&'static str>,
+    /// The accepted messages since the last line about them that have none of their own in the log.
+    pub not_logged: Each<Reason>,
     /// How long each message took.
     pub durations: Histogram,
     /// Recipients that were deferred to a separate transaction.
@@ -85,11 +82,7 @@ impl Default for Counters {
         Self {
             verdicts: verdicts(),
             reasons: Each::new(Reason::ALL),
-            exemptions: Each::new(Exemption::ALL),
-            not_logged: Each::new(
-                (Reason::ALL.iter().map(|reason| reason.name()))
-                    .chain(Exemption::ALL.iter().map(|exemption| exemption.name())),
-            ),
+            not_logged: Each::new(Reason::ALL),
             durations: Histogram::default(),
             deferred: Counter::default(),
             truncated: Counter::default(),

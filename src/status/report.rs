@@ -15,7 +15,7 @@ use super::source::{Status, verdict_name};
 use crate::base::clock::now_s;
 use crate::daemon::Cut;
 use crate::metrics::{Buckets, Each};
-use crate::policy::{Exemption, Reason};
+use crate::policy::Reason;
 use crate::sender::Identity;
 use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Snapshot};
 
@@ -209,8 +209,6 @@ impl Status {
         let circuit_breaker = live.is_circuit_breaker_on(&snapshot.config);
         let problems = self.problems(circuit_breaker);
         let reloads = live.last_reloads();
-        let mut reasons = counts(&counters.reasons, Reason::name);
-        reasons.extend(counts(&counters.exemptions, Exemption::name));
         let decisions = counters.decisions.select(|_| true);
         let hits = history.hits_24h();
         Report {
@@ -233,7 +231,7 @@ impl Status {
             messages: Messages {
                 total: counters.messages(),
                 verdicts: counts(&counters.verdicts, verdict_name),
-                reasons,
+                reasons: counts(&counters.reasons, Reason::name),
                 truncated: counters.truncated.get(),
                 recipients_deferred: counters.deferred.get(),
                 circuit_breaker,
