@@ -65,6 +65,6 @@ pub use handler::Handler;
 pub use macros::{MacroLists, Macros};
 pub use packet::HEADER_BYTES_MAX;
 pub use protocol::{Command, MacroStage};
-pub use reply::{REPLY_LINES_MAX, Reply, ReplyText, is_enhanced};
+pub use reply::{Reply, ReplyText, is_enhanced};
 pub use session::{Progress, Session};
 pub use state::Status;

@@ -20,7 +20,7 @@ use super::protocol::{
 };
 
 /// Most lines of a reply.
-pub const REPLY_LINES_MAX: usize = 32;
+const REPLY_LINES_MAX: usize = 32;
 /// Most bytes of a line, with its codes and with each `%` counted twice. RFC 5321 allows 512 with
 /// the line end; at RCPT Sendmail puts the address before the text.
 const REPLY_LINE_BYTES_MAX: usize = 500;

@@ -19,11 +19,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::milter::{REPLY_LINES_MAX, is_enhanced};
+use crate::milter::{ReplyText, Unsendable, is_enhanced};
 
-/// Longest line of a filled-in reply, in bytes without the codes. RFC 5321 allows 512 with code,
-/// enhanced code and CRLF.
-const LINE_MAX_BYTES: usize = 480;
 /// RFC 5321 section 4.5.3.1.3: a path has at most 256 octets, including its brackets.
 const ADDRESS_MAX_BYTES: usize = 254;
 /// Names of lists and sources are cut here.
@@ -135,17 +132,17 @@ impl Template {
                 }
                 _ => line,
             };
-            if let Some(at) = rest.find('\r') {
-                return refuse(offset(&rest[at..]), "a carriage return inside a line");
-            }
             lines.push(parts(rest, offset(rest))?);
         }
-        check_lines(&lines)?;
-        Ok(Self {
+        let template = Self {
             code,
             enhanced: enhanced.to_owned(),
             lines,
-        })
+        };
+        match template.with(|field| "x".repeat(field.1)) {
+            Ok(_) => Ok(template),
+            Err(fault) => refuse(0, format!("with the longest values, {fault}")),
+        }
     }
 
     /// Returns the SMTP code, 400 to 599.
@@ -153,17 +150,26 @@ impl Template {
         self.code
     }
 
-    /// Returns the enhanced code, such as `5.7.1`.
-    pub fn enhanced(&self) -> &str {
-        &self.enhanced
+    /// Returns the reply with these values.
+    ///
+    /// # Errors
+    /// When a line of values alone is blank.
+    pub fn fill(&self, fields: &Fields<'_>) -> Result<ReplyText, Unsendable> {
+        self.with(|Field(_, longest, value)| cleaned(value(fields), *longest))
     }
 
-    /// Returns the lines, without codes: printable ASCII, each within the limits of SMTP.
-    pub fn fill(&self, fields: &Fields<'_>) -> Vec<String> {
-        self.lines
+    fn with(&self, value: impl Fn(&Field) -> String) -> Result<ReplyText, Unsendable> {
+        let filled = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Field(field) => value(&FIELDS[*field]),
+        };
+        let lines = self
+            .lines
             .iter()
-            .map(|line| fill_line(line, fields))
-            .collect()
+            .map(|line| line.iter().map(filled).collect());
+        let lines: Vec<String> = lines.collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        ReplyText::new(self.code, &self.enhanced, &lines)
     }
 }
 
@@ -212,25 +218,6 @@ fn is_text(line: &str, (own, after): (u16, &str), code: u16, enhanced: Option<&s
     enhanced_of(after).is_none() && !has_hyphen && !is_repeated
 }
 
-fn check_lines(lines: &[Vec<Part>]) -> Result<(), TemplateError> {
-    if lines.len() > REPLY_LINES_MAX {
-        let message = format!(
-            "has {} lines; mail servers take at most {REPLY_LINES_MAX}",
-            lines.len()
-        );
-        return refuse(0, message);
-    }
-    let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
-    let blank = lines.iter().position(|line| line.iter().all(is_blank));
-    blank.map_or(Ok(()), |blank| {
-        let number = blank + 1;
-        refuse(
-            0,
-            format!("line {number} has no text; Postfix treats that as a broken milter"),
-        )
-    })
-}
-
 /// Reads the reply code at the start of a line. Returns it and the text after it.
 fn code_of(line: &str) -> Option<(u16, &str)> {
     let (digits, rest) = line.split_at_checked(3)?;
@@ -253,7 +240,6 @@ fn enhanced_of(text: &str) -> Option<&str> {
 fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
     let mut parts = Vec::new();
     let mut text = String::new();
-    let mut longest = 0;
     let mut at = 0;
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
         let refuse = |message: &str| refuse(base + at, message);
@@ -270,7 +256,6 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
                 let names = names.join(" ");
                 return refuse(&format!("{{{name}}} is unknown; known are {names}"));
             };
-            longest += FIELDS[field].1;
             if !text.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut text)));
             }
@@ -281,51 +266,22 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
         } else {
             let end = rest.find(['{', '}']).unwrap_or(rest.len());
             text.push_str(&rest[..end]);
-            // Each `%` is sent twice.
-            longest += end + rest[..end].matches('%').count();
             at += end;
         }
     }
     if !text.is_empty() {
         parts.push(Part::Text(text));
     }
-    if longest > LINE_MAX_BYTES {
-        let message = format!(
-            "this line can grow to {longest} bytes; mail servers take {LINE_MAX_BYTES}, so break it in two"
-        );
-        return refuse(base, message);
-    }
     Ok(parts)
-}
-
-fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
-    let mut filled = String::new();
-    for part in line {
-        let (value, longest) = match part {
-            Part::Text(text) => (text.as_bytes(), LINE_MAX_BYTES),
-            Part::Field(field) => {
-                let Field(_, most_bytes, value) = &FIELDS[*field];
-                (value(fields), *most_bytes)
-            }
-        };
-        clean_into(value, longest, &mut filled);
-    }
-    // Only a value with many `%` makes a line that long.
-    let mut sent = 0;
-    let end = filled.find(|c| {
-        sent += if c == '%' { 2 } else { 1 };
-        sent > LINE_MAX_BYTES
-    });
-    filled.truncate(end.unwrap_or(filled.len()));
-    filled
 }
 
 fn either<'a>(text: &'a str, default: &'static str) -> &'a [u8] {
     if text.is_empty() { default } else { text }.as_bytes()
 }
 
-/// Appends printable ASCII unchanged, one `?` for every other character, cut at `longest` bytes.
-fn clean_into(value: &[u8], longest: usize, out: &mut String) {
+/// Returns printable ASCII unchanged, one `?` for every other character, cut at `longest` bytes; each
+/// `%` is sent twice.
+fn cleaned(value: &[u8], longest: usize) -> String {
     let text = String::from_utf8_lossy(value);
     let clean = |c: char| {
         if c == ' ' || c.is_ascii_graphic() {
@@ -334,39 +290,44 @@ fn clean_into(value: &[u8], longest: usize, out: &mut String) {
             '?'
         }
     };
-    out.extend(text.chars().map(clean).take(longest));
+    let mut sent = 0;
+    let fits = |c: &char| {
+        sent += if *c == '%' { 2 } else { 1 };
+        sent <= longest
+    };
+    text.chars().map(clean).take_while(fits).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn filled(template: &str, address: &[u8]) -> Vec<String> {
+    fn filled(template: &str, address: &[u8]) -> String {
         let fields = Fields {
             address,
             list: "spam",
             case: "c1",
             ..Fields::default()
         };
-        Template::parse(template).unwrap().fill(&fields)
+        let template = Template::parse(template).unwrap();
+        template.fill(&fields).unwrap().to_string()
     }
 
     #[test]
     fn fills_in_and_cleans() {
         assert_eq!(
             filled("550 5.7.1 {address} on {list} ({case}, {date})", b"a@b"),
-            ["a@b on spam (c1, unknown)"]
+            "550 5.7.1 a@b on spam (c1, unknown)"
         );
-        assert_eq!(
-            filled("550 {address}", "\u{e9}\r\n\0@b\u{202e}".as_bytes()),
-            ["????@b?"]
-        );
-        assert_eq!(filled("550 {address}", b"\xff\xfe@b"), ["??@b"]);
-        assert_eq!(filled("550 {{x}} 100%", b""), ["{x} 100%"]);
-        let later = Template::parse("451 later").unwrap();
-        assert_eq!(later.to_string(), "451 4.7.1 later");
-        let long = vec![b'x'; 1000];
-        assert_eq!(filled("550 {address}", &long)[0].len(), ADDRESS_MAX_BYTES);
+        let odd = "\u{e9}\r\n\0@b\u{202e}".as_bytes();
+        assert_eq!(filled("550 {address}", odd), "550 5.7.1 ????@b?");
+        assert_eq!(filled("550 {address}", b"\xff\xfe@b"), "550 5.7.1 ??@b");
+        assert_eq!(filled("550 {{x}} 100%", b""), "550 5.7.1 {x} 100%");
+        assert_eq!(filled("451 later", b""), "451 4.7.1 later");
+        for (byte, kept) in [(b'x', ADDRESS_MAX_BYTES), (b'%', ADDRESS_MAX_BYTES / 2)] {
+            let long = filled("550 {address}", &[byte; 1000]);
+            assert_eq!(long.len(), "550 5.7.1 ".len() + kept);
+        }
     }
 
     #[test]
@@ -381,7 +342,9 @@ mod tests {
             ("550 5.7.1 one\ntwo {list}\r\n550-5.7.1 three\n", "two spam"),
         ] {
             let parsed = Template::parse(template).unwrap();
-            assert_eq!(filled(template, b"").get(1).unwrap(), second);
+            let sent = filled(template, b"");
+            let line = sent.lines().nth(1).unwrap();
+            assert_eq!(&line["550-5.7.1 ".len()..], second);
             assert_eq!(Template::parse(&parsed.to_string()).unwrap(), parsed);
         }
     }
@@ -390,11 +353,8 @@ mod tests {
     #[test]
     fn a_reply_that_is_too_long_is_a_fault() {
         let fault = |text: &str| Template::parse(text).unwrap_err().message;
-        let long = format!("550 5.7.1 {}", "x".repeat(LINE_MAX_BYTES + 1));
-        assert!(fault(&long).contains("can grow"));
-        let percents = format!("550 5.7.1 {}", "%".repeat(LINE_MAX_BYTES / 2 + 1));
-        assert!(fault(&percents).contains("can grow"), "each is sent twice");
-        let lines = format!("550 a{}", "\nb".repeat(REPLY_LINES_MAX));
-        assert!(fault(&lines).contains("lines"));
+        assert!(fault("550 {address} {contact}").contains("has 519 bytes"));
+        let lines = format!("550 a{}", "\nb".repeat(32));
+        assert!(fault(&lines).contains("32 lines, not 33"));
     }
 }

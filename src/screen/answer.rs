@@ -1,7 +1,5 @@
 //! The reply to a refused client, and the case id that identifies the decision in the log.
 
-use tracing::error;
-
 use super::hit_text::{day_of, shown_address, source_of};
 use super::observer::Observer;
 use super::state::Screen;
@@ -28,7 +26,7 @@ impl<O: Observer> Screen<O> {
             return Reply::Tempfail;
         };
         let date = day_of(hit);
-        let lines = template.fill(&Fields {
+        let text = template.fill(&Fields {
             address: shown_address(hit),
             identity: hit.identity.name(),
             list: list.name(),
@@ -38,17 +36,7 @@ impl<O: Observer> Screen<O> {
             client: &self.origin.text,
             contact: &snapshot.config.contact,
         });
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        match ReplyText::new(template.code(), template.enhanced(), &lines) {
-            Ok(text) => Reply::Text(text),
-            Err(fault) => {
-                error!(list = list.name(), reason = %fault, "cannot send the reply as configured");
-                match template.code() / 100 {
-                    5 => Reply::Reject,
-                    _ => Reply::Tempfail,
-                }
-            }
-        }
+        text.map_or(Reply::Tempfail, Reply::Text)
     }
 
     pub(super) fn ensure_case(&mut self) {
