@@ -43,8 +43,8 @@ pub(super) struct Means<S: Service> {
 pub(super) struct Connections<S: Service> {
     means: Means<S>,
     epoll: Arc<OwnedFd>,
-    home: Arc<Home<S::Handler>>,
-    places: Places<S::Handler>,
+    pub(super) home: Arc<Home<S::Handler>>,
+    pub(super) places: Places<S::Handler>,
     buffers: Buffers,
     #[allow(clippy::vec_box, reason = "a conversation holds its session in a box")]
     spare: Vec<Box<Session<S::Handler>>>,
@@ -74,21 +74,6 @@ impl<S: Service> Connections<S> {
             detaches: false,
             has_late: false,
         }
-    }
-
-    /// What wakes their worker.
-    pub(super) fn bell(&self) -> &Arc<Bell> {
-        &self.home.bell
-    }
-
-    /// How many there are.
-    pub(super) fn open(&self) -> usize {
-        self.places.open()
-    }
-
-    /// Whether any has more to do.
-    pub(super) fn has_due(&self) -> bool {
-        self.places.due() > 0
     }
 
     /// The second of their worker.

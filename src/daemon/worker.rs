@@ -76,7 +76,7 @@ impl<S: Service> Worker<S> {
 
     /// What stops it.
     pub(super) fn bell(&self) -> Arc<Bell> {
-        Arc::clone(self.connections.bell())
+        Arc::clone(&self.connections.home.bell)
     }
 
     /// Serves until it must stop, and then until the last connection has ended or detached. Returns those that have detached.
@@ -107,25 +107,25 @@ impl<S: Service> Worker<S> {
 
     /// Waits for events, and serves them.
     pub(super) fn turn(&mut self, patience: Duration, events: &mut Vec<Event>) -> io::Result<()> {
-        let patience = match self.connections.has_due() {
-            true => Duration::ZERO,
-            false => patience,
+        let patience = match self.connections.places.due() {
+            0 => patience,
+            _ => Duration::ZERO,
         };
         self.wait(patience, events)?;
-        let open = self.connections.open();
+        let open = self.connections.places.open();
         for event in events.iter() {
             let number = event.data.u64();
             if number < SOCKETS {
                 self.connections.note(number, event.flags);
             }
         }
-        if self.connections.bell().is_heard()
+        if self.connections.home.bell.is_heard()
             && let Some(stop) = self.connections.hear()
         {
             self.stop(stop);
         }
         self.connections.serve();
-        if self.connections.open() < open {
+        if self.connections.places.open() < open {
             self.acceptor.try_again();
         }
         // Last, because a new connection may get the place of one that has just ended.
@@ -190,7 +190,7 @@ impl<S: Service> Worker<S> {
 
     /// Whether there is nothing left to do, or no time for it.
     pub(super) fn has_ended(&self) -> bool {
-        let (open, now) = (self.connections.open(), self.connections.now());
+        let (open, now) = (self.connections.places.open(), self.connections.now());
         self.ending
             .is_some_and(|ending| open == 0 || ending.is_over(now, open))
     }
