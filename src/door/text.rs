@@ -191,11 +191,7 @@ impl<H: Handler> TextSession<H> {
             address: request.client,
             // Unlike mail that was submitted on this machine, it came by SMTP.
             port: 1,
-            family: match request.client {
-                Some(address) if address.is_ipv6() => Family::Inet6,
-                Some(_) => Family::Inet,
-                None => Family::Unknown,
-            },
+            family: request.client.map_or(Family::Unknown, |_| Family::Inet),
         };
         let macros = Macros::default()
             .with("i", &request.queue_id)

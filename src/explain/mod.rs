@@ -161,16 +161,12 @@ impl Explainer {
     }
 
     fn connect(&mut self, client: Option<IpAddr>) {
-        let family = match client {
-            None | Some(IpAddr::V4(_)) => Family::Inet,
-            Some(IpAddr::V6(_)) => Family::Inet6,
-        };
         // With a port, because port 0 means local mail.
         let client = Client {
             host: b"unknown",
             address: client,
             port: 1,
-            family,
+            family: Family::Inet,
         };
         self.screen.connect(&client, &Macros::default());
     }

@@ -3,7 +3,7 @@
 //! Accepts everything that a mail server might send: a missing final NUL, a connect packet that
 //! ends early, an invalid address. Missing parts count as unknown.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::protocol::{SMFIA_INET, SMFIA_INET6, SMFIA_UNIX};
 
@@ -15,10 +15,8 @@ pub enum Family {
     Unknown,
     /// A unix socket.
     Unix,
-    /// IPv4.
+    /// IPv4 or IPv6.
     Inet,
-    /// IPv6.
-    Inet6,
 }
 
 /// The client of the mail server, as far as it is known.
@@ -50,8 +48,7 @@ impl<'a> Client<'a> {
             return client;
         };
         client.family = match *family {
-            SMFIA_INET => Family::Inet,
-            SMFIA_INET6 => Family::Inet6,
+            SMFIA_INET | SMFIA_INET6 => Family::Inet,
             SMFIA_UNIX => Family::Unix,
             // SMFIA_UNKNOWN, or a family that is unknown here.
             _ => Family::Unknown,
@@ -59,7 +56,7 @@ impl<'a> Client<'a> {
         if let Some((port, rest)) = rest.split_first_chunk() {
             client.port = u16::from_be_bytes(*port);
             client.address = match client.family {
-                Family::Inet | Family::Inet6 => address(string(rest).0),
+                Family::Inet => address(string(rest).0),
                 Family::Unix | Family::Unknown => None,
             };
         }
@@ -74,11 +71,8 @@ fn address(text: &[u8]) -> Option<IpAddr> {
         Some((tag, rest)) if tag.eq_ignore_ascii_case(IPV6_TAG) => rest,
         _ => text,
     };
-    let text = std::str::from_utf8(untagged).ok()?;
-    if let Ok(v4) = text.parse::<Ipv4Addr>() {
-        return Some(IpAddr::V4(v4));
-    }
-    Some(IpAddr::V6(text.parse::<Ipv6Addr>().ok()?).to_canonical())
+    let address: IpAddr = std::str::from_utf8(untagged).ok()?.parse().ok()?;
+    Some(address.to_canonical())
 }
 
 /// Returns the first string of a payload, without its NUL, and the rest. Without a NUL, the string
@@ -103,7 +97,7 @@ mod tests {
     /// The payload begins with the host. An empty address is none.
     #[test]
     fn clients_are_read_as_far_as_they_go() {
-        use Family::{Inet, Inet6, Unix, Unknown};
+        use Family::{Inet, Unix, Unknown};
         for (payload, address, port, family) in [
             (
                 &b"mx.a\x004\x04\xd2192.0.2.1\0"[..],
@@ -112,9 +106,9 @@ mod tests {
                 Inet,
             ),
             (b"[192.0.2.1]\x004\0\x19192.0.2.1", "192.0.2.1", 25, Inet),
-            (b"h\x006\0\x19IPv6:2001:db8::1\0", "2001:db8::1", 25, Inet6),
-            (b"h\x006\0\x192001:db8::1\0", "2001:db8::1", 25, Inet6),
-            (b"h\x006\0\x19::ffff:192.0.2.7\0", "192.0.2.7", 25, Inet6),
+            (b"h\x006\0\x19IPv6:2001:db8::1\0", "2001:db8::1", 25, Inet),
+            (b"h\x006\0\x192001:db8::1\0", "2001:db8::1", 25, Inet),
+            (b"h\x006\0\x19::ffff:192.0.2.7\0", "192.0.2.7", 25, Inet),
             (b"localhost\0L\0\0/run/smtp\0", "", 0, Unix),
             (b"localhost\0U", "", 0, Unknown),
             (b"h\x004\xa1", "", 0, Inet),

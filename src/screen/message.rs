@@ -38,7 +38,7 @@ impl Origin {
         self.is_local = match client.family {
             Family::Unix => true,
             // Postfix reports local mail that did not come by SMTP with port 0.
-            Family::Inet | Family::Inet6 => {
+            Family::Inet => {
                 client.port == 0 && self.address.is_some_and(|address| address.is_loopback())
             }
             // Sendmail on standard input (-bs) reports only this name; for clients on a network it
