@@ -13,6 +13,7 @@ use crate::base::access;
 use crate::base::clock::now_s;
 use crate::base::lock::lock;
 use crate::base::paint::{Paint, Painted};
+use crate::base::parallel::processors;
 use crate::base::permissions::writable_by_others;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
@@ -153,7 +154,7 @@ pub fn options(config: &Config) -> Options {
     Options {
         listen: config.listen.clone(),
         status: config.status.listen.clone(),
-        workers: None,
+        workers: processors(),
         connections_max: config.connections_max,
         drain: DRAIN,
         limit_calls: config.sandbox,

@@ -19,7 +19,7 @@ pub(super) fn connections_max(options: &Options) -> usize {
     };
     let open = fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
     // Twice, because a reload opens the new lists while the old ones are open.
-    let beside = 2 * open + DESCRIPTORS_A_WORKER * options.worker_count() as u64;
+    let beside = 2 * open + DESCRIPTORS_A_WORKER * options.workers as u64;
     let left = limit
         .saturating_sub(beside + DESCRIPTORS_SPARE)
         .max(limit / 4);

@@ -61,7 +61,6 @@ mod watchdog;
 mod worker;
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -151,35 +150,14 @@ pub struct Options {
     pub listen: Vec<Listen>,
     /// Address of the status socket, unless systemd passes one.
     pub status: Option<Endpoint>,
-    /// Threads that serve connections; `None`: one per processor.
-    pub workers: Option<NonZeroUsize>,
+    /// Threads that serve connections.
+    pub workers: usize,
     /// Connections at a time; above that mail servers wait to be accepted.
     pub connections_max: usize,
     /// How long messages in progress may take when the daemon stops.
     pub drain: Duration,
     /// Whether [`run`] gives up the system calls that it does not need, when all sockets are open.
     pub limit_calls: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            listen: Vec::new(),
-            status: None,
-            workers: None,
-            connections_max: 10_000,
-            drain: Duration::from_secs(5),
-            limit_calls: false,
-        }
-    }
-}
-
-impl Options {
-    fn worker_count(&self) -> usize {
-        self.workers
-            .or_else(|| thread::available_parallelism().ok())
-            .map_or(1, NonZeroUsize::get)
-    }
 }
 
 /// What the main thread waits for.
@@ -228,8 +206,7 @@ impl Daemon {
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
         let limit = ConnectionLimit::new(options.connections_max, service.traffic());
         let limit = Arc::new(limit);
-        let worker_count = options.worker_count();
-        let slow_lanes = SlowLane::start_for(worker_count).map_err(Error::Start)?;
+        let slow_lanes = SlowLane::start_for(options.workers).map_err(Error::Start)?;
         let mut daemon = Self {
             listeners,
             _status: status,
@@ -238,9 +215,9 @@ impl Daemon {
             events: Mutex::new(events),
             watch,
         };
-        for (n, slow_lane) in (1..=worker_count).zip(slow_lanes.iter().cycle()) {
+        for (n, slow_lane) in (1..=options.workers).zip(slow_lanes.iter().cycle()) {
             // The last worker takes the rest.
-            let share = taken.len() / (worker_count - n + 1);
+            let share = taken.len() / (options.workers - n + 1);
             let share = taken.split_off(taken.len() - share);
             let heartbeat = Heartbeat::default();
             let means = Means {

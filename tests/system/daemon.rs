@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -137,13 +136,16 @@ impl Served {
         format!("unix:{}", self.at("m.sock").display())
     }
 
-    /// Starts the daemon with this many workers; with 0, with as many as it likes.
+    /// Starts the daemon with this many workers.
     fn listen(&self, endpoints: &[&str], workers: usize) -> Result<Daemon, Error> {
         let endpoints = endpoints.iter().map(|text| text.parse().unwrap());
         let options = Options {
             listen: endpoints.collect(),
-            workers: NonZeroUsize::new(workers),
-            ..Options::default()
+            status: None,
+            workers,
+            connections_max: 10_000,
+            drain: Duration::from_secs(5),
+            limit_calls: false,
         };
         Daemon::start(&options, &self.site)
     }
@@ -182,24 +184,24 @@ fn takes_mail(mut peer: Peer) {
 fn several_sockets_at_once_and_none_left_behind() {
     let served = Served::new(&[]);
     let unix = served.unix();
-    let daemon = served.listen(&[&unix, "inet:0@127.0.0.1", "inet:127.0.0.1:0"], 0);
+    let daemon = served.listen(&[&unix, "inet:0@127.0.0.1", "inet:127.0.0.1:0"], 2);
     let daemon = daemon.unwrap();
     for endpoint in daemon.endpoints() {
         takes_mail(Peer::connect(endpoint).unwrap());
     }
     assert!(matches!(
-        served.listen(&[&unix], 0),
+        served.listen(&[&unix], 2),
         Err(Error::InUse { .. })
     ));
     daemon.stop().unwrap();
     assert!(!served.at("m.sock").exists());
-    assert!(matches!(served.listen(&[], 0), Err(Error::NoEndpoint)));
+    assert!(matches!(served.listen(&[], 2), Err(Error::NoEndpoint)));
 }
 
 #[test]
 fn a_fault_ends_its_own_connection_alone() {
     let served = Served::new(&[]);
-    let daemon = served.start(0);
+    let daemon = served.start(2);
     let other = served.connect();
     // Often enough for every worker to get one.
     for _ in 0..20 {
@@ -271,7 +273,7 @@ fn changed_files_are_loaded_again() {
     let served = Served::new(&["list.blf"]);
     let file = served.at("list.blf");
     replace(&file, "one");
-    let _daemon = served.start(0);
+    let _daemon = served.start(2);
     for round in 0..4 {
         replace(&file, &"x".repeat(round + 10));
         served.is_told();
@@ -292,7 +294,7 @@ fn changed_files_are_loaded_again() {
 fn a_fault_while_loading_is_not_the_last_load() {
     let served = Served::new(&["list.blf"]);
     replace(&served.at("list.blf"), "one");
-    let daemon = served.start(0);
+    let daemon = served.start(2);
     for text in ["fault", "good again"] {
         replace(&served.at("list.blf"), text);
         served.is_told();
@@ -313,7 +315,7 @@ fn a_copy_with_the_times_of_the_old_file_is_noticed() {
         probed.unwrap().ctime_nsec()
     };
     while changed() == written.ctime_nsec() {}
-    let _daemon = served.start(0);
+    let _daemon = served.start(2);
     // In place, with the same length and time as before.
     fs::write(&file, "two").unwrap();
     let opened = fs::File::options().write(true).open(&file);
@@ -326,7 +328,7 @@ fn a_copy_with_the_times_of_the_old_file_is_noticed() {
 fn the_end_does_not_wait_for_a_load_under_way() {
     let served = Served::new(&[]);
     let held = served.site.hold.lock().unwrap();
-    let daemon = served.start(0);
+    let daemon = served.start(2);
     let (ended, end) = channel();
     std::thread::spawn(move || ended.send(daemon.stop().is_ok()));
     assert_eq!(end.recv_timeout(PATIENCE), Ok(true));
