@@ -221,36 +221,6 @@ fn wait_until_read() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn connections_arrive_in_order_with_their_histories() {
-        let (ours, theirs) = UnixStream::pair().expect("sockets");
-        let (mut peers, mut left) = (Vec::new(), Vec::new());
-        for n in 0..u32::try_from(2 * SOCKETS_MAX + 1).expect("a small number") {
-            let (peer, socket) = UnixStream::pair().expect("sockets");
-            peers.push(peer);
-            left.push(Detached {
-                socket: socket.into(),
-                history: n.to_be_bytes().repeat(n as usize % 3),
-            });
-        }
-        let histories: Vec<_> = left.iter().map(|one| one.history.clone()).collect();
-        fill(&ours, &left).expect("there is room");
-        drop((ours, left));
-        let taken = take(&theirs).expect("all was sent");
-        assert_eq!(taken.len(), peers.len());
-        for (n, ((one, history), mut peer)) in
-            taken.into_iter().zip(histories).zip(peers).enumerate()
-        {
-            assert_eq!(one.history, history);
-            let mut socket = UnixStream::from(one.socket);
-            write!(socket, "{n}").expect("connected");
-            drop(socket);
-            let mut heard = String::new();
-            peer.read_to_string(&mut heard).expect("text");
-            assert_eq!(heard, n.to_string());
-        }
-    }
-
     /// A process may have a lower descriptor limit than the previous one. If some descriptors are left out, the next ones
     /// must not be assigned to the wrong histories.
     #[test]

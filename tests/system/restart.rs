@@ -358,7 +358,7 @@ fn a_message_too_large_to_hand_over_is_decided_by_on_error() {
 #[test]
 fn sessions_are_handed_over_wherever_they_are() {
     let mut manager = Manager::new(true);
-    in_any_state(&mut manager, 25);
+    in_any_state(&mut manager, 90);
 }
 
 #[test]
