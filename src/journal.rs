@@ -19,7 +19,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 
 use crate::base::day::Day;
-use crate::list;
+use crate::unpack;
 
 /// Longer lines are skipped. Syslog and the programs whose logs are read write much shorter ones.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -145,7 +145,7 @@ fn read_syslog(line: &str, now: i64) -> Option<(i64, &str)> {
 /// # Errors
 /// The log cannot be opened or read.
 pub fn each_line(path: &Path, each: impl FnMut(&str)) -> io::Result<()> {
-    lines(list::open(path)?, each)
+    lines(unpack::open(path)?, each)
 }
 
 /// Calls `each` with every line that a unit has written to the journal of this machine since a

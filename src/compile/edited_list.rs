@@ -16,6 +16,7 @@ use crate::base::day::Day;
 use crate::base::replacement::Replacement;
 use crate::filter::format::MAGIC;
 use crate::list::{self, Format, ListToml, Reader, Reading, Refusal, Row};
+use crate::unpack;
 
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
@@ -153,7 +154,7 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
 /// When a build would unpack or convert them first; the error says what to do.
 fn check_written_as_read(text: &[u8]) -> Result<(), String> {
     let mut read = Vec::new();
-    let all = list::unpack(io::Cursor::new(text.to_vec()))
+    let all = unpack::text(io::Cursor::new(text.to_vec()))
         .and_then(|input| input.take(MAX_LIST_BYTES + 1).read_to_end(&mut read));
     match all {
         Ok(_) if read == text => Ok(()),

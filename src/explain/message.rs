@@ -7,9 +7,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::list;
 use crate::milter::HEADER_BYTES_MAX;
 use crate::sender::{Identity, Senders};
+use crate::unpack;
 
 /// Most bytes of a header block that are read; Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;
@@ -187,7 +187,7 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut head = Vec::new();
     (&file).take(4).read_to_end(&mut head)?;
     if head.starts_with(b"\x1f\x8b") || head.starts_with(b"\x28\xb5\x2f\xfd") {
-        return Ok(Box::new(BufReader::new(list::open(path)?)));
+        return Ok(Box::new(BufReader::new(unpack::open(path)?)));
     }
     Ok(Box::new(BufReader::new(io::Cursor::new(head).chain(file))))
 }

@@ -6,14 +6,14 @@
 //! reason, or it refuses the list ([`Row::Refused`]).
 //!
 //! ```text
-//!   open -> bytes -> reading -> Reading -> Reader::read -> Row, Row, Row ...
+//!   unpack -> text -> reading -> Reading -> Reader::read -> Row, Row, Row ...
 //! ```
 //!
 //! Each of these imports only from those above it:
 //!
 //! | module | about |
 //! |---|---|
-//! | `text/` | from a file to lines, words, cells and tokens |
+//! | `text/` | from a text to lines, words, cells and tokens |
 //! | `row/` | what a line gives: an entry, or the reason why not |
 //! | `formats/` | the formats that are read line by line |
 //! | `registry` | one row for each format: its names, its mark, its reader |
@@ -50,9 +50,7 @@ pub use table::Table;
 pub use table::dates::DateFormat;
 pub(crate) use table::dates::Dates;
 pub(crate) use table::text::decoded;
-pub use text::archive::{MAX_MEMBERS, Member, members, open_member};
 pub(crate) use text::cells::{Cells, record_length, without_line_end};
-pub use text::input::{is_text, open, unpack};
 pub(crate) use text::json::{MAX_DOCUMENT_BYTES, Value, unescaped};
 pub(crate) use text::lines::newlines;
 pub use text::lines::{MAX_LINE, lines};

@@ -16,8 +16,9 @@ use crate::base::access;
 use crate::base::numbers::counted;
 use crate::config::{Config, WhitelistSettings};
 use crate::filter::format::MAGIC;
-use crate::list::{self, Format, Reader, Reading, Row};
+use crate::list::{Format, Reader, Reading, Row};
 use crate::policy::Entries;
+use crate::unpack;
 
 /// How long a file must not change before what it no longer has is removed.
 pub(super) const REST: Duration = Duration::from_secs(10);
@@ -169,7 +170,7 @@ fn read(path: &Path, names: Names) -> (Entries, Result<(), Error>) {
         Row::Skipped { .. } => {}
     };
     let read = access::open_regular(path)
-        .and_then(list::unpack)
+        .and_then(unpack::text)
         .and_then(only_text)
         .and_then(|text| Reader::new(&Reading::given(Format::Whitelist)).read_all(text, &mut sink));
     if more > 0 {
@@ -197,7 +198,7 @@ fn only_text(mut input: Box<dyn Read + Send>) -> io::Result<impl Read> {
     if head.starts_with(&MAGIC) {
         return Err(io::Error::other("it is a filter file; name a text file"));
     }
-    if !list::is_text(&head) {
+    if !unpack::is_text(&head) {
         return Err(io::Error::other("not a text file"));
     }
     Ok(io::Cursor::new(head).chain(input))

@@ -17,7 +17,8 @@ use super::file_name::{BACKUP, is_backup, is_hidden, is_no_list, is_not_meant};
 use super::input::{Input, text};
 use crate::base::path::folder_of;
 use crate::compile::error::Error;
-use crate::list::{self, BuildSettings, Declared, LIST_TOML, ListToml};
+use crate::list::{BuildSettings, Declared, LIST_TOML, ListToml};
+use crate::unpack;
 
 /// What is to be read.
 #[derive(Clone, Copy, Debug)]
@@ -264,7 +265,7 @@ impl Found {
         let Some(whole) = declared(&[&name]) else {
             return Ok(());
         };
-        let Some(members) = list::members(path).map_err(Error::io(path, "read"))? else {
+        let Some(members) = unpack::members(path).map_err(Error::io(path, "read"))? else {
             self.lists.push(Input::file(path, &whole));
             return Ok(());
         };

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use super::file_name::PACKED;
 use crate::address::escaped;
 use crate::filter::Source;
-use crate::list::{Declared, Member};
+use crate::list::Declared;
+use crate::unpack::Member;
 
 /// Maximum length in bytes of a path, name or licence kept in the filter, which allows up to 4096.
 const MAX_TEXT_BYTES: usize = 1024;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::input::{Content, Input};
 use crate::compile::progress::Progress;
-use crate::list;
+use crate::unpack;
 
 /// Maximum delay of an interrupt by a pipe without data.
 const POLL: Timespec = Timespec {
@@ -36,7 +36,7 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
         Content::Whole => {}
         Content::Typed(text) => return Ok(Box::new(Cursor::new(text.clone()))),
         Content::Member(member) => {
-            let input = list::open_member(&input.path, member)?;
+            let input = unpack::open_member(&input.path, member)?;
             return Ok(Box::new(CountedMember { input, bytes, stop }));
         }
     }
@@ -51,7 +51,7 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
             .custom_flags(NONBLOCK)
             .open(&input.path)?
     };
-    list::unpack(Counted {
+    unpack::text(Counted {
         state: state_of(&input)?,
         input,
         bytes,

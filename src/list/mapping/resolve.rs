@@ -18,8 +18,8 @@ use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
 use crate::list::table::{Columns, Source, Table};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
-use crate::list::text::input::is_text;
 use crate::list::text::json::{Value, unescaped};
+use crate::unpack::is_text;
 
 /// Decides how a list is read that begins with `head` (up to 64 KiB); `is_whole` tells whether
 /// that is all of it.

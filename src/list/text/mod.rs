@@ -1,11 +1,8 @@
-//! From a file to lines, words, cells and tokens: archives, compression.
+//! From a text to lines, words, cells and tokens.
 
-pub(crate) mod archive;
 pub(crate) mod cells;
-pub(crate) mod input;
 pub(crate) mod json;
 pub(crate) mod lines;
-pub(crate) mod packed;
 pub(crate) mod words;
 
 pub(crate) use lines::{BOM, MAX_LINE, lines, newlines};

@@ -1,25 +1,34 @@
-//! Where the text of a list comes from: a file or standard input, unpacked and decoded.
+//! From a file or standard input to the text in it, unpacked and decoded: of lists, logs and mailboxes.
 //!
-//! [`packed`](super::packed) unpacks. A text in UTF-16, as Windows writes exports, is
-//! recognized by its byte order mark, and is read as UTF-8.
+//! | module | about |
+//! |---|---|
+//! | `packed` | gzip, zstd, bzip2 and xz, recognized by their first bytes |
+//! | `archive` | the files in ZIP and tar archives |
+//!
+//! A text in UTF-16, as Windows writes exports, is recognized by its byte order mark, and is read as
+//! UTF-8.
+
+mod archive;
+mod packed;
 
 use std::char::decode_utf16;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use super::packed::{first_bytes, invalid, is_packed, unpacked};
+pub use archive::{MAX_MEMBERS, Member, members, open_member};
+use packed::{first_bytes, invalid, is_packed, unpacked};
 
-/// Opens a list for reading; `-` is standard input.
+/// Opens a file for reading; `-` is standard input.
 ///
 /// # Errors
 ///
-/// An error of opening the file, and those of [`unpack`].
+/// An error of opening the file, and those of [`text`].
 pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" {
-        unpack(io::stdin())
+        text(io::stdin())
     } else {
-        unpack(File::open(path)?)
+        text(File::open(path)?)
     }
 }
 
@@ -29,12 +38,12 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 ///
 /// An error of reading the first bytes, and an archive that is not supported. A damaged or
 /// truncated file is an error during reading, never a shorter list.
-pub fn unpack(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    text(unpacked(input)?)
+pub fn text(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    decoded(unpacked(input)?)
 }
 
 /// Reads a text unchanged, or decoded from UTF-16.
-pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+fn decoded(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
     if is_packed(&head) {
         return Err(invalid(
@@ -98,13 +107,13 @@ const MAX_UTF16_BYTES: u64 = 256 << 20;
 mod tests {
     use std::io::{Cursor, Read};
 
-    use super::super::packed::testing::{gzip, long, zstd};
-    use super::{is_text, unpack};
+    use super::packed::testing::{gzip, long, zstd};
+    use super::{is_text, text};
 
     fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
-        let mut text = Vec::new();
-        unpack(Cursor::new(bytes))?.read_to_end(&mut text)?;
-        Ok(text)
+        let mut read = Vec::new();
+        text(Cursor::new(bytes))?.read_to_end(&mut read)?;
+        Ok(read)
     }
 
     #[test]

@@ -20,7 +20,7 @@ use flate2::read::DeflateDecoder;
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::input::text;
+use super::decoded;
 use super::packed::{Metered, first_bytes, invalid, is_packed, refuse_bomb, unpacked};
 
 /// Maximum number of files in an archive.
@@ -113,7 +113,7 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
             "is compressed again inside the archive; decompress it first",
         ));
     }
-    text(Cursor::new(head).chain(content))
+    decoded(Cursor::new(head).chain(content))
 }
 
 /// Reads exactly as many bytes as the archive says, and checks their checksum if it has one.
@@ -250,8 +250,8 @@ mod tests {
     use zip::ZipWriter;
     use zip::write::SimpleFileOptions;
 
-    use super::super::packed::testing::gzip;
     use super::*;
+    use crate::unpack::packed::testing::gzip;
 
     const FILES: [(&str, &[u8]); 3] = [
         ("lists/one.txt", b"a@b.example\n"),
