@@ -134,8 +134,8 @@ pub struct Skipped {
 impl Skipped {
     fn new(skip: Skip, by_word: Reason) -> Self {
         let reason = match by_word.reason.as_str() {
-            "" => skip.to_string(),
-            word => format!("{skip}: {word}"),
+            "" => skip.name().to_owned(),
+            word => format!("{}: {word}", skip.name()),
         };
         Self {
             why: Reason { reason, ..by_word },

@@ -37,13 +37,6 @@ pub fn detect(head: &[u8], is_whole: bool) -> Result<(Format, Option<&'static st
     }
 }
 
-/// Returns whether the beginning of a list, perhaps cut in a line, has nothing but comments, so that
-/// more of it is wanted to tell its format.
-#[must_use]
-pub fn says_nothing(head: &[u8]) -> bool {
-    significant(head).all(|line| line.starts_with(b"!") || line.starts_with(b"//"))
-}
-
 /// Returns the lines without their comments, trimmed, except for those that are nothing else.
 fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines(head)

@@ -34,7 +34,7 @@ mod row;
 mod table;
 mod text;
 
-pub use detect::{detect, says_nothing};
+pub use detect::detect;
 pub(crate) use formats::plain::{split_comment, written, written_address};
 pub(crate) use formats::{Usual, hosts};
 pub(crate) use mapping::all_rows;

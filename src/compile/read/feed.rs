@@ -28,8 +28,6 @@ const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
 /// Number of bytes read to detect the format.
 const HEAD_BYTES: usize = 64 << 10;
-/// Number of bytes read at most if the list begins with comments.
-const MAX_HEAD_BYTES: usize = 1 << 20;
 
 /// Returns a buffer for a worker.
 pub(crate) fn block_buffer() -> Vec<u8> {
@@ -123,16 +121,8 @@ pub(crate) struct Begun {
 pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
     let mut rest = open(named, progress)?;
     let mut head = Vec::with_capacity(HEAD_BYTES);
-    let is_whole = loop {
-        let mut block = rest.by_ref().take(HEAD_BYTES as u64);
-        let count = block.read_to_end(&mut head)?;
-        if count < HEAD_BYTES {
-            break true;
-        }
-        if head.len() >= MAX_HEAD_BYTES || !list::says_nothing(&head) {
-            break false;
-        }
-    };
+    let mut block = rest.by_ref().take(HEAD_BYTES as u64);
+    let is_whole = block.read_to_end(&mut head)? < HEAD_BYTES;
     let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     if head.starts_with(&MAGIC) {
         return refused("a filter file, not a list; use blocklist-compile merge to merge filters");

@@ -113,10 +113,11 @@ impl Judge<'_> {
         match row {
             Row::Entry(raw) => Some(self.entry(entry, raw)),
             Row::Skipped { skip, .. } if !skip.is_notable() => None,
-            Row::Skipped { skip, text } if skip.is_by_word() => {
-                Some(alike("skipped", format!("{skip}: {}", shown(text))))
-            }
-            Row::Skipped { skip, .. } => Some(alike("skipped", skip.to_string())),
+            Row::Skipped { skip, text } if skip.is_by_word() => Some(alike(
+                "skipped",
+                format!("{}: {}", skip.name(), shown(text)),
+            )),
+            Row::Skipped { skip, .. } => Some(alike("skipped", skip.name().to_owned())),
             Row::Rejected { reason, .. } => Some(rejected(&reason.to_string())),
             Row::Refused { .. } => None,
         }

@@ -22,8 +22,6 @@ const HARMLESS: &str = "all document doc important popup third-party 3p";
 #[derive(Debug, Default)]
 pub(crate) struct Adblock {
     held: Held,
-    /// Number of conditions around the line.
-    conditions: usize,
 }
 
 impl LineFormat for Adblock {
@@ -33,14 +31,14 @@ impl LineFormat for Adblock {
             [] => out.skip(Skip::Blank),
             _ if includes(line) => out.refuse(Refusal::Include),
             _ if line.starts_with(b"!#if") => {
-                self.conditions += 1;
+                self.held.conditions += 1;
                 out.other(b"!#if");
             }
             _ if line.starts_with(b"!#endif") => {
-                self.conditions = self.conditions.saturating_sub(1);
+                self.held.conditions = self.held.conditions.saturating_sub(1);
                 out.other(b"!#endif");
             }
-            _ if self.conditions > 0 && is_marked(line) => out.refuse(Refusal::Condition),
+            _ if self.held.conditions > 0 && is_marked(line) => out.refuse(Refusal::Condition),
             [b'[', ..] => out.other(b"[Adblock]"),
             [b'@', b'@', rule @ ..] => {
                 let (name, mut options) = name_and_options(rule);

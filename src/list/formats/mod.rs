@@ -1,5 +1,5 @@
 //! The formats that are read line by line: one file for each, and what they share ([`out`],
-//! [`held`], [`mod@include`], [`continued`]).
+//! [`held`], [`continued`]).
 
 pub(crate) mod access;
 pub(crate) mod adblock;
@@ -8,7 +8,6 @@ pub(crate) mod dnsmasq;
 pub(crate) mod exim;
 mod held;
 pub(crate) mod hosts;
-mod include;
 mod out;
 pub(crate) mod plain;
 pub(crate) mod rbldnsd;
@@ -20,12 +19,11 @@ use std::fmt;
 
 pub(crate) use held::Held;
 pub(crate) use hosts::is_nowhere;
-pub(crate) use include::includes;
 pub(crate) use out::Out;
 pub(crate) use plain::{before_comment, split_comment};
 
 use super::row::{RejectReason, Row};
-use super::text::{BOM, MAX_LINE, lines};
+use super::text::{BOM, MAX_LINE, is_one_of, lines};
 
 /// Reads the lines of one format.
 pub(crate) trait LineFormat: fmt::Debug + Send {
@@ -94,4 +92,32 @@ pub(crate) fn read_lines(
         format.line(line, &mut Out::new(*count, line, sink));
     }
     whole
+}
+
+/// The words that such lines begin with, in lower case. What follows a word must be the name of a
+/// file.
+const WORDS: &str = "!#include $include .include addn-hosts conf-dir conf-file include include-toplevel servers-file";
+
+/// Returns whether a line includes another file, whose entries are not read.
+///
+/// ```text
+///   $INCLUDE more.zone          zone files, rbldnsd
+///   include more.cf             SpamAssassin
+///   conf-file=/etc/more.conf    dnsmasq
+///   include: more.conf          unbound
+///   !#include more.txt          ad blockers
+/// ```
+pub(crate) fn includes(text: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphabetic() || b"!#$.-".contains(b);
+    let end = text.iter().position(|b| !is_part(b));
+    let (word, file) = text.split_at(end.unwrap_or(text.len()));
+    // Not `include@bad.example`.
+    let file = match file {
+        [b':' | b'=' | b'(', file @ ..] => file,
+        [b' ' | b'\t', file @ ..] => match file.trim_ascii_start() {
+            [b':' | b'=', file @ ..] | file => file,
+        },
+        _ => return false,
+    };
+    !file.trim_ascii().is_empty() && is_one_of(word, WORDS)
 }

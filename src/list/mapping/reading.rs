@@ -1,6 +1,5 @@
 //! How one file is read, decided before its first row.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::list::formats::{Keys, Usual};
@@ -23,17 +22,22 @@ pub struct Reading {
 }
 
 /// What decided how a file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Why {
     /// An option, or the program itself.
+    #[error("given")]
     Given,
     /// `list.toml`.
+    #[error("list.toml")]
     Declared,
     /// The published form of a product's export, by its name.
+    #[error("the export of {0}")]
     Profile(&'static str),
     /// A mark that only this format has.
+    #[error("{0}")]
     Mark(&'static str),
     /// Nothing: no mark of any format.
+    #[error("no mark of another format")]
     NoMark,
 }
 
@@ -76,17 +80,5 @@ impl Why {
     #[must_use]
     pub fn is_explicit(self) -> bool {
         matches!(self, Self::Given | Self::Declared | Self::Profile(_))
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given => f.write_str("given"),
-            Self::Declared => f.write_str("list.toml"),
-            Self::Profile(name) => write!(f, "the export of {name}"),
-            Self::Mark(mark) => f.write_str(mark),
-            Self::NoMark => f.write_str("no mark of another format"),
-        }
     }
 }

@@ -5,19 +5,18 @@ pub(crate) mod pattern;
 mod refusal;
 mod reject_reason;
 
-use std::fmt;
-
 pub(crate) use entry::looks_like_entry;
 pub use refusal::Refusal;
 pub use reject_reason::RejectReason;
 
 use crate::base::day::Day;
+use crate::base::named::named;
 
 /// Maximum number of bytes of a rejected or skipped line that are passed on for a message.
 const SHOWN: usize = 120;
 
 /// What one list says about one sender, domain, subtree or local part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawEntry<'a> {
     /// The entry, as `address::Entry::read` reads it.
     pub text: &'a [u8],
@@ -33,8 +32,7 @@ impl<'a> RawEntry<'a> {
     pub fn new(text: &'a [u8]) -> Self {
         Self {
             text,
-            added: None,
-            expires: None,
+            ..Self::default()
         }
     }
 }
@@ -90,24 +88,26 @@ fn beginning(text: &[u8]) -> &[u8] {
     text.get(..SHOWN).unwrap_or(text)
 }
 
-/// Why a line lists nobody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Skip {
-    /// Nothing on it.
-    Blank,
-    /// A comment.
-    Comment,
-    /// Text that continues the line before.
-    Continuation,
-    /// It lets a sender pass, as its format documents: `OK`, `!`, `@@`, a negative score.
-    Allow,
-    /// It is about clients or recipients, not about senders.
-    NotSender,
-    /// It is about something else: another directive, another action. Counted by this word.
-    Other,
-    /// A row of a table that its owner has declared as not listed. Counted by column and value, as
-    /// in `Action = Allow`.
-    Unlisted,
+named! {
+    /// Why a line lists nobody.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Skip {
+        /// Nothing on it.
+        Blank = "blank",
+        /// A comment.
+        Comment = "comment",
+        /// Text that continues the line before.
+        Continuation = "continues the line before",
+        /// It lets a sender pass, as its format documents: `OK`, `!`, `@@`, a negative score.
+        Allow = "allows a sender; add it to the whitelist",
+        /// It is about clients or recipients, not about senders.
+        NotSender = "about clients, recipients or the null sender",
+        /// It is about something else: another directive, another action. Counted by this word.
+        Other = "about something else",
+        /// A row of a table that its owner has declared as not listed. Counted by column and value, as
+        /// in `Action = Allow`.
+        Unlisted = "not listed, as declared",
+    }
 }
 
 impl Skip {
@@ -121,19 +121,5 @@ impl Skip {
     #[must_use]
     pub fn is_by_word(self) -> bool {
         matches!(self, Self::Other | Self::Unlisted)
-    }
-}
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Blank => "blank",
-            Self::Comment => "comment",
-            Self::Continuation => "continues the line before",
-            Self::Allow => "allows a sender; add it to the whitelist",
-            Self::NotSender => "about clients, recipients or the null sender",
-            Self::Other => "about something else",
-            Self::Unlisted => "not listed, as declared",
-        })
     }
 }
