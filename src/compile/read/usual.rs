@@ -279,7 +279,7 @@ mod tests {
             let csv = list::reading(heading.as_bytes(), true, &csv).unwrap();
             check(&csv, &format!("{heading}{text}"), "a,b\n\"", Rules::default())?;
             let json = declared(Format::JsonLines, "sender", "n");
-            let json = list::reading(b"{}", true, &json).unwrap();
+            let json = list::reading(b"{\"action\":0,\"n\":0}", true, &json).unwrap();
             check(&json, &text, "{\n", Rules::default())?;
         }
     }

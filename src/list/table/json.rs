@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::path::{Paths, Step};
-use super::rules::{Condition, NotListed, Rules, Value as RowValue};
+use super::rules::{NotListed, Rules, Value as RowValue};
 use super::text::Text;
 use super::{Source, Table, list, report};
 use crate::list::formats::{Keys, LineFormat, Out};
@@ -171,18 +171,18 @@ impl Keys for JsonLines {
 /// `None` if there are no rows, or a missing one is declared.
 pub(crate) fn never_there(table: &Table, head: &[u8], is_lines: bool) -> Option<Box<str>> {
     let seen = Cell::new(0);
-    let read = |text| Walk::read(table, text, 1, &seen, &mut |_, _| {});
-    match is_lines {
-        true => lines(head).try_for_each(read),
-        false => read(head),
-    }
-    .ok()?;
-    let is_missing = |condition: &&Condition| {
-        let mut values = condition.when.iter().chain(&condition.unless);
-        seen.get() & 1 << condition.value == 0 && !values.any(|value| value.is(b""))
+    let missing = || {
+        table.rules.conditions.iter().find(|condition| {
+            let mut values = condition.when.iter().chain(&condition.unless);
+            seen.get() & 1 << condition.value == 0 && !values.any(|value| value.is(b""))
+        })
     };
-    let missing = table.rules.conditions.iter().find(is_missing)?;
-    (seen.get() & ROW != 0).then(|| missing.name.clone())
+    let read = |text| Walk::read(table, text, 1, &seen, &mut |_, _| {}).ok();
+    match is_lines {
+        true => lines(head).try_for_each(|line| missing().and_then(|_| read(line)))?,
+        false => read(head)?,
+    }
+    (seen.get() & ROW != 0).then(|| missing().map(|condition| condition.name.clone()))?
 }
 
 /// Of the bits of what was seen: a row. Those below are of the values.
