@@ -48,7 +48,7 @@ pub enum Error {
         address: String,
     },
     /// A whitelist cannot be read.
-    #[error("{}: cannot read the whitelist: {source}", path.display())]
+    #[error("{}: cannot read the whitelist or correspondents: {source}", path.display())]
     Whitelist {
         /// The file.
         path: PathBuf,
