@@ -1,5 +1,5 @@
-//! Correspondents: collected from logs of real mail servers and from mailboxes, and used by the
-//! daemon.
+//! Correspondents, collected from logs of real mail servers. `tests/commands/correspondents.toml` has
+//! mailboxes, and how the daemon uses them.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,6 @@ use std::process::{Child, Command};
 
 use serde_json::{Value, json};
 
-use crate::support::compile::folder;
 use crate::support::mta::{Mta, WhenDown};
 use crate::support::postfix::Postfix;
 use crate::support::sendmail::Sendmail;
@@ -201,85 +200,6 @@ fn lines_of_both_servers() {
         let journal: String = journal.collect();
         assert_eq!(kept(&journal, &words(arguments)).1, expected, "{journal}");
     }
-}
-
-#[test]
-fn sent_mail_of_a_mailbox_counts_and_automatic_mail_does_not() {
-    let dir = folder(&[]);
-    let date = "Date: Fri, 21 Nov 2026 14:03:22 +0100\nFrom: Alice <alice@our.test>\n";
-    for (name, text) in [
-        (
-            "1",
-            "To: \"Bob, B.\" <bob@else.test>,\n carol@else.test\nCc: colleague@our.test\nBcc: dave@else.test\n",
-        ),
-        ("2", "Auto-Submitted: auto-replied\nTo: spammer@bad.test\n"),
-        ("3", "Precedence: bulk\nTo: spammer@bad.test\n"),
-        ("4", "List-Id: <x.our.test>\nTo: spammer@bad.test\n"),
-        ("5", "To: undisclosed-recipients:;\n"),
-        ("6", "To: \"spammer@bad.test\" <erin@else.test>\n"),
-    ] {
-        dir.write(
-            &format!("Sent/cur/{name}"),
-            format!("{date}{text}\nspammer@bad.test\n"),
-        );
-    }
-    for name in ["new", "tmp"] {
-        fs::create_dir(dir.at("Sent").join(name)).unwrap();
-    }
-    let mailbox = dir.at("Sent").to_str().unwrap().to_owned();
-    let (change, addresses) = kept("", &["--sent", &mailbox, "--keep", "3650d"]);
-    assert_eq!(
-        addresses,
-        "bob@else.test carol@else.test dave@else.test erin@else.test"
-    );
-    assert_eq!(
-        (&change["messages"], &change["automatic"]),
-        (&json!(3), &json!(3))
-    );
-    // After so long a time, nobody is a correspondent any more.
-    dir.write("Sent/cur/1", dir.text("Sent/cur/1").replace("2026", "2020"));
-    let (_, addresses) = kept("", &["--sent", &mailbox, "--keep", "1d"]);
-    assert!(!addresses.contains("bob"), "{addresses}");
-}
-
-#[test]
-fn correspondents_are_not_refused_and_replay_shows_it() {
-    let dir = folder(&[
-        ("spam.txt", "bob@else.test\nspammer@bad.test\n"),
-        ("people.txt", "bob@else.test # seen 2026-11-21\n"),
-        ("mail/1", "From: bob@else.test\nTo: alice@our.test\n\n"),
-        ("mail/2", "From: spammer@bad.test\nTo: alice@our.test\n\n"),
-    ]);
-    dir.run("build -q -o spam.blf spam.txt").ok();
-    let configure = |whitelist: &str| {
-        let list = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[whitelist]\n";
-        dir.write("milter.toml", format!("{list}{whitelist}"));
-    };
-    let run = |line: &str| {
-        let mut command = milter();
-        command.args(words(line)).args(["--config", "milter.toml"]);
-        Said::of(command.current_dir(dir.path()))
-    };
-    configure("");
-    let replay = run("replay --json --correspondents people.txt mail").json();
-    assert_eq!(replay["changes"], json!([["reject", "accept", 1]]));
-
-    let people = "correspondents = ['people.txt']\n";
-    configure(people);
-    let verdict =
-        |message: &str| run(&format!("explain --json {message}")).json()["verdict"].clone();
-    assert_eq!(verdict("mail/1"), "accept");
-    assert_eq!(verdict("mail/2"), "reject");
-    // If DKIM results are trusted, a stranger with Bob's address in From is not Bob.
-    let trusted = format!("{people}authserv_ids = ['mx.our.test']\n");
-    configure(&trusted);
-    assert_eq!(verdict("mail/1"), "reject");
-    let results = "Authentication-Results: mx.our.test; dkim=pass header.d=else.test";
-    dir.write("mail/3", format!("{results}\nFrom: bob@else.test\n\n"));
-    assert_eq!(verdict("mail/3"), "accept");
-    // Domains are never accepted.
-    dir.write("people.txt", "else.test # seen 2026-11-21\n");
-    has(&run("check").err, "people.txt:1: not an address: else.test");
 }
 
 #[test]
