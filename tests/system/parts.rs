@@ -8,11 +8,9 @@ use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
 use blocklist_milter::filter::Filter;
 use twox_hash::XxHash3_64;
 
-use crate::support::compile::{
-    Dir, LIST_WITH_DAYS, TODAY, addresses, build, build_error, folder, with_days,
-};
+use crate::support::compile::{Dir, LIST_WITH_DAYS, TODAY, addresses, build, folder, with_days};
 use crate::support::pieces::{cut, part_plan, parts, text, whole, write_pieces};
-use crate::support::{Said, compiler, has, has_all, installed, milter, root, words};
+use crate::support::{Said, compiler, has, has_all, installed, root, words};
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
     compile::merge(plan, None, expected, &Progress::new())
@@ -242,43 +240,6 @@ fn pieces_that_must_be_there_are_there() {
 }
 
 #[test]
-fn what_is_foreign_is_refused() {
-    let dir = folder(&[]);
-    let parts = parts(dir.path(), &text(), 2);
-    let odd = |output: &str, words: &str, change: &dyn Fn(&mut Plan)| {
-        let mut plan = part_plan(dir.path(), "piece.0001", "list.txt");
-        plan.output = dir.at(output);
-        change(&mut plan);
-        build(&plan);
-        not_joined(&dir, &[&parts[0], output], &[&format!("{output}: {words}")]);
-    };
-    odd("seed.part", "has a different hash seed from", &|plan| {
-        plan.seed = compile::Seed::Fixed(1);
-    });
-    odd("rules.part", "made with other address rules", &|plan| {
-        plan.rules.plus = true;
-    });
-}
-
-/// A part never replaces a filter, nor any other file by chance.
-#[test]
-fn a_part_replaces_parts_only() {
-    let dir = folder(&[("a.txt", "spam@bad.example\n"), ("x.part", "precious")]);
-    let mut part = part_plan(dir.path(), "a.txt", "list.txt");
-    build(&part);
-    build(&part);
-    dir.build("a.blf", &["a.txt"]);
-    for output in ["a.blf", "x.part"] {
-        part.output = dir.at(output);
-        let error = build_error(&part);
-        has(&error, "is not a part of a list; move it away");
-    }
-    part.overwrite = true;
-    build(&part);
-    assert_eq!(dir.names(), ["a.blf", "a.txt", "a.txt.part", "x.part"]);
-}
-
-#[test]
 fn a_damaged_part_is_refused_by_name() {
     let part = "a.txt.part";
     let dir = folder(&[("a.txt", &addresses(0..300))]);
@@ -322,20 +283,6 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
         dir.write("a.txt.part", &bytes);
         not_joined(&dir, &["a.txt.part"], &[&format!("a.txt.part: {words}")]);
     }
-}
-
-/// The daemon reports what the file is, and what to do.
-#[test]
-fn the_daemon_refuses_a_part() {
-    let dir = folder(&[("a.txt", "spam@bad.example\n")]);
-    build(&part_plan(dir.path(), "a.txt", "list.txt"));
-    let path = dir.at("a.txt.part").display().to_string();
-    let list = format!("[[list]]\nname = \"spam\"\nfilter = \"{path}\"\n");
-    dir.write("x.toml", format!("listen = []\n{list}"));
-    let mut check = milter();
-    check.args(["check", "--config", "x.toml"]);
-    let message = "a.txt.part: one part of a list, not a filter; merge all its parts with";
-    Said::of(check.current_dir(dir.path())).ends(2, &[message]);
 }
 
 /// As many open files as a shell allows, and far more parts; some pieces are empty.
