@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use crate::support::postfix::Postfix;
 use crate::support::sendmail::Sendmail;
 use crate::support::site::Socket;
 use crate::support::smtp::{Mail, Smtp};
+use crate::support::tools::Killed;
 use crate::support::{
     Said, find_program, free_port, has, milter, port_listens, root, rows, until, usable, words,
 };
@@ -41,27 +42,16 @@ fn kept(log: &str, arguments: &[&str]) -> (Value, String) {
     )
 }
 
-/// smtp-sink(1) of Postfix: the other server, which accepts everything.
-struct Sink(Child, u16);
-
-impl Sink {
-    fn start() -> Self {
-        let port = free_port();
-        let sink = find_program("smtp-sink").expect("comes with Postfix");
-        let child = Command::new(sink)
-            .args(["-u", "nobody", &format!("127.0.0.1:{port}"), "10"])
-            .spawn()
-            .unwrap();
-        until("the sink listens", || port_listens(port).then_some(()));
-        Self(child, port)
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts smtp-sink(1) of Postfix, the other server, which accepts everything. Returns it, and its port.
+fn sink() -> (Killed, u16) {
+    let port = free_port();
+    let sink = find_program("smtp-sink").expect("comes with Postfix");
+    let child = Command::new(sink)
+        .args(["-u", "nobody", &format!("127.0.0.1:{port}"), "10"])
+        .spawn()
+        .unwrap();
+    until("the sink listens", || port_listens(port).then_some(()));
+    (Killed(child), port)
 }
 
 fn message(from: &str, to: &[&str]) -> Mail {
@@ -73,9 +63,9 @@ fn only_what_a_user_of_postfix_has_sent_counts() {
     if !usable(Postfix::NAME, Postfix::obstacle()) {
         return;
     }
-    let sink = Sink::start();
+    let (_sink, port) = sink();
     let postfix = Postfix::start(&Socket::Inet(free_port()), WhenDown::Accept);
-    let relay = format!("relay_transport=smtp:[127.0.0.1]:{}", sink.1);
+    let relay = format!("relay_transport=smtp:[127.0.0.1]:{port}");
     postfix.reload(&["smtpd_milters=", &relay]);
     let send = |login: &str, from: &str, to: &[&str]| {
         let (mut session, _) = Smtp::open(postfix.port());

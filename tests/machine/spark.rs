@@ -8,13 +8,14 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::compile::{Dir, addresses, folder};
+use crate::support::tools::Killed;
 use crate::support::{
     end_processes_in, find_program, free_port, has, has_all, root, rows, until, usable,
 };
@@ -282,25 +283,15 @@ impl Drop for Site {
     }
 }
 
-/// A server that ends with its test.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Site {
-    fn server(&self, name: &str, class: &str, words: &str) -> Server {
+    fn server(&self, name: &str, class: &str, words: &str) -> Killed {
         let log = File::create(self.path(&format!("{name}.log"))).unwrap();
         // The script replaces itself by Java, so that a signal reaches it.
         let mut command = self.in_spark("spark-class");
         let class = format!("org.apache.spark.deploy.{}.{class}", class.to_lowercase());
         command.arg(class).args(words.split_whitespace());
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        Server(command.spawn().unwrap())
+        Killed(command.spawn().unwrap())
     }
 }
 
@@ -341,7 +332,7 @@ fn a_killed_worker_changes_no_byte() {
     );
     let log = File::create(site.path("submit.log")).unwrap();
     submit.stdout(log.try_clone().unwrap()).stderr(log);
-    let mut job = Server(submit.spawn().unwrap());
+    let mut job = Killed(submit.spawn().unwrap());
     let parts = || committed(&site.path("parts"));
     // Three of thirty. Java needs time to start.
     let deadline = Instant::now() + Duration::from_secs(300);

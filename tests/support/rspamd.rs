@@ -5,12 +5,14 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use super::mta::{Place, not_unpacked, unpacked};
+use super::tools::Killed;
 use super::{port_listens, until};
 
-pub(crate) struct Rspamd(Child, Place);
+/// Its workers end with its place.
+pub(crate) struct Rspamd(Killed, Place);
 
 const CONFIGURATION: &str = include_str!("servers/rspamd.conf");
 
@@ -62,7 +64,7 @@ impl Rspamd {
             .stderr(Stdio::null());
         let child = command.spawn().expect("it can be started");
         until("rspamd listens", || port_listens(place.port).then_some(()));
-        Self(child, place)
+        Self(Killed(child), place)
     }
 
     /// Returns what it says, in JSON, about a message from this envelope sender.
@@ -78,13 +80,5 @@ impl Rspamd {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
         answer
-    }
-}
-
-/// Its workers end with its place.
-impl Drop for Rspamd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time limit for a condition: no test should need a tenth of it, and a machine that is busy
@@ -73,6 +73,17 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 /// Returns whether this process may start servers under other users' names.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// A program that runs on, ended with its test.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // An error means that it has already ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A small file system of its own, in memory; unmounted when dropped.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use blocklist_milter::daemon::fetch;
 use blocklist_milter::demo::peer::Peer;
@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::site::{Daemon, SPAM, Site, Socket};
+use crate::support::tools::Killed;
 use crate::support::wire::Wire;
 use crate::support::{Said, has, has_all, installed, run, until, until_so};
 
@@ -229,17 +230,6 @@ fn a_filter_that_the_service_cannot_read_is_named_with_its_remedy() {
     let daemon = site.serve();
     let log = daemon.logged(&["not serving as configured", "cannot open", &remedy]);
     has(&log, owner);
-}
-
-/// A child that is killed if a failing test leaves it.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // An error means that it has already ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Returns whether a process has a handler for SIGHUP, the first bit of the kernel's mask.

@@ -4,9 +4,10 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use crate::support::tools::Killed;
 use crate::support::{Said, Scratch, has, installed, root, rows, run, until, usable, words};
 
 const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
@@ -257,10 +258,7 @@ fn without_systemd_a_loop_compiles_what_changes() {
         .arg("0.1")
         .env("COMPILE_LIST", root("contrib/lib/compile-list"));
     let command = machine.with_folders(&mut command).stdout(Stdio::null());
-    let _loop = Server {
-        child: command.spawn().expect("the script starts"),
-        port: String::new(),
-    };
+    let _loop = Killed(command.spawn().expect("the script starts"));
     let listed = |filter: &str, address: &str| {
         until("the list", || machine.lists(filter, address).then_some(()));
     };
@@ -272,21 +270,8 @@ fn without_systemd_a_loop_compiles_what_changes() {
     listed("bad.blf", "b@listed.test");
 }
 
-/// A program that runs on, ended with the test: a server of lists, or a loop.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // An error means that it has already ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn serve(machine: &Machine) -> Option<Server> {
+/// Serves lists, at the port that is returned.
+fn serve(machine: &Machine) -> Option<(Killed, String)> {
     if !["curl", "openssl", "python3"].into_iter().all(installed) {
         return None;
     }
@@ -306,24 +291,20 @@ fn serve(machine: &Machine) -> Option<Server> {
         .arg(root("tests/support/feed_server.py"))
         .arg(machine.scratch.path());
     let child = command.arg(&certificate).stdin(Stdio::null()).spawn();
-    let mut server = Server {
-        child: child.expect("python3 starts"),
-        port: String::new(),
-    };
+    let server = Killed(child.expect("python3 starts"));
     let port = || fs::read_to_string(machine.at("port")).ok();
-    server.port = until("the server's port", port);
-    Some(server)
+    Some((server, until("the server's port", port)))
 }
 
 #[test]
 fn whatever_a_server_sends_the_last_good_list_stays() {
     let machine = Machine::new();
-    let Some(server) = serve(&machine) else {
+    let Some((_server, port)) = serve(&machine) else {
         return;
     };
     let describe = |case: &str, more: &str| {
         let limits = ["max_bytes = 100000\n", ""][usize::from(more.contains("max_bytes"))];
-        let url = format!("url = \"https://127.0.0.1:{}/{case}\"\n", server.port);
+        let url = format!("url = \"https://127.0.0.1:{port}/{case}\"\n");
         let url = [url.as_str(), ""][usize::from(more.contains("url"))];
         machine.feed("web", &format!("{url}{limits}timeout_s = 2\n{more}\n"));
     };
@@ -414,10 +395,10 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
 #[test]
 fn a_feed_of_new_domains_is_kept_for_days() {
     let machine = Machine::new();
-    let Some(server) = serve(&machine) else {
+    let Some((_server, port)) = serve(&machine) else {
         return;
     };
-    let url = format!("url = \"https://127.0.0.1:{}/good\"\n", server.port);
+    let url = format!("url = \"https://127.0.0.1:{port}/good\"\n");
     let limits = "keep_days = 30\nmax_shrink = \"90%\"\n[build]\nexpires = \"30d\"\n";
     machine.feed("new", &format!("{url}{limits}"));
     machine.write("good", "today.example\n");

@@ -5,29 +5,22 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use blocklist_fetch::store::{Access, Got, Small, Store};
 
 use crate::support::Site;
-use crate::tools::usable;
+use crate::tools::{Killed, usable};
 
 /// The environment variables with the settings of a store.
 type Settings = Vec<(&'static str, String)>;
 
 /// A simulated provider on this host.
 struct Provider {
-    child: Child,
+    child: Killed,
     address: String,
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Provider {
@@ -41,7 +34,7 @@ impl Provider {
         let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut provider = match started {
             Ok(child) => Self {
-                child,
+                child: Killed(child),
                 address: address.to_string(),
             },
             Err(_) => {
@@ -55,7 +48,7 @@ impl Provider {
             if bucket(&provider.address) {
                 return Some(provider);
             }
-            let ended = provider.child.try_wait().unwrap();
+            let ended = provider.child.0.try_wait().unwrap();
             assert!(ended.is_none(), "{:?} has ended: {ended:?}", command);
             sleep(Duration::from_millis(500));
         }
