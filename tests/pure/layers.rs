@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 
-use crate::support::root;
+use crate::support::{below, root};
 
 /// Crates, and the only places that may name them.
 const CRATES: [(&str, &[&str]); 12] = [
@@ -58,21 +59,15 @@ fn the_map_has_every_module_once() {
 /// Returns every source file: its path below `src/`, and its code without comments.
 fn sources() -> Vec<(String, String)> {
     let src = root("src");
-    let mut open = vec![src.clone()];
-    let mut sources = Vec::new();
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            let entries = fs::read_dir(path).unwrap();
-            open.extend(entries.map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
-            let text = fs::read_to_string(&path).unwrap();
-            let is_code = |line: &&str| !line.trim_start().starts_with("//");
-            let code: Vec<_> = text.lines().filter(is_code).collect();
-            sources.push((name.to_owned(), code.join("\n")));
-        }
-    }
-    sources
+    let source = |path: PathBuf| {
+        path.extension().filter(|extension| *extension == "rs")?;
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        let code: Vec<_> = text.lines().filter(is_code).collect();
+        Some((name.to_owned(), code.join("\n")))
+    };
+    below(&src).into_iter().filter_map(source).collect()
 }
 
 /// Returns the module name at the start of a text; empty if there is none.

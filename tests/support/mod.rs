@@ -122,6 +122,17 @@ pub(crate) fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// Returns all files and folders below a folder.
+pub(crate) fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.expect("it can be read").path())
+        .collect();
+    let folders: Vec<_> = found.iter().filter(|path| path.is_dir()).cloned().collect();
+    found.extend(folders.iter().flat_map(|folder| below(folder)));
+    found
+}
+
 /// Returns a port of 127.0.0.1 on which nobody listens now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,9 +11,10 @@ use blocklist_milter::cli::compile::Cli as Compile;
 use blocklist_milter::cli::milter::Milter;
 use clap::CommandFactory;
 
+use crate::packages::{FETCH, paths};
 use crate::support::command_lines::{commands, fault, faults};
 use crate::support::markdown::{Part, guides, parts, read, root};
-use crate::support::run;
+use crate::support::{below, run};
 
 #[test]
 fn every_command_line_is_understood() {
@@ -84,7 +84,7 @@ fn the_examples_of_the_manual_run() {
 /// Files of the repository that the documents name, and those of an installation.
 #[test]
 fn every_file_that_is_named_exists() {
-    let installed = installed();
+    let installed = paths("/usr/local", &FETCH, |_| true);
     let mut missing = BTreeSet::new();
     for guide in guides() {
         let text = read(&guide);
@@ -139,34 +139,6 @@ fn made_in_use(path: &str) -> bool {
     ];
     let is_placeholder = path.contains("NAME") || path.contains('*');
     is_placeholder || folders.iter().any(|folder| path.starts_with(folder))
-}
-
-/// Returns the paths below the root after `contrib/install`, and their folders.
-fn installed() -> BTreeSet<String> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter")).parent();
-    let built = folder.path().join("built");
-    let made = fs::create_dir(&built)
-        .and_then(|()| symlink(programs.expect("in a folder"), built.join("release")));
-    made.expect("our own folder");
-    let root_folder = folder.path().join("root");
-    let mut install = Command::new(root().join("contrib/install"));
-    install.arg("--postfix").env("CARGO_TARGET_DIR", &built);
-    run(install.env("DESTDIR", &root_folder));
-    let name = |path: PathBuf| {
-        let name = path.strip_prefix(&root_folder).expect("below it");
-        name.to_string_lossy().into_owned()
-    };
-    below(&root_folder).into_iter().map(name).collect()
-}
-
-/// Returns all files and folders below a folder.
-fn below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    let folders: Vec<_> = found.iter().filter(|path| path.is_dir()).cloned().collect();
-    found.extend(folders.iter().flat_map(|folder| below(folder)));
-    found
 }
 
 /// Each explained message is in the source: its parts between `...`, in this order, in one file.

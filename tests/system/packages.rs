@@ -10,30 +10,43 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::markdown::{read, root};
-use support::{Said, Scratch, has, rows};
+use support::{Said, Scratch, below, has, rows};
 use toml::Value;
 
 /// The folder into which `contrib/package` installs before it packs.
 const STAGE: &str = "target/package";
 
+/// The programs that are built apart.
+pub(crate) const FETCH: [&str; 2] = ["blocklist-fetch", "blocklist-publish"];
+
 /// Returns the files below `/`, as `contrib/install` installs them for a package.
 fn installed() -> BTreeSet<String> {
-    installed_with(&["blocklist-fetch", "blocklist-publish"])
+    installed_with(&FETCH)
 }
 
 /// Returns the same, if these programs were built too.
 fn installed_with(built_apart: &[&str]) -> BTreeSet<String> {
-    let scratch = Scratch::new();
-    let below = install(&scratch, built_apart);
-    let name = |path: PathBuf| {
-        let name = path.strip_prefix(&below).expect("below it");
-        name.to_string_lossy().into_owned()
-    };
-    files(&below).into_iter().map(name).collect()
+    paths("/usr", built_apart, |path| !path.is_dir())
 }
 
-/// Installs for a package, and returns the folder that stands for `/`.
-fn install(scratch: &Scratch, built_apart: &[&str]) -> PathBuf {
+/// Returns the wanted files and folders below `/`, as `contrib/install` installs them.
+pub(crate) fn paths(
+    prefix: &str,
+    built_apart: &[&str],
+    is_wanted: fn(&Path) -> bool,
+) -> BTreeSet<String> {
+    let scratch = Scratch::new();
+    let place = install(&scratch, prefix, built_apart);
+    let name = |path: PathBuf| {
+        let name = path.strip_prefix(&place).expect("below it");
+        name.to_string_lossy().into_owned()
+    };
+    let paths = below(&place).into_iter().filter(|path| is_wanted(path));
+    paths.map(name).collect()
+}
+
+/// Installs, and returns the folder that stands for `/`.
+fn install(scratch: &Scratch, prefix: &str, built_apart: &[&str]) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
     fs::create_dir(scratch.join("built")).expect("our own folder");
     let programs = programs.parent().expect("in a folder");
@@ -46,7 +59,7 @@ fn install(scratch: &Scratch, built_apart: &[&str]) -> PathBuf {
     for program in built_apart {
         symlink(programs.join("blocklist-compile"), built.join(program)).expect("our own folder");
     }
-    support::run(installer(scratch).env("PREFIX", "/usr"));
+    support::run(installer(scratch).env("PREFIX", prefix));
     scratch.join("root")
 }
 
@@ -60,26 +73,12 @@ fn installer(scratch: &Scratch) -> Command {
     install
 }
 
-/// Returns every file below a folder.
-fn files(below: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![below.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(folder).expect("it was installed");
-        let paths = entries.map(|entry| entry.expect("it can be read").path());
-        let (more, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
-        folders.extend(more);
-        found.extend(files);
-    }
-    found
-}
-
 /// What is installed names its own paths, and its links lead to files that are installed, too.
 #[test]
 fn installed_texts_name_what_is_installed() {
     let scratch = Scratch::new();
     let mut links = 0;
-    for path in files(&install(&scratch, &[])) {
+    for path in below(&install(&scratch, "/usr", &[])) {
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
