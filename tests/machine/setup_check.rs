@@ -93,10 +93,7 @@ impl Found {
 
 /// Runs the command as the tests' user, who may connect, with additional arguments.
 fn check(site: &Site, arguments: &[&str], path: Option<&Path>) -> Found {
-    let mut command = milter();
-    command
-        .args(["setup-check", "--json", "--config"])
-        .arg(site.at("milter.toml"));
+    let mut command = site.command(&["setup-check", "--json"]);
     if let Some(folder) = path {
         command.env("PATH", folder);
     }
@@ -124,12 +121,11 @@ struct Set {
 }
 
 impl Set {
-    fn up(config: &str) -> Option<Self> {
+    fn up(settings: &str) -> Option<Self> {
         if !usable(Postfix::NAME, Postfix::obstacle()) {
             return None;
         }
-        let mut site = Site::spam(&["spammer@listed.test"], "");
-        site.configure(config);
+        let site = Site::spam(&["spammer@listed.test"], settings);
         let daemon = Some(site.serve());
         let postfix = Postfix::start_with(&site.socket, &[]);
         let command = postfix.command("true");
@@ -164,7 +160,7 @@ impl Set {
 
     /// Plays the steps of a test in `setup_check.txt`.
     fn play(test: &str) -> Option<Self> {
-        let set = Self::up(SPAM)?;
+        let set = Self::up("")?;
         let mut tests = include_str!("setup_check.txt").split("\n== ");
         let steps = tests.find_map(|steps| steps.strip_prefix(test));
         for [changes, findings, remedy] in rows(steps.expect("its steps")) {
@@ -257,9 +253,8 @@ fn a_good_set_up_has_nothing_wrong() {
     let why = "postconf cannot read the configuration: postconf -c /nonexistent: ";
     broken.says("notice", why);
     // The text output has the same.
-    let mut command = milter();
-    let command = command.args(["setup-check", "--postfix", &set.folder, "--config"]);
-    has(&run(command.arg(set.site.at("milter.toml"))), ", 0 wrong\n");
+    let arguments = ["setup-check", "--postfix", &set.folder];
+    has(&run(&mut set.site.command(&arguments)), ", 0 wrong\n");
 }
 
 #[test]
@@ -337,16 +332,13 @@ fn its_own_transactions_leave_no_trace() {
     let status = "[status]\nlisten = \"unix:@DIR@/status.sock\"\n";
     // Nothing exempts it, and no recipient does.
     let exempt = "[exempt]\nnetworks = [\"127.0.0.0/8\"]\n";
-    let Some(set) = Set::up(&format!("{SPAM}{exempt}{status}")) else {
+    let Some(set) = Set::up(&format!("{exempt}{status}")) else {
         return;
     };
     set.check().says("good", "over SMTP reached the daemon");
     let status = || -> Value {
-        let mut command = milter();
-        command
-            .args(["status", "--json", "--config"])
-            .arg(set.site.at("milter.toml"));
-        serde_json::from_str(&Said::of(&mut command).out).expect("JSON")
+        let said = Said::of(&mut set.site.command(&["status", "--json"]));
+        serde_json::from_str(&said.out).expect("JSON")
     };
     assert_eq!(status()["messages"]["total"], 0, "{}", status());
     until("an idle queue", || set.postfix.idle().then_some(()));
@@ -370,7 +362,7 @@ fn its_own_transactions_leave_no_trace() {
 /// A daemon that has no good filter would refuse everybody: that a session reaches it is not enough.
 #[test]
 fn a_daemon_that_refuses_everybody_is_found() {
-    let Some(mut set) = Set::up(SPAM) else { return };
+    let Some(mut set) = Set::up("") else { return };
     assert!(set.daemon.take().expect("it runs").terminate().success());
     fs::write(set.site.path().join("spam.blf"), "").expect("our own file");
     let _daemon = set.site.serve();
@@ -481,9 +473,8 @@ fn faults_in_sendmails_configuration_are_found() {
     if !usable(Sendmail::NAME, Sendmail::obstacle()) {
         return;
     }
-    let mut site = Site::spam(&["spammer@listed.test"], "");
-    let exempt = format!("{SPAM}[exempt]\nnetworks = [\"127.0.0.1\"]\n");
-    site.configure(&exempt);
+    let exempt = "[exempt]\nnetworks = [\"127.0.0.1\"]\n";
+    let mut site = Site::spam(&["spammer@listed.test"], exempt);
     let daemon = site.serve();
     let sendmail = Sendmail::start(&site.socket, WhenDown::Accept);
     let found = |site: &Site, filter: &str, chain: &str, port: u16| {
@@ -533,10 +524,7 @@ fn what_exim_asks_is_found() {
     if !root() || !usable(Exim::NAME, Exim::obstacle()) {
         return;
     }
-    let mut site = Site::new(crate::support::site::Transport::Unix);
-    site.list("spam", &["spammer@listed.test"]);
-    site.configure(SPAM);
-    let daemon = site.serve();
+    let (mut site, daemon) = site();
     let exim = Exim::start(&site.socket, WhenDown::Tempfail);
     let (programs, configuration) = exim.files();
     let good = fs::read_to_string(&configuration).expect("a configuration");

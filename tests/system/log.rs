@@ -84,9 +84,8 @@ fn a_message_id_forges_no_field() {
 /// know at the first RCPT. The sender is logged even if no list checks the envelope.
 #[test]
 fn exempt_mail_is_logged_with_queue_id_and_sender() {
-    let exempt = "[exempt]\nnetworks = ['192.0.2.0/24']\n";
-    let mut site = Site::spam(&["@bad.test"], "");
-    site.configure(&format!("{SPAM}check = ['from']\n{exempt}"));
+    let settings = "check = ['from']\n[exempt]\nnetworks = ['192.0.2.0/24']\n";
+    let site = Site::spam(&["@bad.test"], settings);
     let daemon = site.serve();
     Wire::negotiated(site.unix()).send(&[
         (b'C', b"mail.test\x004\0\x19192.0.2.1\0"),

@@ -249,10 +249,8 @@ fn a_status_socket_from_systemd() {
     if !installed("systemd-socket-activate") {
         return;
     }
-    let mut site = site();
-    let configured = site.at("configured.sock");
-    let status = format!("[status]\nlisten = \"unix:{}\"\n", configured.display());
-    site.configure(&format!("{SPAM}{status}"));
+    let status = "[status]\nlisten = \"unix:@DIR@/configured.sock\"\n";
+    let site = Site::spam(&["spammer@listed.test"], status);
     let [mail, pages] = ["mail", "pages"].map(|name| site.at(name));
     let [mail_name, pages_name] = [&mail, &pages].map(|path| path.to_str().expect("a plain path"));
     let arguments = ["-l", mail_name, "-l", pages_name, "--fdname=mail:status"];
@@ -263,15 +261,14 @@ fn a_status_socket_from_systemd() {
     let page = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
     assert_eq!(page, (200, b"ok\n".to_vec()));
     Peer::unix(&mail).expect("it speaks the milter protocol");
-    assert!(!configured.exists());
+    assert!(!site.at("configured.sock").exists());
 }
 
 /// `debug` and `trace` log what this program does, not what its libraries do. The log is in a
 /// watched folder, so a line about each event would cause another event.
 #[test]
 fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
-    let mut site = site();
-    site.configure(&format!("{SPAM}[log]\nlevel = \"trace\"\n"));
+    let site = Site::spam(&["spammer@listed.test"], "[log]\nlevel = \"trace\"\n");
     let daemon = site.serve();
     site.is("<spammer@listed.test>", "reject");
     let line = daemon.logged(&["looked up", "identity=\"mail-from\""]);
