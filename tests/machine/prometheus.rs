@@ -13,6 +13,7 @@ use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use serde_json::Value;
 use support::rig::Rig;
+use support::tools::End;
 use support::{Scratch, free_port, installed, root, rows, run, show_on_failure, until};
 
 const ALERTS: &str = "contrib/prometheus/alerts.yml";
@@ -200,13 +201,4 @@ fn every_query_of_dashboard_and_alerts_has_data() {
         load.join().expect("no panic");
     });
     assert_eq!(prometheus.series("up{job=\"blocklist-milter\"} == 1"), 1);
-}
-
-/// Ends the load, also if the test fails.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

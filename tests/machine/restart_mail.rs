@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::check::Random;
 use support::exim::Exim;
 use support::manager::{LIST, LISTED, Manager};
 use support::mta::{Mta, WhenDown};
 use support::postfix::Postfix;
 use support::smtp::{Mail, Reply, Smtp};
+use support::tools::End;
 use support::{until, usable};
 
 /// Sessions that never pause, and sessions that do.
@@ -103,15 +105,11 @@ fn restarts<M: Mta>(count: u32, pace: Duration, pause_ms: u64) {
             scope.spawn(move || {
                 // A client that gets a wrong answer ends the test, not only itself.
                 let _end = End(over);
-                let mut random = seed;
+                let mut random = Random(seed);
                 while !over.load(SeqCst) {
                     session(port, || {
                         if seed >= QUICK && !over.load(SeqCst) {
-                            // Knuth's random number generator; any would do.
-                            random = random
-                                .wrapping_mul(6_364_136_223_846_793_005)
-                                .wrapping_add(1_442_695_040_888_963_407);
-                            thread::sleep(Duration::from_millis((random >> 33) % pause_ms));
+                            thread::sleep(Duration::from_millis(random.below(pause_ms)));
                         }
                     });
                     messages.fetch_add(MESSAGES, SeqCst);
@@ -150,15 +148,6 @@ fn restarts<M: Mta>(count: u32, pace: Duration, pause_ms: u64) {
         .filter(|line| line.contains("warning: milter") || line.contains("readsocket"))
         .collect();
     assert_eq!(gaps, Vec::<&str>::new());
-}
-
-/// Ends the clients, however the test ends.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// The time limit for a condition: no test should need a tenth of it, and a machine that is busy
@@ -83,6 +84,15 @@ impl Drop for Killed {
         // An error means that it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Sets a flag when it is dropped, also if the test fails.
+pub(crate) struct End<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
     }
 }
 

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use support::check::Random;
 use support::manager::{LIST, Manager};
 use support::site::Socket;
 use support::wire::{OFFER, Wire, packet};
@@ -178,16 +179,12 @@ fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
     let slow = (0..SLOW).map(|seed| {
         let (over, path, messages) = (Arc::clone(&over), manager.path(), Arc::clone(&messages));
         thread::spawn(move || {
-            let mut random = seed;
+            let mut random = Random(seed);
             let mut sessions = 0;
             while !over.load(SeqCst) {
                 let mut session = Session::connect(&path);
                 while session.step() {
-                    // Knuth's random number generator; any would do.
-                    random = random
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    thread::sleep(Duration::from_millis(1000 + (random >> 33) % 19_000));
+                    thread::sleep(Duration::from_millis(1000 + random.below(19_000)));
                 }
                 sessions += 1;
                 messages.fetch_add(MESSAGES, SeqCst);
