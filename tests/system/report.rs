@@ -1,5 +1,5 @@
-//! Reading the daemon's log again: what `report` counts and `case` finds, in each format of the
-//! log.
+//! Reading the daemon's log again: what `report` counts and `case` finds, in each format of the log.
+//! `tests/commands/report.toml` has what it tells over time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -255,50 +255,13 @@ fn the_journal_is_read_by_default() {
     failed.ends(2, &said);
 }
 
-/// Returns a site with a list of a domain, and one without hits.
-fn spam_and_quiet() -> Site {
-    let quiet = "[[list]]\nname = 'quiet'\nfilter = '@DIR@/quiet.blf'\n";
-    let site = Site::spam(&["@bad.test"], quiet);
-    site.list("quiet", &["never@bad.test"]);
-    site
-}
-
-#[test]
-fn the_state_tells_what_is_new_and_what_has_no_hits() {
-    let site = spam_and_quiet();
-    let line = |day: &str, entry: &str| {
-        format!(
-            "{day}T10:00:00.000000Z  INFO message queue_id=4X client=192.0.2.1 identity=from address=\"{entry}\" \
-             entry=\"{entry}\" list=spam source=\"spam.txt\" action=reject reason=listed case=0tpxdv000 us=9\n"
-        )
-    };
-    let state = site.at("report.json");
-    let state = ["--state", state.to_str().unwrap()];
-    let first = report(&site, &state, line("2026-01-10", "one@bad.test").as_bytes());
-    assert_eq!(first["has_history"], false);
-    let log = line("2026-03-20", "one@bad.test") + &line("2026-03-20", "two@bad.test");
-    for _ in 0..2 {
-        // The same report again says the same.
-        let second = report(&site, &state, log.as_bytes());
-        assert_eq!(second["first_refused_total"], 1, "{second}");
-        assert_eq!(second["first_refused"][0]["entry"], "two@bad.test");
-    }
-    // A longer log is also a history.
-    let log = line("2026-01-10", "one@bad.test") + &log;
-    let from_log = report(&site, &["--since", "2026-03-20"], log.as_bytes());
-    assert_eq!(from_log["first_refused"][0]["entry"], "two@bad.test");
-    assert_eq!(from_log["messages"], 2);
-    assert_eq!(from_log["from"], "2026-03-20");
-    // Both lists had their last hit, or none, long before today; the quiet one is known only since
-    // today.
-    let text = milter(&site, &["report", "-"], log.as_bytes()).ok();
-    has(&text, "spam, last hit: 2026-03-20");
-}
-
 /// A sender writes text into an address that looks like another hit of some list.
 #[test]
 fn a_sender_plants_no_list_in_the_history() {
-    let site = spam_and_quiet();
+    // A domain, and a list without hits.
+    let quiet = "[[list]]\nname = 'quiet'\nfilter = '@DIR@/quiet.blf'\n";
+    let site = Site::spam(&["@bad.test"], quiet);
+    site.list("quiet", &["never@bad.test"]);
     let daemon = site.serve();
     let sender = "Sender: \"a, quiet:from:b, evil12345:from:c:undecided\"@bad.test";
     let letter = letter("<ok@ok.test>", &["From: spam@bad.test", sender]);
