@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use support::check::Random;
 use support::exim::Exim;
-use support::manager::{LIST, LISTED, Manager};
+use support::manager::{LISTED, Manager};
 use support::mta::{Mta, WhenDown};
 use support::postfix::Postfix;
+use support::site::SPAM;
 use support::smtp::{Mail, Reply, Smtp};
 use support::tools::End;
 use support::{until, usable};
@@ -89,7 +90,7 @@ fn restarts<M: Mta>(count: u32, pace: Duration, pause_ms: u64) {
     let mut manager = Manager::new(true);
     // For Exim, which has no milters.
     manager.site.has_policy = true;
-    manager.site.configure(LIST);
+    manager.site.configure(SPAM);
     manager.restart();
     let mta = M::start(&manager.site.socket, WhenDown::Accept);
     let port = mta.port();

@@ -24,14 +24,10 @@ const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
 const DATE: &str = "2026-11-01";
 const MORE: &str = include_str!("spark/more.py");
 
-/// Returns the path of a virtual environment that `tests/run` creates.
-fn environment(name: &str) -> PathBuf {
-    Path::new(COMPILER).ancestors().nth(2).unwrap().join(name)
-}
-
 /// Returns the environment with pyspark, if Spark can run here.
 fn spark() -> Option<PathBuf> {
-    let place = environment("pyspark");
+    let place = Path::new(COMPILER).ancestors().nth(2).unwrap();
+    let place = place.join("pyspark");
     let mut pandas = Command::new(place.join("bin/python"));
     pandas.args(["-c", "import pandas"]).stderr(Stdio::null());
     let missing = if find_program("java").is_none() {

@@ -20,7 +20,6 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use super::site::{Daemon, Site};
 use super::until;
 
-pub(crate) const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
 /// The sender on the list.
 pub(crate) const LISTED: &str = "spammer@listed.test";
 

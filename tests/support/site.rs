@@ -33,10 +33,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    pub(crate) fn for_daemon(&self) -> String {
-        self.for_sendmail()
-    }
-
+    /// As in the daemon's configuration, too.
     pub(crate) fn for_sendmail(&self) -> String {
         match self {
             Self::Unix(path) => format!("unix:{}", path.display()),
@@ -233,7 +230,7 @@ impl Site {
         };
         let text = format!(
             "listen = [\"{}\"{policy}]\n{state}{rest}{status}",
-            self.socket.for_daemon()
+            self.socket.for_sendmail()
         );
         self.write("milter.toml", &text);
     }

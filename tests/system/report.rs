@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::support::check::packed;
 use crate::support::rig::letter;
 use crate::support::site::{Site, Transport};
 use crate::support::{Said, compiler, has, has_all, rows};
@@ -187,10 +187,8 @@ fn a_case_is_found_and_explained() {
         let (site, log) = played(format);
         let case = most_refused(&site, &log);
         let file = site.write("daemon-copy.log", &log);
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packed.write_all(log.as_bytes()).unwrap();
         let gz = site.at("daemon-copy.log.1.gz");
-        fs::write(&gz, packed.finish().unwrap()).unwrap();
+        fs::write(&gz, packed(log.as_bytes())).unwrap();
         let white = site.at("white.txt").display().to_string();
         for log_file in [file.to_str().unwrap(), gz.to_str().unwrap(), "-"] {
             let said = milter(&site, &["case", &case, log_file], log.as_bytes());

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use support::check::Random;
-use support::manager::{LIST, Manager};
-use support::site::Socket;
+use support::manager::Manager;
+use support::site::{SPAM, Socket};
 use support::wire::{OFFER, Wire, packet};
 use support::{until, until_so};
 
@@ -323,7 +323,7 @@ fn a_thousand_recipients_behind_source_routes_are_handed_over() {
 #[test]
 fn a_message_is_changed_by_the_next_process() {
     let mut manager = Manager::new(true);
-    let list = format!("{LIST}action = \"tag\"\n");
+    let list = format!("{SPAM}action = \"tag\"\n");
     manager.site.configure(&list);
     manager.restart();
     let mut wire = mail(&manager);
