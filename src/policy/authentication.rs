@@ -67,44 +67,64 @@ fn property<'a>(result: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 
 /// Returns whether one of our servers wrote the field. Only as it writes it, at the very beginning:
 /// a server must remove a forged field from outside (section 5), but may not recognize its own name
-/// behind a comment or in quotes. A comment or a version may follow.
+/// behind a comment, before one without a blank, or in quotes. A comment or a version may follow.
 fn is_ours(value: &[u8], trusted: &[String]) -> bool {
     let own = value.trim_ascii_start();
-    let end = |&byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b'(');
+    let end = |&byte: &u8| byte.is_ascii_whitespace() || byte == b';';
     let id = own.split(end).next().unwrap_or_default();
     let mut trusted = trusted.iter();
     trusted.any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
 }
 
-/// Largest field that is read; OpenDKIM leaves one of 4,096 bytes with the ends of its words.
+/// Largest field that is read, and most of its parts, of the words of one, and of its signs `=`, `.`
+/// and `;`: OpenDKIM leaves a field with more.
 const MAX_BYTES: usize = 2_000;
+const MAX_PARTS: usize = 16;
+const MAX_SIGNS: usize = 200;
 
-/// Returns whether a field has the form of RFC 8601 section 2.2 in all its parts, as OpenDKIM reads
-/// it, with letter case. `value` has no comments.
+/// Returns whether a field has the form of RFC 8601 section 2.2 in all its parts, and OpenDKIM reads
+/// it: `reason` comes first, types are in lower case, and values that are not quoted neither begin with
+/// a sign nor have two in a row. `value` has no comments.
 fn is_well_formed(value: &[u8]) -> bool {
+    let is_sign = |b: &u8| matches!(b, b'=' | b'.');
     let is_keyword = |name: &[u8]| {
         let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/');
         !name.is_empty() && name.iter().all(is_part)
     };
-    let is_property = |word: &[u8]| {
+    let is_quoted = |value: &[u8]| {
+        let inside = unquoted(value);
+        inside.len() < value.len() && !inside.contains(&b'"')
+    };
+    let is_plain = |value: &[u8]| {
+        let is_odd = |b: &u8| *b == b'\\' || b.is_ascii_control();
+        let has_two = value.windows(2).any(|two| two.iter().all(is_sign));
+        !has_two && !value.iter().any(is_odd) && value.first().is_some_and(|b| !is_sign(b))
+    };
+    let is_property = |(number, word): (usize, &[u8])| {
         let (name, value) = named(word).unwrap_or_default();
-        let is_known = name == b"reason"
-            || ["smtp.", "header.", "body.", "policy."]
-                .iter()
-                .any(|kind| name.strip_prefix(kind.as_bytes()).is_some_and(is_keyword));
-        let is_plain = !value.iter().any(|b| b"=\\".contains(b));
-        is_known && !value.is_empty() && (is_plain || value.starts_with(b"\""))
+        let types = ["smtp.", "header.", "body.", "policy."];
+        let mut names = types
+            .iter()
+            .filter_map(|of| name.strip_prefix(of.as_bytes()));
+        let is_known = match name {
+            b"reason" => number == 0 && (is_quoted(value) || !value.iter().any(is_sign)),
+            _ => names.any(is_keyword),
+        };
+        number < MAX_PARTS && is_known && (is_quoted(value) || is_plain(value))
     };
     let is_result = |part: &[u8]| {
         let mut words = words(part);
         let result = words.next().and_then(named);
         result.is_some_and(|(method, result)| is_keyword(method) && is_keyword(result))
-            && words.all(is_property)
+            && words.enumerate().all(is_property)
     };
+    let signs = value.iter().filter(|b| is_sign(b) || **b == b';').count();
     let mut parts = value.split(|&byte| byte == b';');
     let mut own = words(parts.next().unwrap_or_default()).skip(1);
-    let is_first_version = own.next().is_none_or(|version| version == b"1");
-    value.len() <= MAX_BYTES && is_first_version && own.next().is_none() && parts.all(is_result)
+    let is_first_version = own.next().is_none_or(|version| version == b"1") && own.next().is_none();
+    let is_small =
+        value.len() <= MAX_BYTES && signs <= MAX_SIGNS && parts.clone().count() <= MAX_PARTS;
+    is_small && is_first_version && parts.all(is_result)
 }
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
