@@ -256,9 +256,9 @@ fn a_status_socket_from_systemd() {
     let arguments = ["-l", mail_name, "-l", pages_name, "--fdname=mail:status"];
     let command = site.program_under("systemd-socket-activate", &arguments);
     let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), site.at("daemon.log"));
-    // It creates one socket after the other.
-    until_so("the second socket", || pages.exists());
-    let page = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
+    // It creates one socket after the other, and lets nobody connect before it listens.
+    let page = || fetch(&Endpoint::Unix(pages.clone()), "/readyz").ok();
+    let page = until("the second socket", page);
     assert_eq!(page, (200, b"ok\n".to_vec()));
     Peer::unix(&mail).expect("it speaks the milter protocol");
     assert!(!site.at("configured.sock").exists());
