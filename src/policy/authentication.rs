@@ -83,8 +83,8 @@ const MAX_PARTS: usize = 16;
 const MAX_SIGNS: usize = 200;
 
 /// Returns whether a field has the form of RFC 8601 section 2.2 in all its parts, and OpenDKIM reads
-/// it: `reason` comes first, types are in lower case, and values that are not quoted neither begin with
-/// a sign nor have two in a row. `value` has no comments.
+/// it: `reason` comes first, types are in lower case, and values that are not quoted neither begin
+/// nor end with a sign, nor have two in a row. `value` has no comments.
 fn is_well_formed(value: &[u8]) -> bool {
     let is_sign = |b: &u8| matches!(b, b'=' | b'.');
     let is_keyword = |name: &[u8]| {
@@ -96,9 +96,12 @@ fn is_well_formed(value: &[u8]) -> bool {
         inside.len() < value.len() && !inside.contains(&b'"')
     };
     let is_plain = |value: &[u8]| {
-        let is_odd = |b: &u8| *b == b'\\' || b.is_ascii_control();
+        let is_odd = |b: &u8| matches!(b, b'\\' | b')') || b.is_ascii_control();
         let has_two = value.windows(2).any(|two| two.iter().all(is_sign));
-        !has_two && !value.iter().any(is_odd) && value.first().is_some_and(|b| !is_sign(b))
+        let ends = value.first().zip(value.last());
+        !has_two
+            && !value.iter().any(is_odd)
+            && ends.is_some_and(|(a, b)| !is_sign(a) && !is_sign(b))
     };
     let is_property = |(number, word): (usize, &[u8])| {
         let (name, value) = named(word).unwrap_or_default();
@@ -110,7 +113,15 @@ fn is_well_formed(value: &[u8]) -> bool {
             b"reason" => number == 0 && (is_quoted(value) || !value.iter().any(is_sign)),
             _ => names.any(is_keyword),
         };
-        number < MAX_PARTS && is_known && (is_quoted(value) || is_plain(value))
+        // In quotes, too, `(` at the start of a word begins a comment.
+        let signs = [&b"=\"\""[..], b".\"\""];
+        let mut comments = signs
+            .iter()
+            .filter_map(|sign| memchr::memmem::find(word, sign));
+        number < MAX_PARTS
+            && is_known
+            && comments.next().is_none()
+            && (is_quoted(value) || is_plain(value))
     };
     let is_result = |part: &[u8]| {
         let mut words = words(part);
@@ -120,11 +131,13 @@ fn is_well_formed(value: &[u8]) -> bool {
     };
     let signs = value.iter().filter(|b| is_sign(b) || **b == b';').count();
     let mut parts = value.split(|&byte| byte == b';');
-    let mut own = words(parts.next().unwrap_or_default()).skip(1);
+    // The name, of which `=` would be a part, and perhaps the version.
+    let mut own = words(parts.next().unwrap_or_default());
+    let is_name = own.next().is_some_and(|name| !name.contains(&b'='));
     let is_first_version = own.next().is_none_or(|version| version == b"1") && own.next().is_none();
     let is_small =
         value.len() <= MAX_BYTES && signs <= MAX_SIGNS && parts.clone().count() <= MAX_PARTS;
-    is_small && is_first_version && parts.all(is_result)
+    is_small && is_name && is_first_version && parts.all(is_result)
 }
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
@@ -144,8 +157,7 @@ fn results<'a>(value: &'a [u8], method: &[u8], result: &[u8]) -> impl Iterator<I
             .next()
             .and_then(named)
             .is_some_and(|(name, got)| {
-                // The version of the method, if it is given, is 1 (section 2.2).
-                let name = name.strip_suffix(b"/1").unwrap_or(name);
+                // A method with its version, `dkim/1`, is another one for OpenDKIM.
                 name.eq_ignore_ascii_case(method) && got.eq_ignore_ascii_case(result)
             })
     })
