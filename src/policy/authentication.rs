@@ -120,7 +120,7 @@ fn is_well_formed(value: &[u8]) -> bool {
             .filter_map(|sign| memchr::memmem::find(word, sign));
         number < MAX_PARTS
             && is_known
-            && comments.next().is_none()
+            && (comments.next().is_none() || value == b"\"\"")
             && (is_quoted(value) || is_plain(value))
     };
     let is_result = |part: &[u8]| {
