@@ -68,7 +68,7 @@ impl EditedList {
             start = range.end;
             let found = entry_of(written, &reading, rules).map_err(|refusal| {
                 refused(&format!(
-                    "line {line}: {refusal}; no build reads this list before that"
+                    "line {line}: {refusal}; until then no build reads this list"
                 ))
             })?;
             if let Some((entry, expires)) = found {
@@ -123,7 +123,8 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
     if !may_be_list(path) {
         return Err(refused("no build reads a file with this name as a list"));
     }
-    let list_toml = ListToml::beside(path)?;
+    let list_toml = ListToml::of_folder(path.parent().unwrap_or(Path::new("")))?;
+    let list_toml = list_toml.unwrap_or_default();
     if list_toml.feed.is_some() {
         return Err(refused(
             "list.toml beside it has a [feed], which replaces the files here",

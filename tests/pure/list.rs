@@ -334,3 +334,25 @@ fn comment() -> impl Strategy<Value = String> {
         1 => "[^\\p{Cc}]{0,30}".prop_filter("an end", |text| !text.contains("expires")),
     ]
 }
+
+/// A key that stands behind more than what decides the format.
+#[test]
+fn a_key_at_the_end_of_a_long_document_is_found() {
+    let toml = "read = { entry = 'emails[]', when.listed = true }";
+    let declared = ListToml::parse(toml, Path::new("list.toml")).unwrap();
+    let declared = declared.declared(&[]).unwrap();
+    let emails = "\"a@bad.example\",".repeat(10_000);
+    for (key, last) in [
+        ("listed", "item a@bad.example"),
+        ("lsited", "refused Missing"),
+    ] {
+        let text = format!("{{\"emails\": [{emails} \"a@bad.example\"], \"{key}\": true}}");
+        let reading = reading(&text.as_bytes()[..64 << 10], false, &declared).unwrap();
+        let (rows, _) = rows(text.as_bytes(), &reading, usize::MAX);
+        assert!(
+            rows.last().unwrap().contains(last),
+            "{key}: {:?}",
+            rows.last()
+        );
+    }
+}

@@ -30,15 +30,7 @@ impl LineFormat for Adblock {
         match line {
             [] => out.skip(Skip::Blank),
             _ if includes(line) => out.refuse(Refusal::Include),
-            _ if line.starts_with(b"!#if") => {
-                self.held.conditions += 1;
-                out.other(b"!#if");
-            }
-            _ if line.starts_with(b"!#endif") => {
-                self.held.conditions = self.held.conditions.saturating_sub(1);
-                out.other(b"!#endif");
-            }
-            _ if self.held.conditions > 0 && is_marked(line) => out.refuse(Refusal::Condition),
+            _ if line.starts_with(b"!#if") => out.refuse(Refusal::Condition),
             [b'[', ..] => out.other(b"[Adblock]"),
             [b'@', b'@', rule @ ..] => {
                 let (name, mut options) = name_and_options(rule);

@@ -16,8 +16,6 @@ pub(crate) struct Held {
     /// In lower case.
     cancelled: HashSet<Box<[u8]>>,
     bytes: usize,
-    /// Number of conditions around the line.
-    pub(crate) conditions: usize,
 }
 
 impl Held {

@@ -12,6 +12,8 @@ use crate::list::text::{Words, begins_with_one_of};
 #[derive(Debug, Default)]
 pub(crate) struct SpamAssassin {
     held: Held,
+    /// Number of conditions around the line.
+    conditions: usize,
 }
 
 impl LineFormat for SpamAssassin {
@@ -23,14 +25,14 @@ impl LineFormat for SpamAssassin {
         };
         match option.to_ascii_lowercase().as_slice() {
             b"if" | b"ifplugin" => {
-                self.held.conditions += 1;
+                self.conditions += 1;
                 out.other(option);
             }
             b"endif" => {
-                self.held.conditions = self.held.conditions.saturating_sub(1);
+                self.conditions = self.conditions.saturating_sub(1);
                 out.other(option);
             }
-            _ if self.held.conditions > 0 && is_marked(text) => out.refuse(Refusal::Condition),
+            _ if self.conditions > 0 && is_marked(text) => out.refuse(Refusal::Condition),
             b"blocklist_from" | b"blacklist_from" => {
                 if words.clone().next().is_none() {
                     out.reject(RejectReason::NotAnEntry, text);

@@ -59,15 +59,6 @@ impl ListToml {
         Self::parse(&text_of(&path)?, &path).map(Some)
     }
 
-    /// Reads the `list.toml` in the folder of a list; without one, nothing is declared.
-    ///
-    /// # Errors
-    /// As [`of_folder`](Self::of_folder).
-    pub fn beside(list: &Path) -> Result<Self, Error> {
-        let folder = list.parent().unwrap_or_else(|| Path::new(""));
-        Self::of_folder(folder).map(Option::unwrap_or_default)
-    }
-
     /// Reads the text of a `list.toml`; `path` is for messages.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::list::detect::detect;
 use crate::list::registry::Format;
 use crate::list::row::{Refusal, entry};
 use crate::list::table::dates::Dates;
-use crate::list::table::json::never_there;
+use crate::list::table::json::check_lines;
 use crate::list::table::path::{Paths, Step, steps};
 use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
@@ -345,12 +345,12 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
     }
     let source = Source::Paths(Paths::new(entries, &values).map_err(mapping)?);
     let table = Table { source, rules };
-    match never_there(&table, head, format == Format::JsonLines) {
-        Some(key) if profile.is_none() => Err(mapping(format!(
-            "no row has the key {key} beside its entry; if it may be missing, put \"\" among its values"
-        ))),
-        _ => Ok((table, *profile)),
+    if format == Format::JsonLines {
+        // The last line may be cut off.
+        let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
+        check_lines(&table, head.get(..end).unwrap_or(head))?;
     }
+    Ok((table, *profile))
 }
 
 /// Returns whether JSON begins as an array of strings does, or is an empty array.

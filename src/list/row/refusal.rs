@@ -72,6 +72,10 @@ pub enum Refusal {
     DocumentTooLong,
     #[error("an object with the key {0} twice, so that it is unclear which one counts")]
     DoubledKey(Box<str>),
+    #[error(
+        "no row has a value for the key {0} beside its entry; if it may be missing, put \"\" among its values"
+    )]
+    Missing(Box<str>),
     #[error("an array or object at {0}, which the declaration takes for a value")]
     NotAValue(Box<str>),
 }

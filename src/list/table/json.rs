@@ -49,12 +49,13 @@ impl Document {
         if !last {
             return;
         }
-        let text = mem::take(&mut self.text);
+        let (text, seen) = (mem::take(&mut self.text), Cell::default());
         let done = match (self.is_too_long, check(&text)) {
             (true, _) => Err((Refusal::DocumentTooLong, 1)),
             (false, Err((Fault::Syntax, line))) => Err((Refusal::NotJson, line)),
             (false, Err((Fault::BrokenOff, line))) => Err((Refusal::BrokenOff, line)),
-            (false, Ok(())) => Walk::read(&self.table, &text, 1, &Cell::default(), sink),
+            (false, Ok(())) => Walk::read(&self.table, &text, 1, &seen, sink)
+                .and_then(|()| all_there(&self.table.rules, seen.get()).map_err(|why| (why, 1))),
         };
         if let Err((refusal, line)) = done {
             Out::new(line, b"", sink).refuse(refusal);
@@ -167,22 +168,35 @@ impl Keys for JsonLines {
     }
 }
 
-/// Returns the name of a value on which rows depend, but that no row has in the beginning of the text;
-/// `None` if there are no rows, or a missing one is declared.
-pub(crate) fn never_there(table: &Table, head: &[u8], is_lines: bool) -> Option<Box<str>> {
+/// Checks the rows of some lines.
+///
+/// # Errors
+/// As [`all_there`].
+pub(crate) fn check_lines(table: &Table, text: &[u8]) -> Result<(), Refusal> {
     let seen = Cell::new(0);
-    let missing = || {
-        table.rules.conditions.iter().find(|condition| {
-            let mut values = condition.when.iter().chain(&condition.unless);
-            seen.get() & 1 << condition.value == 0 && !values.any(|value| value.is(b""))
-        })
-    };
-    let read = |text| Walk::read(table, text, 1, &seen, &mut |_, _| {}).ok();
-    match is_lines {
-        true => lines(head).try_for_each(|line| missing().and_then(|_| read(line)))?,
-        false => read(head)?,
+    for line in lines(text) {
+        let read = Walk::read(table, line, 1, &seen, &mut |_, _| {});
+        // What refuses the list is reported when it is read.
+        if read.is_err() || seen.get() != 0 && all_there(&table.rules, seen.get()).is_ok() {
+            return Ok(());
+        }
     }
-    (seen.get() & ROW != 0).then(|| missing().map(|condition| condition.name.clone()))?
+    all_there(&table.rules, seen.get())
+}
+
+/// Checks that some row has each value on which rows depend.
+///
+/// # Errors
+/// None has: its key may be misspelt, unless its owner says that it may be missing.
+fn all_there(rules: &Rules, seen: u64) -> Result<(), Refusal> {
+    let missing = rules.conditions.iter().find(|condition| {
+        let mut values = condition.when.iter().chain(&condition.unless);
+        seen & 1 << condition.value == 0 && !values.any(|value| value.is(b""))
+    });
+    match missing.filter(|_| seen & ROW != 0) {
+        Some(condition) => Err(Refusal::Missing(condition.name.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Of the bits of what was seen: a row. Those below are of the values.
