@@ -123,7 +123,7 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
     if !may_be_list(path) {
         return Err(refused("no build reads a file with this name as a list"));
     }
-    let list_toml = ListToml::of_folder(path.parent().unwrap_or(Path::new("")))?;
+    let list_toml = ListToml::of_folder(path.parent().unwrap_or_else(|| Path::new("")))?;
     let list_toml = list_toml.unwrap_or_default();
     if list_toml.feed.is_some() {
         return Err(refused(

@@ -179,7 +179,7 @@ impl Plan {
     /// # Errors
     /// When it has faults.
     pub fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
-        let settings = ListToml::of_folder(list.parent().unwrap_or(Path::new("")))?;
+        let settings = ListToml::of_folder(list.parent().unwrap_or_else(|| Path::new("")))?;
         let settings = settings.unwrap_or_default().build;
         self.take(&BuildSettings {
             fpr: None,
