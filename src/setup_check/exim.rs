@@ -28,42 +28,10 @@ const GUIDE: &str =
 /// Most bytes of an answer: a reply has less.
 const ANSWER_MAX_BYTES: u64 = 16 << 10;
 
-/// A question that an ACL asks.
-struct Question<'c> {
-    /// `RCPT` or `DATA`.
-    stage: &'c str,
-    socket: &'c str,
-    /// What counts as the answer while there is none.
-    while_down: &'c str,
-}
-
 /// Returns the program that prints Exim's configuration; `None` if Exim is not installed.
 pub(super) fn find(configuration: Option<&Path>) -> Option<Program> {
     let found = Program::find("exim4").or_else(|| Program::find("exim"))?;
     Some(found.with("-C", configuration))
-}
-
-impl<'c> Question<'c> {
-    /// Reads a line of the configuration.
-    fn of(line: &'c str) -> Option<Self> {
-        let between = |before: &str, after: &str| {
-            let (_, rest) = line.split_once(before)?;
-            rest.split_once(after).map(|(between, _)| between)
-        };
-        between("{request=smtpd_access_policy", "}")?;
-        Some(Self {
-            stage: between("protocol_state=", "\\n")?,
-            socket: between("readsocket{", "}")?,
-            while_down: between("{action=", "}").unwrap_or_default(),
-        })
-    }
-
-    fn endpoint(&self) -> Option<Endpoint> {
-        match self.socket.starts_with("inet:") {
-            true => self.socket.parse().ok(),
-            false => Some(Endpoint::Unix(self.socket.into())),
-        }
-    }
 }
 
 pub(super) fn check(exim: &Program, milter: &Milter<'_>, findings: &mut About<'_>) {
@@ -86,41 +54,57 @@ pub(super) fn check(exim: &Program, milter: &Milter<'_>, findings: &mut About<'_
             );
         }
     };
-    let questions: Vec<Question<'_>> = text.lines().filter_map(Question::of).collect();
     for (stage, of) in [("RCPT", "the envelope"), ("DATA", "the headers")] {
-        let asked = questions.iter().filter(|one| one.stage == stage);
-        let asked: Vec<&Question<'_>> = asked.collect();
-        check_stage(stage, of, &asked, &policy, findings);
+        check_stage(stage, of, &text, &policy, findings);
     }
     for at in policy {
         check_socket(at, exim, milter, findings);
     }
 }
 
+/// Finds in a line the question of an ACL at this stage: the socket, and what counts as the answer while there is none.
+fn question<'c>(line: &'c str, stage: &str) -> Option<(&'c str, &'c str)> {
+    let between = |before: &str, after: &str| {
+        let (_, rest) = line.split_once(before)?;
+        rest.split_once(after).map(|(between, _)| between)
+    };
+    between("{request=smtpd_access_policy", "}")?;
+    let is_here = between("protocol_state=", "\\n") == Some(stage);
+    let while_down = between("{action=", "}").unwrap_or_default();
+    Some((between("readsocket{", "}")?, while_down)).filter(|_| is_here)
+}
+
 /// Checks whether the ACL of a stage asks the daemon about the senders in `of`.
 fn check_stage(
     stage: &str,
     of: &str,
-    asked: &[&Question<'_>],
+    configuration: &str,
     policy: &[&Endpoint],
     findings: &mut About<'_>,
 ) {
-    let is_ours = |one: &&&Question<'_>| {
-        let at = one.endpoint();
+    let lines = configuration.lines();
+    let asked: Vec<_> = lines.filter_map(|line| question(line, stage)).collect();
+    let is_ours = |(socket, _): &&(&str, &str)| {
+        let at = match socket.starts_with("inet:") {
+            true => socket.parse().ok(),
+            false => Some(Endpoint::Unix(socket.into())),
+        };
         at.is_some_and(|at| policy.iter().any(|ours| at.leads_to(ours)))
     };
     match (asked.iter().find(is_ours), asked.first()) {
-        (Some(question), _) => {
-            findings.good(format!("at {stage}, the ACL asks {}", question.socket));
-            let (state, what) = while_down(question.while_down);
+        (Some((socket, action)), _) => {
+            findings.good(format!("at {stage}, the ACL asks {socket}"));
+            let (state, what) = match action.bytes().next() {
+                Some(b'4') => (Severity::Good, "senders wait"),
+                Some(b'5') => (Severity::Wrong, "all mail is refused for good"),
+                Some(_) => (Severity::Good, "mail passes unchecked"),
+                None => (Severity::Notice, "the ACL says nothing about that"),
+            };
             let text = format!("at {stage}, while the daemon does not answer: {what}");
             findings.add(state, text, if state == Severity::Good { "" } else { GUIDE });
         }
-        (None, Some(other)) => findings.wrong(
-            format!(
-                "at {stage}, the ACL asks {}, where the daemon does not listen: senders in {of} are not checked",
-                other.socket
-            ),
+        (None, Some((socket, _))) => findings.wrong(
+            format!("at {stage}, the ACL asks {socket}, where the daemon does not listen: senders in {of} are not checked"),
             format!("BLOCKLIST_SOCKET = {} in exim4.conf.localmacros", path_of(policy[0])),
         ),
         (None, None) => findings.wrong(
@@ -161,16 +145,6 @@ fn ask(at: &Endpoint) -> io::Result<()> {
     match trial.outcome(&said) {
         Some(_) => Ok(()),
         None => Err(io::Error::other("something else listens there")),
-    }
-}
-
-/// Returns what an answer means that counts while there is none.
-fn while_down(action: &str) -> (Severity, &'static str) {
-    match action.bytes().next() {
-        Some(b'4') => (Severity::Good, "senders wait"),
-        Some(b'5') => (Severity::Wrong, "all mail is refused for good"),
-        Some(_) => (Severity::Good, "mail passes unchecked"),
-        None => (Severity::Notice, "the ACL says nothing about that"),
     }
 }
 

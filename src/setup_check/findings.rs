@@ -63,12 +63,6 @@ pub(super) struct About<'f> {
 }
 
 impl About<'_> {
-    /// Continues with another subject.
-    pub(super) fn about(&mut self, about: &'static str) -> About<'_> {
-        let findings = &mut *self.findings;
-        About { about, findings }
-    }
-
     pub(super) fn good(&mut self, text: impl Into<String>) {
         self.add(Severity::Good, text, "");
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::findings::About;
+use super::findings::{About, Findings};
 use super::units::{self, Units};
 use crate::compile;
 use crate::config::{Config, ListSettings};
@@ -20,7 +20,8 @@ const FILTERS: &str = "/var/lib/blocklist-milter";
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
-pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
+pub(super) fn check(config_path: &Path, config: &Config, units: &Units, all: &mut Findings) {
+    let findings = &mut all.about("config");
     let of_build = |list: &ListSettings| {
         let filter = Filter::open(&list.filter, Load::Disk).ok();
         BuildProblem::of(list, filter.as_ref().map(Filter::spec))
@@ -62,7 +63,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     for list in config.enabled_lists() {
         let is_its = |build: &&BuildProblem| build.has_failed && build.list == list.terms.name;
         let failed = builds.iter().find(is_its);
-        check_list(list, failed, &folder.join("lists"), units, findings);
+        check_list(list, failed, &folder.join("lists"), units, all);
     }
 }
 
@@ -72,15 +73,16 @@ fn check_list(
     failed: Option<&BuildProblem>,
     lists: &Path,
     units: &Units,
-    findings: &mut About<'_>,
+    all: &mut Findings,
 ) {
     let Some(name) = name_of(list) else {
         return;
     };
     let texts = lists.join(name);
     if is_of_units(list, units) {
-        units::check_list(name, &texts, &mut findings.about("units"));
+        units::check_list(name, &texts, &mut all.about("units"));
     }
+    let findings = &mut all.about("config");
     let compile = format!("systemctl start blocklist-compile@{name}.service");
     if let Some(failed) = failed {
         findings.wrong(&failed.text, compile + ", when it is mended");

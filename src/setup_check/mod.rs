@@ -9,27 +9,24 @@
 //! |---|---|
 //! | `units` | systemd: sockets, services, the units of each list; what a mail server must know |
 //! | `lists` | configuration, filters and whitelists, as the service's user reads them; whether text lists are newer |
-//! | `postfix`, `named`, `mend` | Postfix: what it asks, the milters that it names, what it should name |
-//! | `postconf`, `main_cf` | output of `postconf`, notation of milters |
+//! | `postfix`, `mend` | Postfix: what it asks, the milters that it names, what it should name |
+//! | `postconf` | output of `postconf`, notation of milters |
 //! | `sendmail` | the settings in `sendmail.cf` |
 //! | `exim` | the ACLs, which ask by the policy protocol |
 //! | `findings`, `program` | the findings; running programs |
-//! | `connection`, `smtp` | asking a milter, and the mail server: whether the daemon is reached |
+//! | `ask` | asking a milter, and the mail server: whether the daemon is reached |
 //!
 //! This is an administrator's command: unlike the daemon, it runs other programs.
 
-mod connection;
+mod ask;
 mod exim;
 mod findings;
 mod lists;
-mod main_cf;
 mod mend;
-mod named;
 mod postconf;
 mod postfix;
 mod program;
 mod sendmail;
-mod smtp;
 mod units;
 
 use std::path::Path;
@@ -45,9 +42,8 @@ use units::Milter;
 pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) -> Findings {
     let mut findings = Findings::default();
     let (config, problems) = Config::load_what_is_good(config_path);
-    let units = units::check(&mut findings.about("units"));
-    let of_config = &mut findings.about("config");
-    lists::check(config_path, &config, &units, of_config);
+    let mut units = units::check(&mut findings.about("units"));
+    lists::check(config_path, &config, &units, &mut findings);
     if problems.is_some() && units.sockets.is_empty() {
         findings.about("socket").notice(
             "sockets and mail server are not checked, because the configuration, which names the socket, has errors",
@@ -55,16 +51,13 @@ pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) ->
         );
         return findings;
     }
-    let sockets = if units.sockets.is_empty() {
+    if units.sockets.is_empty() {
         let listen = config.listen.iter();
         let milters = listen.filter(|one| one.door == Door::Milter);
-        milters.map(|one| one.at.clone()).collect()
-    } else {
-        units.sockets.clone()
-    };
+        units.sockets.extend(milters.map(|one| one.at.clone()));
+    }
     let milter = Milter {
         config: &config,
-        sockets: &sockets,
         units: &units,
     };
     let mut servers = 0;
@@ -94,6 +87,6 @@ pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) ->
             "",
         );
     }
-    connection::check(&sockets, units.start(), &mut findings.about("socket"));
+    ask::check_daemon(&units, &mut findings.about("socket"));
     findings
 }

@@ -1,10 +1,16 @@
-//! Runs postconf(1) for the settings of `main.cf` and of the smtpd(8) services in `master.cf`.
+//! Runs postconf(1) for the settings of `main.cf` and of the smtpd(8) services in `master.cf`; reads Postfix's
+//! notation of milters and times.
+//!
+//! ```text
+//!   smtpd_milters = unix:a.sock, { inet:127.0.0.1:8891, command_timeout=10s, default_action = accept }
+//! ```
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::main_cf::{MilterOf, milters, split};
 use super::program::Program;
+use crate::base::numbers::with_unit;
 
 /// The program that prints Postfix's settings.
 pub(super) struct Postconf {
@@ -22,11 +28,9 @@ impl Postconf {
         let program = Program::find("postconf")?.with("-c", folder);
         let folder = folder.map(Path::to_owned);
         let postconf = Self { program, folder };
-        let shown = postconf.command("postconf");
-        let works = postconf.program.output(&["-h", "queue_directory"]);
-        Some(match works {
+        Some(match postconf.program.output(&["-h", "queue_directory"]) {
             Ok(_) => Ok(postconf),
-            Err(error) => Err(format!("{shown}: {error}")),
+            Err(error) => Err(format!("{}: {error}", postconf.command("postconf"))),
         })
     }
 
@@ -103,16 +107,24 @@ impl Postconf {
         master.lines().filter_map(door).collect()
     }
 
-    /// Returns the command that changes a setting.
-    pub(super) fn edit(&self, setting: &str) -> String {
+    /// Returns the command that changes a setting, or that of one service.
+    pub(super) fn edit(&self, service: Option<&Service>, setting: &str) -> String {
         let (postconf, reload) = (self.command("postconf"), self.make("reload"));
-        format!("{postconf} -e '{setting}' && {reload}")
+        match service {
+            None => format!("{postconf} -e '{setting}' && {reload}"),
+            Some(Service { name, .. }) => format!("{postconf} -P '{name}/{setting}' && {reload}"),
+        }
     }
 
-    /// Returns the command that changes a setting of one service.
-    pub(super) fn edit_service(&self, service: &str, setting: &str) -> String {
-        let (postconf, reload) = (self.command("postconf"), self.make("reload"));
-        format!("{postconf} -P '{service}/{setting}' && {reload}")
+    /// Returns the command that names these milters in `main.cf`, or for one service.
+    pub(super) fn name_milters(&self, service: Option<&Service>, milters: &[MilterOf]) -> String {
+        let texts: Vec<String> = milters.iter().map(MilterOf::text).collect();
+        let setting = format!("smtpd_milters = {}", texts.join(", "));
+        match service {
+            None => self.edit(None, &setting),
+            // Values in master.cf have no blanks.
+            Some(_) => self.edit(service, &setting.replace(' ', "")),
+        }
     }
 }
 
@@ -129,7 +141,9 @@ pub(super) struct Service {
     /// `smtpd_milter_maps`.
     pub(super) milter_maps: String,
     /// `receive_override_options`.
-    pub(super) options: String,
+    options: String,
+    /// Whether it hands mail to a content filter.
+    pub(super) has_filter: bool,
 }
 
 impl Service {
@@ -176,23 +190,158 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
             (found.trim() == key).then(|| value.trim().to_owned())
         })
     };
-    let maps = postconf.setting("smtpd_milter_maps");
-    let options = postconf.setting("receive_override_options");
+    let setting = |service: &str, name: &str| match own(service, name) {
+        Some(own) => own,
+        None => postconf.setting(name),
+    };
     let service = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [name, kind, _, _, _, _, _, "smtpd", ..] = *fields else {
             return None;
         };
         let name = format!("{name}/{kind}");
-        let milters_of_service = own(&name, "smtpd_milters");
+        let own_milters = own(&name, "smtpd_milters");
+        let filters = ["content_filter", "smtpd_proxy_filter"];
         Some(Service {
             has_chroot: postconf.has_chroot(line),
-            has_own_milters: milters_of_service.is_some(),
-            milters: milters_of_service.map_or_else(|| all.to_vec(), |value| milters(&value)),
-            milter_maps: own(&name, "smtpd_milter_maps").unwrap_or_else(|| maps.clone()),
-            options: own(&name, "receive_override_options").unwrap_or_else(|| options.clone()),
+            has_own_milters: own_milters.is_some(),
+            milters: own_milters.map_or_else(|| all.to_vec(), |value| milters(&value)),
+            milter_maps: setting(&name, "smtpd_milter_maps"),
+            options: setting(&name, "receive_override_options"),
+            has_filter: filters.iter().any(|one| !setting(&name, one).is_empty()),
             name,
         })
     };
     master.lines().filter_map(service).collect()
+}
+
+/// One milter of `smtpd_milters`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MilterOf {
+    /// As written: `unix:path`, `inet:host:port`.
+    pub(super) address: String,
+    /// Its own settings, such as `command_timeout`.
+    settings: Vec<(String, String)>,
+}
+
+impl MilterOf {
+    /// Returns the text to write.
+    pub(super) fn text(&self) -> String {
+        let settings = self.settings.iter();
+        let all = settings.map(|(name, value)| format!(", {name}={value}"));
+        match all.collect::<String>() {
+            none if none.is_empty() => self.address.clone(),
+            all => format!("{{ {}{all} }}", self.address),
+        }
+    }
+
+    /// Returns the same with another value of one of its own settings.
+    pub(super) fn with(&self, name: &str, value: &str) -> Self {
+        let mut other = self.clone();
+        other.settings.retain(|(key, _)| key != name);
+        other.settings.push((name.to_owned(), value.to_owned()));
+        other
+    }
+
+    /// Returns one of its own settings.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        let found = self.settings.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Parses the value of `smtpd_milters`.
+pub(super) fn milters(value: &str) -> Vec<MilterOf> {
+    split(value)
+        .into_iter()
+        .map(|text| {
+            let inner = text
+                .strip_prefix('{')
+                .map(|text| text.trim_end_matches('}'));
+            let mut parts = inner.map_or_else(|| vec![text], split).into_iter();
+            let address = parts.next().unwrap_or_default().to_owned();
+            let setting = |part: &str| {
+                let part = part.trim_matches(['{', '}']);
+                let (name, value) = part.split_once('=')?;
+                Some((name.trim().to_owned(), value.trim().to_owned()))
+            };
+            MilterOf {
+                address,
+                settings: parts.filter_map(setting).collect(),
+            }
+        })
+        .collect()
+}
+
+/// Splits a list at commas and blanks; text in braces is one word.
+pub(super) fn split(value: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut depth, mut start) = (0_u32, None);
+    for (at, character) in value.char_indices() {
+        let parts = depth == 0 && (character == ',' || character.is_whitespace());
+        match character {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if !parts {
+            start.get_or_insert(at);
+        } else if let Some(start) = start.take() {
+            words.extend(value.get(start..at));
+        }
+    }
+    words.extend(start.and_then(|start| value.get(start..)));
+    words
+}
+
+/// Parses a time: `30s`, `5m`, `1h`, `1d`, `1w`; without a unit, seconds.
+pub(super) fn time(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.or_else(|| with_unit(text, &UNITS))?;
+    Some(Duration::from_secs(seconds))
+}
+
+const UNITS: [(char, u64); 5] = [
+    ('s', 1),
+    ('m', 60),
+    ('h', 3_600),
+    ('d', 86_400),
+    ('w', 604_800),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milters_are_read_in_both_forms() {
+        let value = "unix:a.sock,inet:127.0.0.1:8891\n { unix:b/c.sock, default_action=accept, { command_timeout = 10s } } ,";
+        let found = milters(value);
+        let addresses: Vec<&str> = found.iter().map(|milter| milter.address.as_str()).collect();
+        assert_eq!(
+            addresses,
+            ["unix:a.sock", "inet:127.0.0.1:8891", "unix:b/c.sock"]
+        );
+        let last = found.last().expect("three");
+        assert_eq!(last.setting("default_action"), Some("accept"));
+        assert_eq!(last.setting("command_timeout"), Some("10s"));
+        assert_eq!(last.setting("connect_timeout"), None);
+        let short = "{unix:b/c.sock,default_action=accept,command_timeout=10s}";
+        assert_eq!(last.text().replace(' ', ""), short);
+        assert_eq!(milters(short)[0].settings, last.settings);
+        let other = last.with("command_timeout", "5s");
+        let text = "{ unix:b/c.sock, default_action=accept, command_timeout=5s }";
+        assert_eq!(other.text(), text);
+        assert_eq!(milters(text), [other]);
+        assert_eq!(milters(""), []);
+        assert_eq!(milters("{").len(), 1);
+    }
+
+    #[test]
+    fn times_are_read() {
+        let seconds = |text| time(text).map(|time| time.as_secs());
+        let times = ["30s", "30", "5m", "2h", "1w"].map(seconds);
+        assert_eq!(times, [30, 30, 300, 7_200, 604_800].map(Some));
+        assert_eq!(["s", "5y", ""].map(seconds), [None; 3]);
+    }
 }

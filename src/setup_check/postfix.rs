@@ -1,24 +1,30 @@
-//! Checks Postfix: whether each smtpd(8) asks the milter, in which order, and whether mail takes
-//! other ways.
+//! Checks Postfix: whether each smtpd(8) asks the milter, and in which order; each milter that it names, and
+//! what happens to mail if it does not answer; whether mail takes other ways.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::findings::About;
-use super::main_cf::{MilterOf, milters, split};
-use super::mend::{Mend, dkim_setting, leads_to_daemon};
-use super::postconf::{Postconf, Service, services};
-use super::smtp;
-use super::units::Milter;
+use super::ask::{Server, check_server, silence};
+use super::findings::{About, Severity};
+use super::mend::{dkim_setting, leads_to_daemon, mended, unix_path};
+use super::postconf::{MilterOf, Postconf, Service, milters, services, split, time};
+use super::units::{Milter, answers_too_late};
+use crate::base::access::Account;
+use crate::endpoint::Endpoint;
+
+/// With a longer timeout, each client waits too long if the milter hangs.
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+const START_IT: &str = "start it, or take it out of smtpd_milters";
 
 /// Postfix's configuration as far as it is about milters.
-pub(super) struct Postfix<'a> {
-    pub(super) postconf: &'a Postconf,
-    pub(super) milter: &'a Milter<'a>,
-    pub(super) queue: PathBuf,
+struct Postfix<'a> {
+    postconf: &'a Postconf,
+    milter: &'a Milter<'a>,
+    queue: PathBuf,
     /// `smtpd_milters` of `main.cf`.
-    pub(super) all: Vec<MilterOf>,
-    pub(super) services: Vec<Service>,
+    all: Vec<MilterOf>,
+    services: Vec<Service>,
 }
 
 pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut About<'_>) {
@@ -32,7 +38,7 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
     };
     let has_maps = check_maps(&postfix.services, findings);
     if !postfix.is_daemon_named() {
-        let remedy = postfix.mend().commands(postconf, None);
+        let remedy = postfix.remedy(None);
         let text = "smtpd_milters does not name the milter";
         match has_maps {
             true => findings.notice(
@@ -47,28 +53,28 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
     postfix.check_settings(findings);
     postfix.check_chain(findings);
     postfix.check_other_ways(findings);
-    let server = smtp::Server {
+    let server = Server {
         start: &postconf.make("start"),
         reload: &postconf.make("reload"),
         has_exceptions: has_maps,
     };
     for door in postconf.doors() {
-        smtp::check(&door, &server, findings);
+        check_server(&door, &server, findings);
     }
 }
 
 impl Postfix<'_> {
-    pub(super) fn is_ours(&self, found: &MilterOf) -> bool {
+    fn is_ours(&self, found: &MilterOf) -> bool {
         leads_to_daemon(&found.address, self.milter, &self.queue)
     }
 
     /// Returns the services that ask milters.
-    pub(super) fn asking(&self) -> impl Iterator<Item = &Service> {
+    fn asking(&self) -> impl Iterator<Item = &Service> {
         self.services.iter().filter(|one| !one.skips_milters())
     }
 
     /// Returns whether Postfix names the daemon anywhere.
-    pub(super) fn is_daemon_named(&self) -> bool {
+    fn is_daemon_named(&self) -> bool {
         let asked = self.asking().flat_map(|service| &service.milters);
         asked.chain(&self.all).any(|found| self.is_ours(found))
     }
@@ -78,10 +84,14 @@ impl Postfix<'_> {
         service.milters.iter().any(|found| self.is_ours(found))
     }
 
-    /// Returns what makes all services ask the daemon.
-    pub(super) fn mend(&self) -> Mend {
-        let in_chroot = self.services.iter().any(|service| service.has_chroot);
-        Mend::new(self.milter, &self.queue, &self.all, in_chroot)
+    /// Returns the commands that make all services, or one with its own milters, ask the daemon.
+    fn remedy(&self, service: Option<&Service>) -> String {
+        let (named, in_chroot) = match service {
+            None => (&self.all, self.services.iter().any(|one| one.has_chroot)),
+            Some(service) => (&service.milters, service.has_chroot),
+        };
+        let (before, milters) = mended(self.milter, &self.queue, named, in_chroot);
+        before + &self.postconf.name_milters(service, &milters)
     }
 
     fn check_services(&self, findings: &mut About<'_>) {
@@ -94,18 +104,178 @@ impl Postfix<'_> {
             } else if service.skips_milters() && asks && important {
                 let text = "receive_override_options has no_milters: mail here is not checked";
                 let options = service.options_with(false);
-                let remedy = self.postconf.edit_service(name, &options);
+                let remedy = self.postconf.edit(Some(service), &options);
                 findings.wrong(format!("{name}: {text}"), remedy);
             } else if service.has_own_milters && important {
-                let (queue, own) = (&self.queue, &service.milters);
-                let mend = Mend::new(self.milter, queue, own, service.has_chroot);
                 findings.wrong(
                     format!("{name}: its own smtpd_milters in master.cf does not name the milter"),
-                    mend.commands(self.postconf, Some(service)),
+                    self.remedy(Some(service)),
                 );
             } else if service.has_own_milters || service.skips_milters() {
                 findings.good(format!("{name}: does not ask the milter"));
             }
+        }
+    }
+
+    /// Checks whether Postfix's user can open each socket where each service looks for it, and
+    /// whether a milter answers there.
+    fn check_milters(&self, findings: &mut About<'_>) {
+        let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
+        let local = milters(&self.postconf.setting("non_smtpd_milters"));
+        let local_in_chroot = !local.is_empty() && self.postconf.has_cleanup_in_chroot();
+        let of_services = self.asking().flat_map(|service| {
+            let milters = service.milters.iter();
+            milters.map(|milter| (milter, service.has_chroot, service.name.as_str()))
+        });
+        let of_local = local
+            .iter()
+            .map(|milter| (milter, local_in_chroot, "non_smtpd_milters"));
+        for (milter, in_chroot, who) in of_services.chain(of_local) {
+            let known = found.entry((&milter.address, in_chroot));
+            known.or_insert_with(|| (milter, Vec::new())).1.push(who);
+        }
+        for ((_, in_chroot), (milter, who)) in found {
+            let chroot = if in_chroot { " (in a chroot)" } else { "" };
+            let who = format!("{}{chroot}", who.join(", "));
+            self.check_milter(milter, &who, in_chroot, findings);
+        }
+    }
+
+    fn check_milter(
+        &self,
+        milter: &MilterOf,
+        who: &str,
+        in_chroot: bool,
+        findings: &mut About<'_>,
+    ) {
+        let is_ours = self.is_ours(milter);
+        let (_, effect) = self.while_down(milter);
+        let path = unix_path(&milter.address, &self.queue, in_chroot);
+        if let Some(path) = &path
+            && !path.exists()
+        {
+            let sockets = &self.milter.units.sockets;
+            let remedy = if sockets.contains(&Endpoint::Unix(path.clone())) {
+                self.milter.units.start().to_owned()
+            } else if is_ours {
+                self.remedy(None)
+            } else {
+                START_IT.to_owned()
+            };
+            let place = path.display();
+            let text = format!("{who}: looks for the socket at {place}, where there is none");
+            return findings.wrong(format!("{text}: {effect}"), remedy);
+        }
+        if let Some(path) = &path {
+            let owner = self.postconf.setting("mail_owner");
+            let account = Account::named(&owner);
+            let user = format!("{owner} (mail_owner)");
+            if !findings.may_connect(&format!("{who}: "), &user, account.as_ref(), path) {
+                return;
+            }
+        }
+        // The daemon itself is asked by `check_daemon`.
+        if is_ours {
+            return;
+        }
+        let at = &milter.address;
+        let address = path.map_or_else(|| at.parse(), |path| Ok(Endpoint::Unix(path)));
+        match silence(address) {
+            None => findings.good(format!("{who}: {at} answers")),
+            Some(why) => findings.wrong(
+                format!("{who}: {at} does not answer ({why}): {effect}"),
+                START_IT,
+            ),
+        }
+    }
+
+    /// Returns a setting of a milter, or that of all milters.
+    fn value(&self, milter: &MilterOf, name: &str) -> String {
+        match milter.setting(name) {
+            Some(own) => own.to_owned(),
+            None => self.postconf.setting(&format!("milter_{name}")),
+        }
+    }
+
+    /// Returns what happens to mail while a milter is down, and whether that is acceptable.
+    fn while_down(&self, milter: &MilterOf) -> (Severity, &'static str) {
+        match &*self.value(milter, "default_action").to_ascii_lowercase() {
+            "accept" => (Severity::Good, "mail passes unchecked"),
+            "tempfail" => (Severity::Good, "senders wait"),
+            "quarantine" => (Severity::Notice, "all mail is held until you release it"),
+            "reject" => (Severity::Wrong, "all mail is refused for good"),
+            _ => (
+                Severity::Wrong,
+                "all mail is refused with 451, because Postfix does not know this default_action",
+            ),
+        }
+    }
+
+    /// Checks the settings of the daemon in `main.cf`, and where a service has its own.
+    fn check_settings(&self, findings: &mut About<'_>) {
+        let mut lists = vec![(None, &self.all)];
+        let own = self.services.iter().filter(|one| one.has_own_milters);
+        lists.extend(own.map(|service| (Some(service), &service.milters)));
+        let mut known: Vec<&MilterOf> = Vec::new();
+        for (service, list) in lists {
+            for ours in list.iter().filter(|milter| self.is_ours(milter)) {
+                if !known.contains(&ours) {
+                    known.push(ours);
+                    self.check_settings_of(ours, list, service, findings);
+                }
+            }
+        }
+    }
+
+    fn check_settings_of(
+        &self,
+        ours: &MilterOf,
+        list: &[MilterOf],
+        service: Option<&Service>,
+        findings: &mut About<'_>,
+    ) {
+        let better = |name: &str, good: &str| {
+            let with = |milter: &MilterOf| match milter == ours {
+                true => milter.with(name, good),
+                false => milter.clone(),
+            };
+            let list: Vec<MilterOf> = list.iter().map(with).collect();
+            self.postconf.name_milters(service, &list)
+        };
+        let action = self.value(ours, "default_action");
+        let (state, effect) = self.while_down(ours);
+        let remedy = match state {
+            Severity::Good => String::new(),
+            Severity::Notice | Severity::Wrong => better("default_action", "accept"),
+        };
+        let text = format!("default_action={action}: while the milter is down, {effect}");
+        findings.add(state, text, remedy);
+        let text = self.value(ours, "command_timeout");
+        if let Some(command) = time(&text) {
+            let text = format!("command_timeout={text}");
+            match answers_too_late(command) {
+                Some(why) => {
+                    findings.wrong(format!("{text} {why}"), better("command_timeout", "10s"));
+                }
+                None => findings.good(text + ", more than the daemon needs"),
+            }
+        }
+        let text = self.value(ours, "connect_timeout");
+        if time(&text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
+            findings.notice(
+                format!("connect_timeout={text}: if the milter hangs, each client waits this long"),
+                better("connect_timeout", "5s"),
+            );
+        }
+        // With version 6 the milter requests the macros that it needs, independent of milter_*_macros.
+        let protocol = self.value(ours, "protocol");
+        let text = format!("milter_protocol = {protocol}: the milter");
+        match protocol.split(' ').next() {
+            Some("6") => findings.good(text + " asks for the macros that it needs"),
+            _ => findings.wrong(
+                text + " cannot ask for the macros that it needs",
+                self.postconf.edit(None, "milter_protocol = 6"),
+            ),
         }
     }
 
@@ -140,8 +310,7 @@ impl Postfix<'_> {
     /// Checks mail that does not come from a client: submitted locally, or returned by a content
     /// filter.
     fn check_other_ways(&self, findings: &mut About<'_>) {
-        let postconf = self.postconf;
-        let local = milters(&postconf.setting("non_smtpd_milters"));
+        let local = milters(&self.postconf.setting("non_smtpd_milters"));
         if local.iter().any(|found| self.is_ours(found)) {
             let text = "non_smtpd_milters names the milter";
             if self.milter.config.exempt.local {
@@ -154,15 +323,7 @@ impl Postfix<'_> {
                 );
             }
         }
-        let filters = ["content_filter", "smtpd_proxy_filter"];
-        let own = postconf.run(&["-P"]).unwrap_or_default();
-        let mut own = own.lines().filter_map(|line| line.split_once('='));
-        let is_filter = |key: &str| {
-            let name = key.trim().rsplit('/').next();
-            name.is_some_and(|name| filters.contains(&name))
-        };
-        let has_own = own.any(|(key, value)| is_filter(key) && !value.trim().is_empty());
-        if filters.iter().all(|name| postconf.setting(name).is_empty()) && !has_own {
+        if !self.services.iter().any(|service| service.has_filter) {
             return;
         }
         let local = self.asking().filter(|service| service.is_local());
@@ -170,7 +331,7 @@ impl Postfix<'_> {
             let name = &service.name;
             findings.wrong(
                 format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
-                postconf.edit_service(name, &service.options_with(true)),
+                self.postconf.edit(Some(service), &service.options_with(true)),
             );
         }
     }

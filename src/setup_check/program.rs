@@ -13,30 +13,6 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A program that needs longer hangs, and so does a server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns the output of a program; or why there is none: the last line of its error output.
-fn output_of(command: &mut Command) -> Result<String, String> {
-    output_within(PATIENCE, command).map_err(|error| error.to_string())?
-}
-
-fn output_within(patience: Duration, command: &mut Command) -> io::Result<Result<String, String>> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let child = command.stderr(Stdio::piped()).spawn()?;
-    let id = Pid::from_child(&child);
-    let output = within(patience, move || child.wait_with_output());
-    let output = output.inspect_err(|_| {
-        let _ = kill_process(id, Signal::KILL);
-    })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() {
-        return Ok(Ok(text(&output.stdout)));
-    }
-    let said = text(&output.stderr);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    Ok(Err(
-        last.map_or_else(|| output.status.to_string(), str::to_owned)
-    ))
-}
-
 /// Waits for the result of something, but not for ever; it goes on until the program ends.
 pub(super) fn within<T: Send + 'static>(
     patience: Duration,
@@ -73,9 +49,29 @@ impl Program {
         self
     }
 
-    /// Returns the output of a call.
-    pub(super) fn output(&self, arguments: &[&str]) -> Result<String, String> {
-        output_of(Command::new(&self.0).args(&self.1).args(arguments))
+    /// Returns the output of a call; or why there is none: the last line of its error output.
+    pub(super) fn output(&self, arguments: &[&str]) -> io::Result<String> {
+        self.output_within(PATIENCE, arguments)
+    }
+
+    fn output_within(&self, patience: Duration, arguments: &[&str]) -> io::Result<String> {
+        let mut command = Command::new(&self.0);
+        command.args(&self.1).args(arguments).stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let id = Pid::from_child(&child);
+        let output = within(patience, move || child.wait_with_output());
+        let output = output.inspect_err(|_| {
+            let _ = kill_process(id, Signal::KILL);
+        })?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        let said = text(&output.stderr);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let why = last.map_or_else(|| output.status.to_string(), str::to_owned);
+        Err(io::Error::other(why))
     }
 }
 
@@ -85,13 +81,13 @@ mod tests {
 
     #[test]
     fn a_program_answers_fails_or_hangs() {
-        let run = |script: &str| output_of(Command::new("/bin/sh").args(["-c", script]));
+        let shell = Program("/bin/sh".into(), vec!["-c".into()]);
+        let run = |script| shell.output(&[script]).map_err(|error| error.to_string());
         assert_eq!(run("echo yes; echo no >&2"), Ok("yes\n".to_owned()));
         assert_eq!(run("echo 1 >&2; echo 2 >&2; exit 1"), Err("2".to_owned()));
         assert_eq!(run("exit 3"), Err("exit status: 3".to_owned()));
-        let mut hanging = Command::new("/bin/sh");
-        hanging.args(["-c", "exec sleep 1000"]);
-        let error = output_within(Duration::from_millis(20), &mut hanging).unwrap_err();
-        assert!(error.to_string().starts_with("no answer within"), "{error}");
+        let hanging = shell.output_within(Duration::from_millis(20), &["exec sleep 1000"]);
+        let error = hanging.unwrap_err().to_string();
+        assert!(error.starts_with("no answer within"), "{error}");
     }
 }

@@ -8,10 +8,9 @@
 
 use std::path::Path;
 
-use super::connection::silence;
+use super::ask::{Server, check_server, silence};
 use super::findings::About;
-use super::main_cf::time;
-use super::smtp;
+use super::postconf::time;
 use super::units::{Milter, answers_too_late};
 use crate::base::whole_file::{self, FileError};
 use crate::endpoint::Endpoint;
@@ -25,7 +24,11 @@ const CF_MAX_BYTES: u64 = 16 << 20;
 /// Returns how to name the daemon, as `contrib/sendmail.mc` does.
 fn remedy(milter: &Milter<'_>) -> String {
     let usual = "unix:/run/blocklist-milter/milter.sock".to_owned();
-    let socket = milter.sockets.first().map_or(usual, ToString::to_string);
+    let socket = milter
+        .units
+        .sockets
+        .first()
+        .map_or(usual, ToString::to_string);
     format!(
         "in sendmail.mc, before the MAILER lines; then make -C /etc/mail, and restart Sendmail:\n\
          INPUT_MAIL_FILTER(`blocklist', `S={socket}, T=C:5s;S:10s;R:10s;E:1m')dnl"
@@ -41,13 +44,7 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
             return findings.notice(error.to_string(), "name sendmail.cf with --sendmail");
         }
     };
-    let filters: Vec<Filter<'_>> = text.lines().filter_map(Filter::parse).collect();
-    let is_ours = |filter: &&Filter<'_>| {
-        let socket: Result<Endpoint, _> = filter.equate("S").parse();
-        let mut ours = milter.sockets.iter();
-        socket.is_ok_and(|socket| ours.any(|ours| socket.leads_to(ours)))
-    };
-    check_filters(cf, &text, &filters, is_ours, milter, findings);
+    check_filters(cf, &text, milter, findings);
     let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
     let exempt = &milter.config.exempt.networks;
     if !exempt.iter().any(|network| network.contains(loopback)) {
@@ -57,34 +54,17 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
             "networks = [\"127.0.0.1\", \"::1\"] in [exempt] of blocklist-milter.toml",
         );
     }
-    let server = smtp::Server {
+    let server = Server {
         start: "systemctl start sendmail",
         reload: "systemctl restart sendmail",
         has_exceptions: false,
     };
     for door in doors(&text) {
-        smtp::check(&door, &server, findings);
+        check_server(&door, &server, findings);
     }
 }
 
-/// A mail filter: `Xname, S=socket, F=T, T=R:10s`.
-struct Filter<'c> {
-    name: &'c str,
-    equates: &'c str,
-}
-
-impl<'c> Filter<'c> {
-    fn parse(line: &'c str) -> Option<Self> {
-        let (name, equates) = line.strip_prefix('X')?.split_once(',')?;
-        let name = name.trim();
-        Some(Self { name, equates })
-    }
-
-    fn equate(&self, name: &str) -> &'c str {
-        equate(self.equates, name).unwrap_or_default()
-    }
-}
-
+/// Finds `T=R:10s` in `S=socket, F=T, T=R:10s`.
 fn equate<'c>(equates: &'c str, name: &str) -> Option<&'c str> {
     let mut equates = equates
         .split(',')
@@ -114,49 +94,50 @@ fn doors(text: &str) -> Vec<String> {
 }
 
 /// Checks whether Sendmail asks the daemon, and whether every milter that it asks answers.
-fn check_filters(
-    cf: &Path,
-    text: &str,
-    filters: &[Filter<'_>],
-    is_ours: impl Fn(&&Filter<'_>) -> bool,
-    milter: &Milter<'_>,
-    findings: &mut About<'_>,
-) {
+fn check_filters(cf: &Path, text: &str, milter: &Milter<'_>, findings: &mut About<'_>) {
     let chain = text
         .lines()
         .find_map(|line| line.strip_prefix("O InputMailFilters="));
-    let chain: Vec<&str> = chain
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim)
-        .collect();
-    let (ours, others): (Vec<_>, Vec<_>) = filters.iter().partition(is_ours);
-    for other in others {
-        let socket = other.equate("S");
-        if chain.contains(&other.name)
+    let chain = chain.unwrap_or_default().split(',').map(str::trim);
+    let chain: Vec<&str> = chain.collect();
+    let is_ours = |socket: &str| {
+        let socket: Result<Endpoint, _> = socket.parse();
+        let mut ours = milter.units.sockets.iter();
+        socket.is_ok_and(|socket| ours.any(|ours| socket.leads_to(ours)))
+    };
+    let mut ours = None;
+    // Xname, S=socket, F=T, T=R:10s
+    for line in text.lines().filter_map(|line| line.strip_prefix('X')) {
+        let Some((name, equates)) = line.split_once(',') else {
+            continue;
+        };
+        let (name, socket) = (name.trim(), equate(equates, "S").unwrap_or_default());
+        if is_ours(socket) {
+            ours.get_or_insert((name, equates));
+        } else if chain.contains(&name)
             && let Some(why) = silence(socket.parse())
         {
-            let text = format!("{}: {socket} does not answer ({why})", other.name);
+            let text = format!("{name}: {socket} does not answer ({why})");
             findings.wrong(text, "start it, or remove its INPUT_MAIL_FILTER");
         }
     }
-    let Some(ours) = ours.first() else {
+    let Some((name, equates)) = ours else {
         let text = "no mail filter has the milter's socket: no mail is checked";
         return findings.wrong(format!("{}: {text}", cf.display()), remedy(milter));
     };
-    if chain.contains(&ours.name) {
+    if chain.contains(&name) {
         let text = format!("InputMailFilters asks {}", chain.join(", then "));
         findings.good(text);
     } else {
-        let text = format!("InputMailFilters does not name {}", ours.name);
+        let text = format!("InputMailFilters does not name {name}");
         findings.wrong(text + ": no mail is checked", remedy(milter));
     }
-    check_own(ours, findings);
+    check_own(equates, findings);
 }
 
 /// Checks what happens to mail while the daemon is down or is restarted.
-fn check_own(ours: &Filter<'_>, findings: &mut About<'_>) {
-    match ours.equate("F") {
+fn check_own(equates: &str, findings: &mut About<'_>) {
+    match equate(equates, "F").unwrap_or_default() {
         "" => findings.good("no F= flag: while the milter is down, mail passes unchecked"),
         flags @ ("T" | "4") => {
             findings.good(format!("F={flags}: while the milter is down, senders wait"));
@@ -167,7 +148,7 @@ fn check_own(ours: &Filter<'_>, findings: &mut About<'_>) {
         ),
     }
     // The timeout for reading an answer is 10 seconds by default.
-    let mut times = ours.equate("T").split(';');
+    let mut times = equate(equates, "T").unwrap_or_default().split(';');
     let reading = times
         .find_map(|part| part.trim().strip_prefix("R:"))
         .unwrap_or("10s");

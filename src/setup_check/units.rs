@@ -16,7 +16,7 @@ const SOCKET: &str = "blocklist-milter.socket";
 pub(super) struct Units {
     /// Whether systemd answers.
     pub(super) known: bool,
-    /// Where the socket unit listens.
+    /// Where the socket unit listens, or else the daemon for milters.
     pub(super) sockets: Vec<Endpoint>,
     /// The user of the service.
     pub(super) user: Option<String>,
@@ -38,7 +38,6 @@ impl Units {
 /// The milter, to compare the mail server's settings with.
 pub(super) struct Milter<'a> {
     pub(super) config: &'a Config,
-    pub(super) sockets: &'a [Endpoint],
     pub(super) units: &'a Units,
 }
 
@@ -74,11 +73,13 @@ pub(super) fn check(findings: &mut About<'_>) -> Units {
         }
     }
     let ([.., listen], [_, _, _, user, _]) = (socket, service);
+    let junk = systemctl(&["list-units", "--plain", "--no-legend", "blocklist-junk@*"]);
+    let junk = junk.unwrap_or_default();
     Units {
         known: true,
         sockets: sockets(&listen),
         user: Some(user).filter(|user| !user.is_empty()),
-        has_junk: has_junk(),
+        has_junk: junk.lines().any(|unit| unit.starts_with("blocklist-junk@")),
     }
 }
 
@@ -109,13 +110,6 @@ pub(super) fn check_list(list: &str, folder: &Path, findings: &mut About<'_>) {
     }
 }
 
-fn has_junk() -> bool {
-    let pattern = ["list-units", "--plain", "--no-legend", "blocklist-junk@*"];
-    let units = systemctl(&pattern).unwrap_or_default();
-    let mut units = units.lines();
-    units.any(|unit| unit.starts_with("blocklist-junk@"))
-}
-
 fn systemctl(arguments: &[&str]) -> Option<String> {
     Program::find("systemctl")?.output(arguments).ok()
 }
@@ -143,20 +137,15 @@ fn show(unit: &str) -> Option<[String; 5]> {
 
 /// Parses `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, one on each line.
 fn sockets(listen: &str) -> Vec<Endpoint> {
-    let stream = |line: &str| line.strip_suffix(" (Stream)").map(str::to_owned);
-    let endpoint = |address: String| {
-        let kind = match address.as_bytes().first()? {
-            b'/' => "unix",
-            b'[' => "inet6",
-            _ => "inet",
+    let endpoint = |line: &str| {
+        let address = line.strip_suffix(" (Stream)")?;
+        let kind = match address.starts_with('/') {
+            true => "unix",
+            false => "inet",
         };
         format!("{kind}:{address}").parse().ok()
     };
-    listen
-        .lines()
-        .filter_map(stream)
-        .filter_map(endpoint)
-        .collect()
+    listen.lines().filter_map(endpoint).collect()
 }
 
 #[cfg(test)]

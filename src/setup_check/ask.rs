@@ -1,21 +1,76 @@
-//! One transaction over SMTP, as a client of this machine: it ends before there is a message.
+//! Asks milters, and the mail server: whether they answer, and whether the daemon is reached.
 //!
 //! ```text
 //! 220 ...   EHLO [127.0.0.1]   MAIL FROM:<a sender used once>   RCPT TO:<postmaster>   RSET   QUIT
 //! ```
 //!
-//! Postfix applies no restrictions to `postmaster` without a domain (RFC 5321 section 4.5.1), so
-//! that the answer to RCPT is the daemon's, if the mail server asks it.
+//! The mail server gets one transaction over SMTP, which ends before there is a message. Postfix applies no
+//! restrictions to `postmaster` without a domain (RFC 5321 section 4.5.1), so that the answer to RCPT is the
+//! daemon's, if the mail server asks it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use super::findings::About;
 use super::program::{PATIENCE, within};
+use super::units::Units;
+use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
+use crate::endpoint::{Endpoint, EndpointError};
 use crate::screen::Trial;
 
 /// Longest reply that is read.
 const REPLY_MAX_BYTES: u64 = 64 << 10;
+
+/// Sends the sender of a test transaction over each socket: the daemon must answer, and accept it.
+pub(super) fn check_daemon(units: &Units, findings: &mut About<'_>) {
+    for socket in &units.sockets {
+        let to = socket.clone();
+        let asked = within(PATIENCE, move || {
+            let trial = Trial::random()?;
+            let delivery = ask_daemon(&to, &trial)?;
+            let outcome = match delivery.recipients.first() {
+                Some(Answer::Text(text)) => trial.outcome(text),
+                _ => None,
+            };
+            Ok((outcome, delivery.time.as_millis()))
+        });
+        match asked {
+            Ok((Some(true), ms)) => {
+                findings.good(format!("{socket}: a test sender was accepted in {ms} ms"));
+            }
+            Ok((Some(false), _)) => findings.wrong(
+                format!("{socket}: the daemon refuses even unlisted senders"),
+                "blocklist-milter status",
+            ),
+            Ok((None, _)) => findings.wrong(
+                format!("{socket}: another milter answers, or another version of this one"),
+                "systemctl restart blocklist-milter.service",
+            ),
+            Err(error) => findings.wrong(
+                format!("{socket}: the daemon cannot be asked: {error}"),
+                units.start(),
+            ),
+        }
+    }
+}
+
+fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
+    let mut peer = Peer::connect(socket)?;
+    peer.stranger()?;
+    let delivery = peer.deliver(&TestMail::new(&trial.mail_from(), &["<postmaster>"], &[]))?;
+    peer.quit()?;
+    Ok(delivery)
+}
+
+/// Asks the milter at this address; returns why it does not answer.
+pub(super) fn silence(address: Result<Endpoint, EndpointError>) -> Option<String> {
+    let socket = match address {
+        Ok(socket) => socket,
+        Err(error) => return Some(error.to_string()),
+    };
+    let answer = within(PATIENCE, move || Peer::connect(&socket)?.leave());
+    answer.err().map(|error| error.to_string())
+}
 
 /// How a mail server that does not ask the daemon is reported.
 pub(super) struct Server<'a> {
@@ -28,7 +83,7 @@ pub(super) struct Server<'a> {
 }
 
 /// Finds out whether the mail server at `address` (`host:port`) asks the daemon.
-pub(super) fn check(address: &str, server: &Server<'_>, findings: &mut About<'_>) {
+pub(super) fn check_server(address: &str, server: &Server<'_>, findings: &mut About<'_>) {
     let to = address.to_owned();
     let ended = within(PATIENCE, move || {
         let trial = Trial::random()?;
