@@ -48,15 +48,13 @@ impl Postconf {
     }
 
     /// Returns the output of a call; nothing if it fails.
-    pub(super) fn run(&self, arguments: &[&str]) -> Option<String> {
-        self.program.output(arguments).ok()
+    fn run(&self, arguments: &[&str]) -> String {
+        self.program.output(arguments).unwrap_or_default()
     }
 
-    /// Returns a setting of `main.cf`, with its references expanded; empty if this Postfix does not
-    /// know it.
+    /// Returns a setting of `main.cf`, with its references expanded; empty if this Postfix does not know it.
     pub(super) fn setting(&self, name: &str) -> String {
-        let value = self.run(&["-x", "-h", name]).unwrap_or_default();
-        value.trim().to_owned()
+        self.run(&["-x", "-h", name]).trim().to_owned()
     }
 
     /// Returns whether a program of `master.cf` runs in a chroot, from the line of its service.
@@ -71,12 +69,10 @@ impl Postconf {
 
     /// Returns whether mail that is submitted locally is received in a chroot.
     pub(super) fn has_cleanup_in_chroot(&self) -> bool {
-        let line = self.run(&["-M", "cleanup/unix"]).unwrap_or_default();
-        self.has_chroot(&line)
+        self.has_chroot(&self.run(&["-M", "cleanup/unix"]))
     }
 
-    /// Returns the addresses where Postfix accepts mail from elsewhere, as this machine reaches
-    /// them.
+    /// Returns the addresses where Postfix accepts mail from elsewhere, as this machine reaches them.
     pub(super) fn doors(&self) -> BTreeSet<String> {
         let interfaces = self.setting("inet_interfaces");
         let interfaces = split(&interfaces);
@@ -91,7 +87,7 @@ impl Postconf {
             Some(first) if !interfaces.iter().any(|name| is_loopback(name)) => first,
             _ => loopback,
         };
-        let master = self.run(&["-M"]).unwrap_or_default();
+        let master = self.run(&["-M"]);
         let door = |line: &str| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [name, "inet", .., "smtpd" | "postscreen"] = *fields.get(..8)? else {
@@ -154,8 +150,7 @@ impl Service {
         name == "smtpd" || is_smtp(name.rsplit(':').next().unwrap_or_default())
     }
 
-    /// Returns whether only this machine connects to it, such as a content filter that returns
-    /// mail.
+    /// Returns whether only this machine connects to it, such as a content filter that returns mail.
     pub(super) fn is_local(&self) -> bool {
         let loopback = ["127.", "localhost:", "[::1]:", "::1:"];
         loopback.iter().any(|start| self.name.starts_with(start))
@@ -181,8 +176,8 @@ fn is_smtp(port: &str) -> bool {
 
 /// Returns the smtpd services, each with the settings that apply to it.
 pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
-    let master = postconf.run(&["-M"]).unwrap_or_default();
-    let own = postconf.run(&["-P"]).unwrap_or_default();
+    let master = postconf.run(&["-M"]);
+    let own = postconf.run(&["-P"]);
     let own = |service: &str, name: &str| {
         let key = format!("{service}/{name}");
         own.lines().find_map(|line| {

@@ -37,7 +37,11 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
         all,
     };
     let has_maps = check_maps(&postfix.services, findings);
-    if !postfix.is_daemon_named() {
+    let asked = postfix.asking().flat_map(|service| &service.milters);
+    if !asked
+        .chain(&postfix.all)
+        .any(|found| postfix.is_ours(found))
+    {
         let remedy = postfix.remedy(None);
         let text = "smtpd_milters does not name the milter";
         match has_maps {
@@ -71,12 +75,6 @@ impl Postfix<'_> {
     /// Returns the services that ask milters.
     fn asking(&self) -> impl Iterator<Item = &Service> {
         self.services.iter().filter(|one| !one.skips_milters())
-    }
-
-    /// Returns whether Postfix names the daemon anywhere.
-    fn is_daemon_named(&self) -> bool {
-        let asked = self.asking().flat_map(|service| &service.milters);
-        asked.chain(&self.all).any(|found| self.is_ours(found))
     }
 
     /// Returns whether a service names the daemon among its milters.
