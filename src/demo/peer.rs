@@ -14,8 +14,8 @@
 //! A ... A Q             after every message; at the end
 //! ```
 //!
-//! Everything between two awaited answers is sent in one write, as from Postfix's buffer.
-//! A wrong answer of the milter is an error here.
+//! Everything between two awaited answers is sent in one write, as from Postfix's buffer. Errors are those of the
+//! connection, and wrong answers of the milter.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -158,17 +158,11 @@ pub struct Peer {
 
 impl Peer {
     /// Connects to a unix socket and negotiates.
-    ///
-    /// # Errors
-    /// Those of [`connect`](Self::connect).
     pub fn unix(path: &Path) -> io::Result<Self> {
         Self::connect(&Endpoint::Unix(path.to_owned()))
     }
 
     /// Connects and negotiates.
-    ///
-    /// # Errors
-    /// Those of the socket, or the milter violates the protocol.
     pub fn connect(to: &Endpoint) -> io::Result<Self> {
         let mut peer = Self {
             stream: connect(to)?,
@@ -196,9 +190,6 @@ impl Peer {
     }
 
     /// Announces an SMTP client. Postfix reports port 0 of 127.0.0.1 for local mail.
-    ///
-    /// # Errors
-    /// Those of the connection, or a wrong answer.
     pub fn client(&mut self, address: IpAddr, port: u16) -> io::Result<Answer> {
         let (name, version) = ("mx.test", "Postfix 3.7.11");
         self.macros(
@@ -216,17 +207,11 @@ impl Peer {
     }
 
     /// Announces a client somewhere on the internet.
-    ///
-    /// # Errors
-    /// Those of [`client`](Self::client).
     pub fn stranger(&mut self) -> io::Result<Answer> {
         self.client(Ipv4Addr::new(192, 0, 2, 25).into(), 51_234)
     }
 
     /// Plays one message, and ends it with an abort.
-    ///
-    /// # Errors
-    /// Those of the connection, or a wrong answer.
     pub fn deliver(&mut self, mail: &TestMail) -> io::Result<Delivery> {
         let began = Instant::now();
         self.messages += 1;
@@ -300,9 +285,6 @@ impl Peer {
     }
 
     /// Ends the session.
-    ///
-    /// # Errors
-    /// Those of the connection, or the milter sent a surplus answer.
     pub fn quit(mut self) -> io::Result<()> {
         self.put(b'A', &[]);
         self.put(b'Q', &[]);
@@ -315,9 +297,6 @@ impl Peer {
     }
 
     /// Ends the session without waiting for the milter.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn leave(mut self) -> io::Result<()> {
         self.put(b'Q', &[]);
         self.flush()
