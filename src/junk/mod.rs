@@ -10,7 +10,7 @@
 //! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
@@ -37,31 +37,8 @@ const MESSAGE_ID_MAX: usize = 120;
 /// Most reports in one run; nobody reports more by hand.
 const REPORTS_MAX: usize = 100_000;
 
-/// Why a report fails.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The list.
-    #[error(transparent)]
-    List(#[from] compile::Error),
-    /// The whitelist, without which it is unknown who must not be listed.
-    #[error(transparent)]
-    Whitelist(#[from] snapshot::Error),
-    /// The list is a file whose entries are never refused.
-    #[error("{}: the configuration names this file as a whitelist; name a blocklist", path.display())]
-    IsWhitelist {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Every sender may be forged.
-    #[error(
-        "nobody is listed, because anybody can forge a sender: set authserv_ids under [whitelist] to the name that your mail server writes at the beginning of Authentication-Results when it has checked DKIM or DMARC"
-    )]
-    NothingTrusted,
-    /// A message or mailbox.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
+/// Why a report fails, for the person who reports.
+type Error = Box<dyn std::error::Error>;
 
 /// The options for reports.
 #[derive(Clone, Debug)]
@@ -96,8 +73,8 @@ pub struct ListChange {
 /// Adds the senders of reported messages to the list.
 ///
 /// # Errors
-/// The configuration trusts no results of DKIM, a mailbox or the whitelist cannot be read, or the list
-/// cannot be written.
+/// The list is a whitelist, the configuration trusts no results of DKIM, a mailbox or the whitelist cannot be read, or
+/// the list cannot be written.
 pub fn report(
     mailboxes: &[PathBuf],
     options: &Options,
@@ -106,12 +83,11 @@ pub fn report(
     let allowed = &config.whitelist;
     let mut allowed = allowed.files.iter().chain(&allowed.correspondents);
     if allowed.any(|file| is_same_file(file, &options.list)) {
-        return Err(Error::IsWhitelist {
-            path: options.list.clone(),
-        });
+        let why = "the configuration names this file as a whitelist; name a blocklist";
+        return Err(format!("{}: {why}", options.list.display()).into());
     }
     if config.whitelist.authserv_ids.is_empty() {
-        return Err(Error::NothingTrusted);
+        return Err("nobody is listed, because anybody can forge a sender: set authserv_ids under [whitelist] to the name that your mail server writes at the beginning of Authentication-Results when it has checked DKIM or DMARC".into());
     }
     let (whitelist, correspondents) = snapshot::cleared_senders(config)?;
     let mut plan = Plan::new(&options.list, Vec::new());
@@ -139,11 +115,9 @@ pub fn report(
     let is_renewed = |line: &[u8]| report_end(line).is_some_and(|end| end < options.expires);
     let edited = compile::add_or_renew(&plan, &options.list, &entries, is_renewed)?;
     for (entry, done) in edited.entries {
-        match done {
-            compile::Done::Added => change.added.push(entry),
-            compile::Done::AlreadyThere(_)
-            | compile::Done::Removed { .. }
-            | compile::Done::NotFound => change.known.push(entry),
+        match done == compile::Done::Added {
+            true => change.added.push(entry),
+            false => change.known.push(entry),
         }
     }
     Ok(change)
@@ -161,31 +135,23 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         ..ListChange::default()
     };
     let note = |name: &str, _: &Headers| name.to_owned();
-    let reports = reports(mailboxes, &mut change, |_, _| Ok(()), note)?;
+    let mut reports = reports(mailboxes, &mut change, |_, _| Ok(()), note)?;
     if reports.is_empty() {
         return Ok(change);
     }
     let entries: Vec<String> = reports.keys().cloned().collect();
     // Searches and removes under one lock, because somebody may be editing the list.
     let edited = compile::remove_lines(&plan, list, &entries, |line| report_end(line).is_some())?;
-    let mut kept = HashSet::new();
-    for (entry, line) in &edited.kept {
-        kept.insert(entry.as_str());
-        let name = reports.get(entry).map_or("", String::as_str);
-        let why = format!(
-            "{entry}: line {line} of the list was not made by a report and stays; remove it by hand"
-        );
-        change.leave_out(name, &why);
+    for (entry, line) in edited.kept {
+        let name = reports.remove(&entry).unwrap_or_default();
+        let why = "of the list was not made by a report and stays; remove it by hand";
+        change.leave_out(&name, &format!("{entry}: line {line} {why}"));
     }
     for (entry, done) in edited.entries {
-        match done {
-            compile::Done::Removed { .. } => change.removed.push(entry),
-            compile::Done::Added | compile::Done::AlreadyThere(_) | compile::Done::NotFound => {
-                if !kept.contains(entry.as_str()) {
-                    let name = reports.get(&entry).map_or("", String::as_str);
-                    change.leave_out(name, &format!("{entry}: not in the list"));
-                }
-            }
+        if matches!(done, compile::Done::Removed { .. }) {
+            change.removed.push(entry);
+        } else if let Some(name) = reports.get(&entry) {
+            change.leave_out(name, &format!("{entry}: not in the list"));
         }
     }
     Ok(change)
@@ -265,10 +231,8 @@ fn check(
 ) -> Result<(), String> {
     let form =
         Canonical::parse(sender.as_bytes(), Entries::rules()).map_err(|error| error.to_string())?;
-    if cleared
-        .iter()
-        .any(|entries| entries.find(&form, today()).is_some())
-    {
+    let is_in = |entries: &&Entries| entries.find(&form, today()).is_some();
+    if cleared.iter().any(is_in) {
         return Err(format!("{sender}: on the whitelist, or a correspondent"));
     }
     for name in ["Delivered-To", "X-Original-To"] {
@@ -280,13 +244,11 @@ fn check(
         }
     }
     let trusted = &config.whitelist.authserv_ids;
-    let is_results = |name: &[u8]| name.eq_ignore_ascii_case(b"Authentication-Results");
     let mut confirmed = false;
-    for field in headers
-        .fields
-        .iter()
-        .filter(|field| is_results(&field.name))
-    {
+    for field in &headers.fields {
+        if !field.name.eq_ignore_ascii_case(b"Authentication-Results") {
+            continue;
+        }
         let results = Authentication::read(&field.value, trusted);
         if results.has_failed {
             return Err(format!("{sender}: DMARC failed, probably forged"));
