@@ -31,8 +31,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use super::{RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
 use crate::base::day::Day;
+use crate::base::whole_file::FileError;
 use crate::journal;
 
 /// Most messages in the queue, and most senders of the last minute, that are kept at a time.
@@ -56,7 +57,12 @@ const LOCAL_MAILERS: [&str; 9] = [
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn read_log(path: &Path, rules: &Rules, now: i64, written: &mut Written) -> Result<(), Error> {
+pub fn read_log(
+    path: &Path,
+    rules: &Rules,
+    now: i64,
+    written: &mut Written,
+) -> Result<(), FileError> {
     let mut queue = Queue {
         rules,
         now,
@@ -64,7 +70,7 @@ pub fn read_log(path: &Path, rules: &Rules, now: i64, written: &mut Written) -> 
         messages: HashMap::new(),
         incoming: HashMap::new(),
     };
-    journal::each_line(path, |line| queue.line(line)).map_err(Error::of(path))
+    journal::each_line(path, |line| queue.line(line)).map_err(FileError::of(path))
 }
 
 /// The state of a message in a mail server's queue, at the current line of the log.
@@ -79,8 +85,8 @@ struct Message {
     /// The first queue id of a message that a content filter has returned.
     origin: Option<String>,
     is_counted: bool,
-    /// `None` if unknown; empty for the null sender.
-    sender: Option<String>,
+    /// Empty for the null sender, or if unknown.
+    sender: String,
     recipients: u64,
     at: Option<i64>,
 }
@@ -109,21 +115,29 @@ impl Queue<'_> {
                 return;
             }
             let has_login = client.contains(", sasl_username=");
-            let origin = first_field(client, "orig_queue_id=");
-            let is_users =
-                has_login || self.is_trusted(client) || origin.is_some_and(|id| self.is_users(id));
-            self.begin(id, is_users, entry.at);
-            if let Some(message) = self.messages.get_mut(id) {
-                message.is_from_loopback = is_loopback(client);
-                message.origin = origin.map(str::to_owned);
-            }
+            let origin = client.split(", ").nth(1);
+            let origin = origin.and_then(|field| field.strip_prefix("orig_queue_id="));
+            let message = Message {
+                is_users: has_login
+                    || self.is_trusted(client)
+                    || origin.is_some_and(|id| self.is_users(id)),
+                is_from_loopback: is_loopback(client),
+                origin: origin.map(str::to_owned),
+                at: entry.at,
+                ..Message::default()
+            };
+            self.begin(id, message);
         } else if let Some(submitted) = text.strip_prefix("uid=") {
             if !is_of_postfix(program, &["pickup"]) {
                 return;
             }
             let uid = submitted.split(' ').next().and_then(|uid| uid.parse().ok());
-            let is_users = uid.is_some_and(|uid| self.rules.uids.contains(&uid));
-            self.begin(id, is_users, entry.at);
+            let message = Message {
+                is_users: uid.is_some_and(|uid| self.rules.uids.contains(&uid)),
+                at: entry.at,
+                ..Message::default()
+            };
+            self.begin(id, message);
         } else if let Some(from) = text.strip_prefix("from=") {
             self.from(id, from, program, entry.at);
         } else if let Some(to) = text.strip_prefix("to=") {
@@ -160,26 +174,15 @@ impl Queue<'_> {
                 next.origin.as_deref() == Some(id) || is_filter_here && next.is_from_loopback;
             is_next.then_some(next)
         });
-        match next {
-            Some(next) => {
-                next.is_users |= is_users;
-                true
-            }
-            None => false,
-        }
+        next.map(|next| next.is_users |= is_users).is_some()
     }
 
-    fn begin(&mut self, id: &str, is_users: bool, at: Option<i64>) {
+    fn begin(&mut self, id: &str, message: Message) {
         if self.messages.len() >= MESSAGES_MAX {
             // A log without the ends of messages, or a flood of them: start again instead of
             // growing.
             self.messages.clear();
         }
-        let message = Message {
-            is_users,
-            at,
-            ..Message::default()
-        };
         self.messages.insert(id.to_owned(), message);
     }
 
@@ -193,14 +196,19 @@ impl Queue<'_> {
             return;
         }
         let nrcpt = from.rsplit_once(", nrcpt=").map(|(_, rest)| rest);
-        let recipients = sendmail.or(nrcpt).and_then(leading_number);
+        let recipients = sendmail.or(nrcpt).and_then(|rest| {
+            let number = rest.split([' ', ',']).next()?;
+            number.parse().ok()
+        });
         if sendmail.is_some() {
             let relay = from.rsplit_once(", relay=").map_or("", |(_, relay)| relay);
-            let is_users = has_login_in_sendmail(from) || self.is_trusted(relay);
-            self.begin(id, is_users, at);
-            if let Some(message) = self.messages.get_mut(id) {
-                message.is_local = relay.ends_with("@localhost");
-            }
+            let message = Message {
+                is_users: has_login_in_sendmail(from) || self.is_trusted(relay),
+                is_local: relay.ends_with("@localhost"),
+                at,
+                ..Message::default()
+            };
+            self.begin(id, message);
         }
         let sender = match from.strip_prefix('<') {
             Some(rest) => rest.split(['>', ',']).next(),
@@ -209,7 +217,7 @@ impl Queue<'_> {
         let sender = sender.unwrap_or_default().to_ascii_lowercase();
         let is_users = match self.messages.get_mut(id) {
             Some(message) => {
-                message.sender = Some(sender.clone());
+                message.sender.clone_from(&sender);
                 message.recipients = recipients.unwrap_or(0);
                 message.is_users
             }
@@ -242,22 +250,15 @@ impl Queue<'_> {
         {
             message.is_users |= self.rules.uids.contains(&uid);
         }
-        let Some(sender) = message
-            .sender
-            .as_deref()
-            .filter(|sender| !sender.is_empty())
-        else {
-            return;
-        };
-        if !message.is_users {
+        if !message.is_users || message.sender.is_empty() {
             return;
         }
         if !message.is_counted {
             message.is_counted = true;
-            self.written.messages += 1;
+            self.written.counts.messages += 1;
         }
         if message.recipients > RECIPIENTS_MAX {
-            self.written.crowds += 1;
+            self.written.counts.crowds += 1;
             return;
         }
         let day = at.and_then(journal::day);
@@ -269,10 +270,10 @@ impl Queue<'_> {
                 .zip(message.at)
                 .is_some_and(|(&came_in, at)| (0..=AUTOMATIC_S).contains(&(at - came_in)));
             if is_automatic {
-                self.written.automatic += 1;
+                self.written.counts.automatic += 1;
             } else {
-                self.written
-                    .add(address, domain_of(sender), day, self.rules);
+                let own = domain_of(&message.sender);
+                self.written.add(address, own, day, self.rules);
             }
         }
     }
@@ -359,11 +360,6 @@ fn is_loopback(host: &str) -> bool {
     host_address(host).is_some_and(|address| address.is_loopback())
 }
 
-/// Returns the value of the field after the client, if it is this one.
-fn first_field<'a>(client: &'a str, name: &str) -> Option<&'a str> {
-    client.split(", ").nth(1)?.strip_prefix(name)
-}
-
 /// Reads `ctladdr=alice (1000/1000)` as 1000.
 fn controlling_uid(rest: &str) -> Option<u32> {
     let ctladdr = rest.strip_prefix("ctladdr=")?;
@@ -371,11 +367,4 @@ fn controlling_uid(rest: &str) -> Option<u32> {
     let (_, ids) = ctladdr.rsplit_once(" (")?;
     let (uid, _) = ids.split_once('/')?;
     uid.parse().ok()
-}
-
-fn leading_number(text: &str) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    text.get(..end)?.parse().ok()
 }

@@ -6,8 +6,9 @@ use std::time::UNIX_EPOCH;
 
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use super::{RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
 use crate::base::day::Day;
+use crate::base::whole_file::FileError;
 use crate::explain::{Headers, each_message};
 use crate::journal;
 use crate::sender::Strength;
@@ -16,18 +17,18 @@ use crate::sender::Strength;
 ///
 /// # Errors
 /// The mailbox cannot be read.
-pub fn read_mailbox(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), Error> {
+pub fn read_mailbox(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), FileError> {
     each_message(path, &mut |name, headers| {
         if let Some(headers) = headers {
             message(&name, &headers, rules, written);
         }
     })
-    .map_err(Error::of(path))
+    .map_err(FileError::of(path))
 }
 
 fn message(name: &str, headers: &Headers, rules: &Rules, written: &mut Written) {
     if is_automatic(headers) {
-        written.automatic += 1;
+        written.counts.automatic += 1;
         return;
     }
     let Some(sender) = named(headers, &["From"]).into_iter().next() else {
@@ -36,10 +37,10 @@ fn message(name: &str, headers: &Headers, rules: &Rules, written: &mut Written) 
     let Some(day) = day(name, headers) else {
         return;
     };
-    written.messages += 1;
+    written.counts.messages += 1;
     let recipients = named(headers, &["To", "Cc", "Bcc"]);
     if recipients.len() as u64 > RECIPIENTS_MAX {
-        written.crowds += 1;
+        written.counts.crowds += 1;
         return;
     }
     for recipient in recipients {
