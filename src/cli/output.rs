@@ -129,23 +129,9 @@ pub(super) fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
-/// Prints an error as `program: what: cause`; each of several errors on its own line.
+/// Prints an error as `program: what: cause`; each of several errors on its own line. Errors name their causes.
 pub(super) fn complain(program: &str, error: &dyn Error) {
-    for line in with_causes(error).lines() {
+    for line in error.to_string().lines() {
         say(format_args!("{program}: {line}"));
     }
-}
-
-/// Returns the error with its causes, each once, because many errors already name their cause.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        let detail = deeper.to_string();
-        if !text.contains(&detail) {
-            text = format!("{text}: {detail}");
-        }
-        cause = deeper.source();
-    }
-    text
 }

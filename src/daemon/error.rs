@@ -24,7 +24,7 @@ pub enum Error {
     },
     /// A socket from systemd cannot be used.
     #[error(
-        "cannot use socket {number} from systemd; the socket unit must name each with ListenStream="
+        "cannot use socket {number} from systemd: {cause}; the socket unit must name each with ListenStream="
     )]
     Inherited {
         /// Its number, from 0.

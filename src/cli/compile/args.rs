@@ -3,12 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
-use super::values::{
-    column_number, column_values, day, hexadecimal, rate, regular_file, shrink, size,
-};
 use crate::base::day::Day;
+use crate::base::numbers::with_unit;
 use crate::base::settings::Percent;
 use crate::cli::{examples, whole_number};
 use crate::list::{DateFormat, Expires, Format, MaxRejects, Separator, all_rows};
@@ -27,14 +26,12 @@ use crate::list::{DateFormat, Expires, Format, MaxRejects, Separator, all_rows};
     ]
 )]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(super) command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Build a filter file from text lists.
     #[command(after_long_help = examples![
         "blocklist-compile build -o spammers.blf lists/",
@@ -173,9 +170,8 @@ pub enum Command {
     Verify(FileArgs),
 }
 
-/// Options of `info` and `verify`.
 #[derive(Debug, Args)]
-pub struct FileArgs {
+pub(super) struct FileArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -185,9 +181,8 @@ pub struct FileArgs {
 
 const ADDRESS_RULES: &str = "Address rules";
 
-/// Options of `build`.
 #[derive(Debug, Args)]
-pub struct Build {
+pub(super) struct Build {
     /// Filter file to write.
     ///
     /// An existing one is replaced only after the new one is complete and checked.
@@ -285,17 +280,14 @@ pub struct Build {
     /// reads them.
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// How to read the lists.
     #[command(flatten)]
     pub reading: Reading,
-    /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
 }
 
-/// Options of `preview`.
 #[derive(Debug, Args)]
-pub struct PreviewArgs {
+pub(super) struct PreviewArgs {
     /// Add the proposed declarations to list.toml in the folder of the lists.
     ///
     /// What stands there stays. What the proposal leaves open must be completed by hand: until then, the file
@@ -310,7 +302,6 @@ pub struct PreviewArgs {
     /// A list is shown as a build of its folder reads it: list.toml there counts.
     #[arg(value_name = "FILE|FOLDER")]
     pub input: PathBuf,
-    /// How to read the lists.
     #[command(flatten)]
     pub reading: Reading,
 }
@@ -318,7 +309,7 @@ pub struct PreviewArgs {
 /// How `build`, `preview` and `update` read text lists, and what they refuse.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading lists")]
-pub struct Reading {
+pub(super) struct Reading {
     /// Format of the inputs.
     #[arg(long, help = DETECTED, long_help = formats())]
     pub format: Option<Format>,
@@ -393,10 +384,9 @@ pub struct Reading {
     pub strict: bool,
 }
 
-/// Options of every command that may run for long.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Resources and reports")]
-pub struct Work {
+pub(super) struct Work {
     /// Number of worker threads [default: one per processor].
     ///
     /// Fewer are used if memory does not suffice.
@@ -422,9 +412,8 @@ pub struct Work {
     pub quiet: bool,
 }
 
-/// Options of `update`.
 #[derive(Debug, Args)]
-pub struct Update {
+pub(super) struct Update {
     /// Filter file to change; replaced only after the new one is complete.
     pub file: PathBuf,
     /// A list of entries to add, or one entry such as spam@bad.example; may be repeated.
@@ -436,17 +425,14 @@ pub struct Update {
     /// Rebuild the filter for another false-positive rate.
     #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
-    /// How to read the lists.
     #[command(flatten)]
     pub reading: Reading,
-    /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
 }
 
-/// Options of `add` and `remove`.
 #[derive(Debug, Args)]
-pub struct EditArgs {
+pub(super) struct EditArgs {
     /// Also change this filter.
     #[arg(long, value_name = "FILE")]
     pub filter: Option<PathBuf>,
@@ -465,9 +451,8 @@ pub struct EditArgs {
     pub entries: Vec<String>,
 }
 
-/// Options of `merge`.
 #[derive(Debug, Args)]
-pub struct Merge {
+pub(super) struct Merge {
     /// Filter file to write.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
@@ -504,14 +489,12 @@ pub struct Merge {
     /// The filters or parts to merge.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
 }
 
-/// Options of `delta`.
 #[derive(Debug, Args)]
-pub struct Delta {
+pub(super) struct Delta {
     /// The delta to write. An existing file is replaced only if it is a delta.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
@@ -527,9 +510,8 @@ pub struct Delta {
     pub quiet: bool,
 }
 
-/// Options of `apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub(super) struct Apply {
     /// The filter file to write; may be OLD.
     ///
     /// An existing one is replaced only after the new one is complete and checked.
@@ -562,9 +544,8 @@ pub struct Apply {
     pub quiet: bool,
 }
 
-/// Options of `query`.
 #[derive(Debug, Args)]
-pub struct QueryArgs {
+pub(super) struct QueryArgs {
     /// Print JSON, one line per address.
     #[arg(long)]
     pub json: bool,
@@ -580,4 +561,73 @@ const DETECTED: &str = "Format of the inputs [default: detected from their conte
 fn formats() -> String {
     let known = Format::known();
     format!("Format of the inputs: {known} [default: detected from their content]")
+}
+
+/// Parses the path of a file to write. Rejects standard output, because the file is read back or
+/// replaced.
+fn regular_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path.as_os_str() == "-" {
+            Err("cannot be standard output; name a file")
+        } else {
+            Ok(path)
+        }
+    })
+}
+
+fn hexadecimal(text: &str) -> Result<u64, &'static str> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| "must be 1 to 16 hexadecimal digits")
+}
+
+fn rate(text: &str) -> Result<f64, &'static str> {
+    text.parse()
+        .map_err(|_| "must be a rate such as 0.000001 or 1e-6")
+}
+
+fn day(text: &str) -> Result<Day, &'static str> {
+    Day::read(text.as_bytes()).ok_or("must be a date such as 2026-12-31")
+}
+
+/// Parses `COLUMN=VALUE[,VALUE]`; the first `=` divides.
+fn column_values(text: &str) -> Result<(String, Vec<String>), String> {
+    let (column, values) = column_and(text, "Action=Block")?;
+    Ok((column, values.split(',').map(str::to_owned).collect()))
+}
+
+/// Parses `COLUMN=NUMBER`.
+fn column_number(text: &str) -> Result<(String, f64), String> {
+    let (column, number) = column_and(text, "Score=4")?;
+    let number: Option<f64> = number.trim().parse().ok();
+    let number = number.filter(|number| number.is_finite());
+    let number = number.ok_or("must be a column and a number, such as Score=4")?;
+    Ok((column, number))
+}
+
+fn column_and<'t>(text: &'t str, example: &str) -> Result<(String, &'t str), String> {
+    let parts = text.split_once('=');
+    match parts.map(|(column, value)| (column.trim(), value)) {
+        None | Some(("", _)) => Err(format!(
+            "must be a column, = and what it has, such as {example}"
+        )),
+        Some((column, value)) => Ok((column.to_owned(), value)),
+    }
+}
+
+fn shrink(text: &str) -> Result<Percent, &'static str> {
+    text.parse().and_then(Percent::of_a_whole)
+}
+
+/// Parses `512M` as bytes.
+fn size(text: &str) -> Result<u64, &'static str> {
+    const UNITS: [(char, u64); 4] = [
+        ('k', 1 << 10),
+        ('m', 1 << 20),
+        ('g', 1 << 30),
+        ('t', 1 << 40),
+    ];
+    let text = text.to_ascii_lowercase().replace(' ', "");
+    let number = text.trim_end_matches('b').trim_end_matches('i');
+    let bytes = number.parse().ok().or_else(|| with_unit(number, &UNITS));
+    bytes.ok_or("must be a number of bytes, or one with K, M, G or T, such as 512M")
 }

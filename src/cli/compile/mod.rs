@@ -1,16 +1,15 @@
 //! The administrator's command, `blocklist-compile`.
 //!
-//! One function per command converts its arguments ([`args`]) to calls of [`compile`], and prints
+//! One function per command converts its arguments (`args`) to calls of [`compile`], and prints
 //! the result; `query` also reads long lists of addresses. Exit codes: 0 done (for `query`:
 //! listed), 1 refused because of `--strict`, `--max-rejects`, `--max-shrink` or `--max-growth` (for
 //! `query`: not listed; `false-positives`: found some; `remove`: not found; `delta`: too
 //! different), 2 failed.
 
-pub mod args;
+mod args;
 mod preview;
 mod query;
 mod text;
-mod values;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -283,9 +282,8 @@ fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::er
 }
 
 impl Reading {
-    /// Returns what the options declare about the lists.
-    fn declared(&self) -> Declared {
-        Declared {
+    fn put_into(&self, plan: &mut Plan) {
+        plan.declared = Declared {
             format: self.format,
             separator: self.separator,
             entry: self.entry.clone(),
@@ -299,15 +297,9 @@ impl Reading {
             date_format: self.date_format.clone(),
             never: self.never.clone(),
             is_in_file: false,
-        }
-    }
-
-    fn put_into(&self, plan: &mut Plan) {
-        plan.declared = self.declared();
-        plan.expires = self
-            .expires
-            .map(|expires| expires.from(plan.today()))
-            .or(plan.expires);
+        };
+        let expires = self.expires.map(|expires| expires.from(plan.today()));
+        plan.expires = expires.or(plan.expires);
         plan.protect.extend_from_slice(&self.protect);
         plan.allow.extend_from_slice(&self.allow);
         plan.allow_world |= self.allow_world;
@@ -413,14 +405,13 @@ const WRITE_REPORT: &str = "write the report";
 fn may_write(file: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), Error> {
     let failed = || Error::io(file, WRITE_REPORT);
     let cannot = |why: &str| Err(failed()(io::Error::other(why)));
-    let real = |path: &Path| {
-        fs::canonicalize(path).or_else(|_| {
-            let folder = fs::canonicalize(folder_of(path))?;
-            Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
-        })
+    // Neither may exist yet.
+    let place = |path: &Path| {
+        let folder = fs::canonicalize(folder_of(path))?;
+        Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
     };
-    let place = real(file).map_err(failed())?;
-    if real(output).is_ok_and(|output| output == place) || is_same_file(output, file) {
+    let report = place(file).map_err(failed())?;
+    if place(output).is_ok_and(|output| output == report) || is_same_file(output, file) {
         return cannot("it is the filter file to write");
     }
     let lists = compile::inputs(reads)?;

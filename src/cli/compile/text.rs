@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::address::{Kind, escaped};
+use crate::address::escaped;
 use crate::base::numbers::{counted, grouped, size};
 use crate::compile::{
     self, Applied, Changed, Done, Edited, FilterReport, KindCount, PartReport, REFUSED, Report,
@@ -333,13 +333,11 @@ impl Display for Applied {
 /// Shows kinds with their counts: "1 mailbox, 20 domains".
 fn kinds_shown(kinds: &[KindCount]) -> String {
     let shown = kinds.iter().map(|count| {
-        let many = match Kind::ALL.into_iter().find(|kind| kind.name() == count.kind) {
-            Some(Kind::Mailbox) => "mailboxes",
-            Some(Kind::LocalPart) => "local-parts",
-            Some(Kind::Domain) => "domains",
-            Some(Kind::Subtree) | None => "subtrees",
+        let many = match count.kind {
+            "mailbox" => "mailboxes".to_owned(),
+            kind => format!("{kind}s"),
         };
-        counted(count.entries, count.kind, many)
+        counted(count.entries, count.kind, &many)
     });
     shown.collect::<Vec<_>>().join(", ")
 }

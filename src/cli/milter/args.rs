@@ -32,24 +32,20 @@ pub struct Milter {
     /// Configuration file.
     #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_PATH)]
     #[arg(env = "BLOCKLIST_MILTER_CONFIG", hide_env_values = true)]
-    pub config: PathBuf,
+    pub(super) config: PathBuf,
     /// The same as the command check.
     #[arg(long, conflicts_with = "print_config")]
-    pub check: bool,
+    check: bool,
     /// The same as the command print-config.
     #[arg(long)]
-    pub print_config: bool,
-    /// A command to run instead of serving mail.
+    print_config: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 impl Milter {
     /// The command, named or asked for by its old flag; none: serve mail.
-    ///
-    /// # Errors
-    /// Both a command and a flag that means one.
-    pub fn into_command(self) -> Result<Option<Command>, String> {
+    pub(super) fn into_command(self) -> Result<Option<Command>, String> {
         let (flag, meant) = match (self.check, self.print_config) {
             (true, _) => ("--check", Command::Check { json: false }),
             (false, true) => ("--print-config", Command::PrintConfig),
@@ -62,9 +58,8 @@ impl Milter {
     }
 }
 
-/// What can be done instead of serving mail.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Check configuration, filters and whitelists; show every error.
     ///
     /// Does what a start would do, but does not serve. Exit code 0: no errors; 2: errors.
@@ -176,9 +171,8 @@ pub enum Command {
     Demo,
 }
 
-/// Arguments of `explain`.
 #[derive(Debug, Args)]
-pub struct Explain {
+pub(super) struct Explain {
     /// Envelope sender, the argument of MAIL FROM.
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub mail_from: Option<String>,
@@ -210,9 +204,8 @@ pub struct Explain {
     pub message: Option<PathBuf>,
 }
 
-/// Arguments of `setup-check`.
 #[derive(Debug, Args)]
-pub struct SetupCheck {
+pub(super) struct SetupCheck {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
@@ -227,9 +220,8 @@ pub struct SetupCheck {
     pub exim: Option<PathBuf>,
 }
 
-/// Arguments of `replay`.
 #[derive(Debug, Args)]
-pub struct Replay {
+pub(super) struct Replay {
     /// Show what another configuration would change.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,

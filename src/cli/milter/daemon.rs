@@ -27,9 +27,8 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(50);
 /// Name of the program in the kernel, which cuts it to 15 bytes.
 const COMMAND: &str = "blocklist-milte";
 
-/// Where the running daemon answers.
 #[derive(Debug, Args)]
-pub struct Place {
+pub(super) struct Place {
     /// Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the
     /// configuration].
     #[arg(long, value_name = "ADDRESS")]
@@ -49,9 +48,8 @@ impl Place {
     }
 }
 
-/// Arguments of `status`.
 #[derive(Debug, Args)]
-pub struct Status {
+pub(super) struct Status {
     #[command(flatten)]
     place: Place,
     /// Print one JSON object instead of text.
@@ -100,9 +98,8 @@ pub(super) fn what_is_good(path: &Path) -> Result<Config, config::Error> {
     }
 }
 
-/// Arguments of `log`.
 #[derive(Debug, Args)]
-pub struct Log {
+pub(super) struct Log {
     #[command(flatten)]
     place: Place,
     /// Wait for new decisions, and show each, until interrupted.
@@ -164,9 +161,8 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
     }
 }
 
-/// Arguments of `reload`.
 #[derive(Debug, Args)]
-pub struct Reload {
+pub(super) struct Reload {
     /// Process ID of the daemon [default: that of the daemon that wrote `status_file`].
     #[arg(long, value_name = "PID", value_parser = process)]
     pub pid: Option<i32>,

@@ -14,9 +14,8 @@ use crate::config::{self, Config, DEFAULT_PATH};
 use crate::logs::{self, History};
 use crate::screen::case_time;
 
-/// Arguments of `report`.
 #[derive(Debug, Args)]
-pub struct Report {
+pub(super) struct Report {
     /// First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines
     /// are used only to know what was refused before.
     #[arg(long, value_name = "DAY", value_parser = since)]
@@ -35,9 +34,8 @@ pub struct Report {
     pub logs: Vec<PathBuf>,
 }
 
-/// Arguments of `case`.
 #[derive(Debug, Args)]
-pub struct Case {
+pub(super) struct Case {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,

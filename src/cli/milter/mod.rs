@@ -3,10 +3,10 @@
 //! Exit codes: 0 done; 1 a verdict of the demo was not the expected one, a case was not found or
 //! the setup is wrong; 2 failed. For `status`: 0 no problem, 1 warning, 2 critical or no answer.
 
-pub mod args;
-pub mod daemon;
-pub mod logs;
-pub mod people;
+mod args;
+mod daemon;
+mod logs;
+mod people;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

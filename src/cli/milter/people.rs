@@ -15,9 +15,8 @@ use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
 use crate::junk::{self, Options};
 use crate::policy::{Entries, Network};
 
-/// Arguments of `correspondents`.
 #[derive(Debug, Args)]
-pub struct Correspondents {
+pub(super) struct Correspondents {
     /// The file to update; name it in the setting correspondents of the configuration.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
@@ -71,9 +70,8 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Arguments of `junk`.
 #[derive(Debug, Args)]
-pub struct Junk {
+pub(super) struct Junk {
     /// The text list of reported senders; created if missing.
     #[arg(long, value_name = "FILE")]
     pub list: PathBuf,
