@@ -59,21 +59,25 @@ pub fn take_file_limits_as_errors() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Runs the main function of a program with the arguments `P`.
+/// Runs the main function of a program with the arguments `P`. Errors name their causes.
 fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
     let arguments = match P::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return wrong_usage::<P>(&error),
     };
     take_file_limits_as_errors();
-    let mut output = Output::new();
+    let mut output = Output::default();
     let done = run(arguments, &mut output).and_then(|code| {
         std::io::Write::flush(&mut output)?;
         Ok(code)
     });
     done.unwrap_or_else(|error| {
         output.end_if_closed();
-        output::complain(P::command().get_name(), &*error);
+        let program = P::command();
+        // Each of several errors has its own line.
+        for line in error.to_string().lines() {
+            say(format_args!("{}: {line}", program.get_name()));
+        }
         ExitCode::from(FAILED)
     })
 }

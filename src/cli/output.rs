@@ -1,6 +1,5 @@
 //! Standard output and standard error of a command.
 
-use std::error::Error;
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,31 +8,24 @@ use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
+use super::Done;
 use crate::base::paint::Paint;
 
 /// The output of a command. It is not locked between two writes, because other threads may log to
 /// it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Output {
-    stdout: io::Stdout,
     is_closed: bool,
 }
 
 impl Output {
-    pub(super) fn new() -> Self {
-        Self {
-            stdout: io::stdout(),
-            is_closed: false,
-        }
-    }
-
     /// Returns whether the output should have colours.
     pub fn paint(&self) -> Paint {
         Paint::of_stdout()
     }
 
     /// Prints the result of a command, as text or as one line of JSON.
-    pub fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> io::Result<()> {
+    pub(super) fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> Done {
         self.show_as(found, found, json)
     }
 
@@ -43,11 +35,12 @@ impl Output {
         found: &impl Serialize,
         text: impl Display,
         json: bool,
-    ) -> io::Result<()> {
+    ) -> Done {
         match json {
-            true => self.json(found),
-            false => self.line(format_args!("{text}")),
+            true => self.json(found)?,
+            false => self.line(format_args!("{text}"))?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Prints the result of a long task: JSON to standard output, text to standard error.
@@ -57,7 +50,7 @@ impl Output {
         is_refused: bool,
         json: bool,
         quiet: bool,
-    ) -> io::Result<ExitCode> {
+    ) -> Done {
         if json {
             self.json(done)?;
         } else if !quiet || is_refused {
@@ -93,26 +86,20 @@ impl Output {
 
     fn checked<T>(&mut self, written: io::Result<T>) -> io::Result<T> {
         written.map_err(|error| {
-            self.is_closed |= error.kind() == io::ErrorKind::BrokenPipe;
             let kind = error.kind();
-            match kind {
-                // `write_all` tries again.
-                io::ErrorKind::Interrupted => error,
-                _ => io::Error::new(kind, format!("standard output: {error}")),
-            }
+            self.is_closed |= kind == io::ErrorKind::BrokenPipe;
+            io::Error::new(kind, format!("standard output: {error}"))
         })
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.stdout.write(bytes);
-        self.checked(written)
+        self.checked(io::stdout().write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = self.stdout.flush();
-        self.checked(flushed)
+        self.checked(io::stdout().flush())
     }
 }
 
@@ -127,11 +114,4 @@ pub(super) fn success(is_success: bool) -> ExitCode {
 /// Prints to standard error. Ignores a closed one (`2>&1 | head`).
 pub(super) fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{what}");
-}
-
-/// Prints an error as `program: what: cause`; each of several errors on its own line. Errors name their causes.
-pub(super) fn complain(program: &str, error: &dyn Error) {
-    for line in error.to_string().lines() {
-        say(format_args!("{program}: {line}"));
-    }
 }

@@ -30,7 +30,7 @@ use crate::inspect;
 use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
 
 pub use args::Cli;
-use args::{Apply, Build, Command, Delta, EditArgs, Merge, Reading, Update, Work};
+use args::{Apply, Build, Command, Delta, EditArgs, FileArgs, Merge, Reading, Update, Work};
 
 /// Runs the command line. Prints errors as `blocklist-compile: what: cause`.
 pub fn main() -> ExitCode {
@@ -39,27 +39,29 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, out: &mut Output) -> Done {
     match cli.command {
-        Command::Build(args) => return build(&args, out),
-        Command::Preview(args) => return preview::run(&args, out),
-        Command::Query(args) => return query::query(&args, out),
-        Command::Info(of) => info(&of.file, of.json, out)?,
-        Command::Feed { folder } => feed(&folder, out)?,
-        Command::Update(args) => return update(&args, out),
-        Command::Add(args) => return edit(&args, true, out),
-        Command::Remove(args) => return edit(&args, false, out),
-        Command::Merge(args) => return merge(&args, out),
-        Command::Delta(args) => return make_delta(&args, out),
-        Command::Apply(args) => return apply(&args, out),
-        Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
-        Command::Overlap { json, files } => out.show(&inspect::overlap(&files)?, json)?,
+        Command::Build(args) => build(&args, out),
+        Command::Preview(args) => preview::run(&args, out),
+        Command::Query(args) => query::query(&args, out),
+        Command::Info(FileArgs { json, file }) => match RecordFile::is_part(&file)? {
+            true => out.show(&inspect::part_info(&file)?, json),
+            false => out.show(&inspect::info(&file)?, json),
+        },
+        Command::Feed { folder } => feed(&folder, out),
+        Command::Update(args) => update(&args, out),
+        Command::Add(args) => edit(&args, true, out),
+        Command::Remove(args) => edit(&args, false, out),
+        Command::Merge(args) => merge(&args, out),
+        Command::Delta(args) => make_delta(&args, out),
+        Command::Apply(args) => apply(&args, out),
+        Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json),
+        Command::Overlap { json, files } => out.show(&inspect::overlap(&files)?, json),
         Command::FalsePositives { of, known_good } => {
             let found = inspect::false_positives(&of.file, &known_good, Day(today()))?;
             out.show(&found, of.json)?;
-            return Ok(success(found.is_clean()));
+            Ok(success(found.is_clean()))
         }
-        Command::Verify(of) => verify(&of.file, of.json, out)?,
+        Command::Verify(of) => verify(&of, out),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn build(args: &Build, out: &mut Output) -> Done {
@@ -141,7 +143,7 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
 const FOLDER_MAX_SHRINK: u32 = 20;
 
 /// Prints what `update-feed` needs to know.
-fn feed(folder: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
+fn feed(folder: &Path, out: &mut Output) -> Done {
     let list = ListToml::of_folder(folder)
         .map_err(Error::from)?
         .unwrap_or_default();
@@ -164,9 +166,10 @@ fn feed(folder: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error
         max_growth,
         ..
     } = feed;
-    Ok(out.line(format_args!(
+    out.line(format_args!(
         "{url} {max_bytes} {timeout_s} {keep_days} {max_age_days} {max_shrink} {max_growth} {expires}"
-    ))?)
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn update(args: &Update, out: &mut Output) -> Done {
@@ -259,7 +262,7 @@ fn make_delta(args: &Delta, out: &mut Output) -> Done {
     let made = watched(args.quiet, |progress| {
         compile::make_delta(&args.output, [&args.old, &args.new], progress)
     })?;
-    Ok(out.tell(&made, made.refused.is_some(), args.json, args.quiet)?)
+    out.tell(&made, made.refused.is_some(), args.json, args.quiet)
 }
 
 fn apply(args: &Apply, out: &mut Output) -> Done {
@@ -271,14 +274,7 @@ fn apply(args: &Apply, out: &mut Output) -> Done {
     let applied = watched(args.quiet, |progress| {
         compile::apply(&args.output, &deltas, progress)
     })?;
-    Ok(out.tell(&applied, applied.refused.is_some(), args.json, args.quiet)?)
-}
-
-fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    if RecordFile::is_part(file)? {
-        return Ok(out.show(&inspect::part_info(file)?, json)?);
-    }
-    Ok(out.show(&inspect::info(file)?, json)?)
+    out.tell(&applied, applied.refused.is_some(), args.json, args.quiet)
 }
 
 impl Reading {
@@ -356,7 +352,7 @@ fn work(
         write_report(&report, file)?;
     }
     let is_refused = report.refused.is_some();
-    Ok(out.tell(&report, is_refused, work.json || is_stdout, work.quiet)?)
+    out.tell(&report, is_refused, work.json || is_stdout, work.quiet)
 }
 
 fn write_report(report: &Report, file: &Path) -> Result<(), Error> {
@@ -372,17 +368,8 @@ fn write_report(report: &Report, file: &Path) -> Result<(), Error> {
     })
 }
 
-fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
+fn verify(FileArgs { json, file }: &FileArgs, out: &mut Output) -> Done {
     let header = Filter::verify(file)?;
-    if json {
-        out.json(&serde_json::json!({
-            "file": file,
-            "entries": header.entries,
-            "records": header.spec.records,
-            "good": true,
-        }))?;
-        return Ok(());
-    }
     let records = if header.part.is_some() {
         "all records and checksums of this part"
     } else if header.spec.records {
@@ -390,12 +377,15 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::
     } else {
         "all pages and checksums"
     };
-    out.line(format_args!(
-        "{}: OK: {}; {records} are correct",
-        file.display(),
-        counted(header.entries, "entry", "entries")
-    ))?;
-    Ok(())
+    let entries = counted(header.entries, "entry", "entries");
+    let text = format!("{}: OK: {entries}; {records} are correct", file.display());
+    let found = serde_json::json!({
+        "file": file,
+        "entries": header.entries,
+        "records": header.spec.records,
+        "good": true,
+    });
+    out.show_as(&found, text, *json)
 }
 
 /// The operation on a report, for "cannot ...".

@@ -99,8 +99,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         return Ok(ExitCode::FAILURE);
     };
     case.find_undo(read_config(config)?.as_ref());
-    out.show(&case, args.json)?;
-    Ok(ExitCode::SUCCESS)
+    out.show(&case, args.json)
 }
 
 /// Finds the case id in what a reply shows: the id, `(case ID)`, or the whole reply. Returns it with

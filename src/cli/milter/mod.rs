@@ -137,8 +137,7 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
         return Err(format!("{address}: not an address: {why}").into());
     }
     let report = (&mail, &explanation);
-    out.show_as(&explanation, Painted(&report, out.paint()), args.json)?;
-    Ok(ExitCode::SUCCESS)
+    out.show_as(&explanation, Painted(&report, out.paint()), args.json)
 }
 
 fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
@@ -149,6 +148,5 @@ fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
         (None, files) => Some(Explainer::open(config, files)?),
     };
     let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
-    out.show_as(&replay, Painted(&replay, out.paint()), args.json)?;
-    Ok(ExitCode::SUCCESS)
+    out.show_as(&replay, Painted(&replay, out.paint()), args.json)
 }

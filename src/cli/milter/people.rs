@@ -66,8 +66,7 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     let mut change = book.take(&written, Day(today()), args.keep);
     book.write(&args.output)?;
     change.file.clone_from(&args.output);
-    out.show(&change, args.json)?;
-    Ok(ExitCode::SUCCESS)
+    out.show(&change, args.json)
 }
 
 #[derive(Debug, Args)]
@@ -110,8 +109,7 @@ pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
         };
         junk::report(&args.mailboxes, &options, &Config::load(config)?)?
     };
-    out.show(&change, args.json)?;
-    Ok(ExitCode::SUCCESS)
+    out.show(&change, args.json)
 }
 
 /// Parses `our.example` or `@our.example` to its canonical form.
