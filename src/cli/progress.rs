@@ -104,14 +104,8 @@ fn rate(state: &State, started: Instant) -> String {
     if state.phase != Phase::Reading {
         return String::new();
     }
-    let seconds = started.elapsed().as_secs_f64().max(1e-3);
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "shown with a few digits"
-    )]
-    let per_second = (state.entries as f64 / seconds) as u64;
+    let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let per_second = state.entries.saturating_mul(1_000) / ms.max(1);
     format!("{} entries/s", HumanCount(per_second))
 }
 

@@ -32,6 +32,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::{RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use crate::base::clock::now_s;
 use crate::base::day::Day;
 use crate::base::whole_file::FileError;
 use crate::journal;
@@ -53,19 +54,14 @@ const LOCAL_MAILERS: [&str; 9] = [
     "lmtp",
 ];
 
-/// Adds the recipients of the messages in a log. `now` is in seconds since 1970.
+/// Adds the recipients of the messages in a log.
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn read_log(
-    path: &Path,
-    rules: &Rules,
-    now: i64,
-    written: &mut Written,
-) -> Result<(), FileError> {
+pub fn read_log(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), FileError> {
     let mut queue = Queue {
         rules,
-        now,
+        now: now_s().cast_signed(),
         written,
         messages: HashMap::new(),
         incoming: HashMap::new(),

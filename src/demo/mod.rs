@@ -82,27 +82,24 @@ const NAME: &str = "From: \"lottery@winner.example\" <alice@friend.example>";
 const TO_POSTMASTER: &str = "listed, but writes to postmaster";
 const WITH_LOGIN: &str = "listed, but has logged in here";
 
-/// The last decision of the daemon.
-#[derive(Clone, Default)]
-struct LastDecision(Arc<Mutex<RecordedDecision>>);
+/// The daemon's service, with its last decision.
+#[derive(Clone)]
+struct Observed {
+    live: Arc<Live>,
+    last: Arc<Mutex<RecordedDecision>>,
+}
 
-impl Observer for LastDecision {
+impl Observer for Observed {
     fn decided(&mut self, decision: &Decision<'_>) {
-        *lock(&self.0) = RecordedDecision::of(decision);
+        *lock(&self.last) = RecordedDecision::of(decision);
     }
 }
 
-/// The daemon's service with an observer.
-struct ObservedService {
-    live: Arc<Live>,
-    last: LastDecision,
-}
+impl Service for Observed {
+    type Handler = Screen<Self>;
 
-impl Service for ObservedService {
-    type Handler = Screen<LastDecision>;
-
-    fn handler(&self) -> Self::Handler {
-        Screen::with_observer(Arc::clone(&self.live), self.last.clone())
+    fn handler(&self) -> Screen<Self> {
+        Screen::with_observer(Arc::clone(&self.live), self.clone())
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -148,16 +145,14 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let scenes: Vec<Scene<'_>> = SCENES.into_iter().chain(tagged).collect();
     let snapshot = Snapshot::build(Config::parse(&settings, &at("demo.toml"))?)?;
     let options = serve::options(&snapshot.config);
-    let live = Arc::new(Live::new(snapshot, None));
-    let last = LastDecision::default();
-    let observed = ObservedService {
-        live,
-        last: last.clone(),
-    };
-    let daemon = Daemon::start(&options, &Arc::new(observed))?;
+    let observed = Arc::new(Observed {
+        live: Arc::new(Live::new(snapshot, None)),
+        last: Arc::default(),
+    });
+    let daemon = Daemon::start(&options, &observed)?;
     let how = "on a private socket; messages are sent as Postfix sends them";
     writeln!(out, "{} {how}\n", paint.bold("serving"))?;
-    let wrong = play(&scenes, &socket, &last, out, paint)?;
+    let wrong = play(&scenes, &socket, &observed.last, out, paint)?;
     daemon.stop()?;
     let all = scenes.len();
     if wrong == 0 {
@@ -193,7 +188,7 @@ fn compile_list(
 fn play(
     scenes: &[Scene<'_>],
     socket: &Path,
-    last: &LastDecision,
+    last: &Mutex<RecordedDecision>,
     out: &mut dyn io::Write,
     paint: Paint,
 ) -> Result<usize, Error> {
@@ -220,7 +215,7 @@ fn play(
             mail.macros = vec![("{auth_authen}".to_owned(), "bob".to_owned())];
         }
         let outcome = peer.deliver(&mail)?;
-        let decision = std::mem::take(&mut *lock(&last.0));
+        let decision = std::mem::take(&mut *lock(last));
         let is_expected = show(scene, &outcome, &decision, out, paint)?;
         wrong += usize::from(!is_expected);
     }

@@ -23,9 +23,6 @@ const READ_BYTES: usize = 256 << 10;
 /// A thread for fewer bytes is not worth its cost.
 const MIN_PART_BYTES: usize = 8 << 10;
 
-/// The output for some lines, and whether an address in them is listed.
-type Answers = Result<(Vec<u8>, bool), Error>;
-
 pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     let many = args.addresses.iter().any(|address| address == "-");
     let load = if many { Load::Memory } else { Load::Disk };
@@ -73,8 +70,8 @@ fn all_of_stdin(
     Ok(listed)
 }
 
-/// Answers each non-empty line.
-fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
+/// Answers each non-empty line. Returns the output, and whether an address is listed.
+fn answer(query: &mut Query, block: &[u8], json: bool) -> Result<(Vec<u8>, bool), Error> {
     let mut out = Vec::with_capacity(4 * block.len());
     let mut listed = false;
     for line in block.split(|byte| *byte == b'\n') {

@@ -109,7 +109,6 @@ impl Display for Report {
         let mut took = format!("{seconds:.2} s");
         // A small list or a very short duration gives no meaningful speed.
         if seconds >= 0.1 && self.rows >= 100_000 {
-            #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
             let per_second = self.rows as f64 / seconds / 1e6;
             took += &format!(", {per_second:.2} million entries a second");
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::address::{Entry, Kind};
-use crate::base::clock::{now_s, today};
+use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::cli::{Done, Output, whole_number};
 use crate::config::Config;
@@ -58,7 +58,7 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     let mut book = Book::read(&args.output)?;
     let mut written = Written::default();
     for log in &args.logs {
-        read_log(log, &rules, now_s().cast_signed(), &mut written)?;
+        read_log(log, &rules, &mut written)?;
     }
     for mailbox in &args.sent {
         read_mailbox(mailbox, &rules, &mut written)?;
