@@ -10,7 +10,7 @@
 //! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
@@ -202,24 +202,22 @@ fn reports(
 
 /// Returns the single sender in From, in canonical form.
 fn sender(headers: &Headers) -> Result<String, String> {
-    let mut named: Vec<Vec<u8>> = Vec::new();
+    let mut named = BTreeSet::new();
     for sender in headers.addresses(&["From"]).iter() {
         let form = Canonical::parse(sender.address, Entries::rules())
             .ok()
             .filter(|_| sender.strength == Strength::Strong)
             .ok_or("the From header is not a single address")?;
-        if !named.iter().any(|known| known == form.as_bytes()) {
-            named.push(form.as_bytes().to_vec());
-        }
+        named.insert(form.as_bytes().to_vec());
     }
-    let [sender] = named.as_slice() else {
-        return Err(match named.len() {
-            0 => "the From header has no address".to_owned(),
-            more => format!("the From header has {more} addresses"),
-        });
-    };
-    let text = str::from_utf8(sender).map_err(|_| "the From header is not valid text")?;
-    Ok(list::written_address(text))
+    match (named.len(), named.first()) {
+        (1, Some(sender)) => {
+            let text = str::from_utf8(sender).map_err(|_| "the From header is not valid text")?;
+            Ok(list::written_address(text))
+        }
+        (0, _) => Err("the From header has no address".to_owned()),
+        (more, _) => Err(format!("the From header has {more} addresses")),
+    }
 }
 
 /// Checks that this sender may be listed.

@@ -1,6 +1,6 @@
 //! `preview`: what each file is read as, and what would come of it, in words.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -34,11 +34,9 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     args.reading.put_into(&mut plan);
     let seen = preview(path, &plan, args.against.as_deref(), &Progress::new())?;
     let saved = if args.write { save(&seen) } else { Ok(()) };
-    let shown = Shown {
-        seen: &seen,
-        has_written: args.write && saved.is_ok(),
-    };
-    out.line(format_args!("{}", shown.to_string().trim_end()))?;
+    let mut text = String::new();
+    show(&seen, args.write && saved.is_ok(), &mut text)?;
+    out.line(format_args!("{}", text.trim_end()))?;
     saved?;
     // What has been written counts from now on.
     let is_mended = |file: &FilePreview| {
@@ -66,101 +64,92 @@ fn save(seen: &Preview) -> Result<(), Error> {
     write(&seen.list_toml, &proposals)
 }
 
-/// What was seen, in words.
-struct Shown<'a> {
-    seen: &'a Preview,
-    has_written: bool,
+/// Shows what was seen, in words.
+fn show(seen: &Preview, has_written: bool, f: &mut String) -> fmt::Result {
+    let report = &seen.report;
+    for file in &seen.files {
+        show_file(file, seen, has_written, f)?;
+        writeln!(f)?;
+    }
+    if seen.files.is_empty() {
+        writeln!(f, "No list to read.")?;
+    }
+    let has_changed = |file: &FilePreview| has_written && file.proposal.is_some();
+    if seen.files.iter().any(has_changed) {
+        return Ok(());
+    }
+    writeln!(f, "{}", Counted(report))?;
+    for added in &seen.against.added {
+        writeln!(f, "added     {added}")?;
+    }
+    for (file, count) in &seen.against.removed {
+        let count = counted(*count, "entry", "entries");
+        writeln!(f, "removed   {}: {count}", escaped(file.as_bytes()))?;
+    }
+    f.write_str(match (&report.refused, report.rows) {
+        (Some(_), _) => "A build would be refused.",
+        (None, 0) => "Nobody is listed.",
+        (None, _) => "A build would use this.",
+    })
 }
 
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = &self.seen.report;
-        for file in &self.seen.files {
-            self.file(file, f)?;
-            writeln!(f)?;
-        }
-        if self.seen.files.is_empty() {
-            writeln!(f, "No list to read.")?;
-        }
-        let has_changed = |file: &FilePreview| self.has_written && file.proposal.is_some();
-        if self.seen.files.iter().any(has_changed) {
-            return Ok(());
-        }
-        writeln!(f, "{}", Counted(report))?;
-        for added in &self.seen.against.added {
-            writeln!(f, "added     {added}")?;
-        }
-        for (file, count) in &self.seen.against.removed {
-            let count = counted(*count, "entry", "entries");
-            writeln!(f, "removed   {}: {count}", escaped(file.as_bytes()))?;
-        }
-        f.write_str(match (&report.refused, report.rows) {
-            (Some(_), _) => "A build would be refused.",
-            (None, 0) => "Nobody is listed.",
-            (None, _) => "A build would use this.",
-        })
+fn show_file(file: &FilePreview, seen: &Preview, has_written: bool, f: &mut String) -> fmt::Result {
+    write!(f, "{}: ", file.file)?;
+    match &file.reading {
+        Some((format, why)) => write!(f, "read as {format} ({})", why_shown(*why))?,
+        None if file.survey.is_none() => write!(f, "not read")?,
+        None => {}
     }
-}
-
-impl Shown<'_> {
-    fn file(&self, file: &FilePreview, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", file.file)?;
-        match &file.reading {
-            Some((format, why)) => write!(f, "read as {format} ({})", why_shown(*why))?,
-            None if file.survey.is_none() => write!(f, "not read")?,
-            None => {}
-        }
-        if let Some(survey) = &file.survey {
-            let comma = if file.reading.is_some() { "; " } else { "" };
-            writeln!(f, "{comma}{}", kind(survey))?;
-            columns(survey, f)?;
-        } else {
-            writeln!(f)?;
-        }
-        samples(&file.samples, f)?;
-        let Some(refused) = &file.refused else {
-            return Ok(());
-        };
-        let reason = refused
-            .reason
-            .strip_suffix(&preview_hint(&file.file))
-            .unwrap_or(&refused.reason);
-        match (refused.line, refused.text.as_str()) {
-            (0, _) => writeln!(f, "REFUSED: {reason}.")?,
-            (line, "") => writeln!(f, "REFUSED at line {line}: {reason}.")?,
-            (line, text) => writeln!(f, "REFUSED at line {line}: \"{text}\": {reason}.")?,
-        }
-        let path = path_shown(&self.seen.list_toml);
-        let Some(proposal) = &file.proposal else {
-            if file.reading.is_none() && file.survey.is_some() {
-                writeln!(f, "{path} has a [[file]] about it: complete that.")?;
-            }
-            return Ok(());
-        };
-        match self.has_written {
-            true => write!(f, "Added to {path}")?,
-            false => write!(f, "Add this to {path} (preview --write does it)")?,
-        }
-        let open = if proposal.is_open {
-            "; complete it"
-        } else {
-            ""
-        };
-        writeln!(f, "{open}:")?;
-        for line in proposal.toml.lines() {
-            writeln!(f, "   {line}")?;
-        }
-        let Some(report) = &proposal.report else {
-            return writeln!(f, "Until then, the file is refused.");
-        };
-        writeln!(f, "With it:")?;
-        samples(&proposal.samples, f)?;
-        writeln!(f, "{}", Counted(report))
+    if let Some(survey) = &file.survey {
+        let comma = if file.reading.is_some() { "; " } else { "" };
+        writeln!(f, "{comma}{}", kind(survey))?;
+        columns(survey, f)?;
+    } else {
+        writeln!(f)?;
     }
+    samples(&file.samples, f)?;
+    let Some(refused) = &file.refused else {
+        return Ok(());
+    };
+    let reason = refused
+        .reason
+        .strip_suffix(&preview_hint(&file.file))
+        .unwrap_or(&refused.reason);
+    match (refused.line, refused.text.as_str()) {
+        (0, _) => writeln!(f, "REFUSED: {reason}.")?,
+        (line, "") => writeln!(f, "REFUSED at line {line}: {reason}.")?,
+        (line, text) => writeln!(f, "REFUSED at line {line}: \"{text}\": {reason}.")?,
+    }
+    let path = path_shown(&seen.list_toml);
+    let Some(proposal) = &file.proposal else {
+        if file.reading.is_none() && file.survey.is_some() {
+            writeln!(f, "{path} has a [[file]] about it: complete that.")?;
+        }
+        return Ok(());
+    };
+    match has_written {
+        true => write!(f, "Added to {path}")?,
+        false => write!(f, "Add this to {path} (preview --write does it)")?,
+    }
+    let open = if proposal.is_open {
+        "; complete it"
+    } else {
+        ""
+    };
+    writeln!(f, "{open}:")?;
+    for line in proposal.toml.lines() {
+        writeln!(f, "   {line}")?;
+    }
+    let Some(report) = &proposal.report else {
+        return writeln!(f, "Until then, the file is refused.");
+    };
+    writeln!(f, "With it:")?;
+    samples(&proposal.samples, f)?;
+    writeln!(f, "{}", Counted(report))
 }
 
 /// Shows some rows.
-fn samples(samples: &[Sample], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn samples(samples: &[Sample], f: &mut String) -> fmt::Result {
     for sample in samples {
         let line = format!(
             "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
@@ -217,7 +206,7 @@ fn kind(survey: &Survey) -> String {
     }
 }
 
-fn columns(survey: &Survey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn columns(survey: &Survey, f: &mut String) -> fmt::Result {
     let shown = survey.columns.iter().take(COLUMNS);
     let name =
         |column: &Column| shortened(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS);
