@@ -2,7 +2,6 @@
 //! senders of the messages that they report to a list.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 
