@@ -13,7 +13,6 @@ pub mod milter;
 mod output;
 mod progress;
 
-use std::error::Error;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use clap::error::ErrorKind;
 use signal_hook::consts::SIGXFSZ;
 
 pub use output::Output;
-use output::say;
+use output::{Done, say};
 
 /// The output of `--version`: the version, the commit of a release, the target.
 const VERSION: &str = concat!(
@@ -42,9 +41,6 @@ use examples;
 
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 2;
-
-/// The result of a command.
-type Done = Result<ExitCode, Box<dyn Error>>;
 
 /// Parses a number of things.
 fn whole_number<N: FromStr>(text: &str) -> Result<N, &'static str> {

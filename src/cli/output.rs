@@ -1,5 +1,6 @@
 //! Standard output and standard error of a command.
 
+use std::error::Error;
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,8 +9,10 @@ use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::Done;
 use crate::base::paint::Paint;
+
+/// The result of a command.
+pub(super) type Done = Result<ExitCode, Box<dyn Error>>;
 
 /// The output of a command. It is not locked between two writes, because other threads may log to
 /// it.
