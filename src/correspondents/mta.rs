@@ -106,10 +106,9 @@ impl Queue<'_> {
             return;
         }
         let program = entry.program.as_deref();
-        if let Some(client) = text.strip_prefix("client=") {
-            if !is_of_postfix(program, &["smtpd", "qmqpd"]) {
-                return;
-            }
+        if let Some(client) = text.strip_prefix("client=")
+            && is_of_postfix(program, &["smtpd", "qmqpd"])
+        {
             let has_login = client.contains(", sasl_username=");
             let origin = client.split(", ").nth(1);
             let origin = origin.and_then(|field| field.strip_prefix("orig_queue_id="));
@@ -123,10 +122,9 @@ impl Queue<'_> {
                 ..Message::default()
             };
             self.begin(id, message);
-        } else if let Some(submitted) = text.strip_prefix("uid=") {
-            if !is_of_postfix(program, &["pickup"]) {
-                return;
-            }
+        } else if let Some(submitted) = text.strip_prefix("uid=")
+            && is_of_postfix(program, &["pickup"])
+        {
             let uid = submitted.split(' ').next().and_then(|uid| uid.parse().ok());
             let message = Message {
                 is_users: uid.is_some_and(|uid| self.rules.uids.contains(&uid)),
@@ -257,8 +255,7 @@ impl Queue<'_> {
             self.written.counts.crowds += 1;
             return;
         }
-        let day = at.and_then(journal::day);
-        let day = day.or_else(|| journal::day(self.now)).unwrap_or(Day(0));
+        let day = journal::day(at.unwrap_or(self.now)).unwrap_or(Day(0));
         for address in addresses.split(',') {
             let address = address.trim_start_matches('<').trim_end_matches('>');
             let came_in = correspondent(address).and_then(|known| self.incoming.get(&known));
