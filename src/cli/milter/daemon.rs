@@ -84,10 +84,12 @@ fn ask<T: DeserializeOwned>(endpoint: &Endpoint, path: &str) -> Result<T, Box<dy
         };
         format!("{endpoint}: no answer from the daemon: {error}; {advice}")
     })?;
-    let answer = (code == 200).then(|| serde_json::from_slice(&body).ok());
-    Ok(answer.flatten().ok_or_else(|| {
-        format!("{endpoint}: answered with HTTP {code}, not as this version does")
-    })?)
+    if code == 200
+        && let Ok(answer) = serde_json::from_slice(&body)
+    {
+        return Ok(answer);
+    }
+    Err(format!("{endpoint}: answered with HTTP {code}, not as this version does").into())
 }
 
 /// Returns what is good of a configuration, which may have an error now although the daemon runs.
@@ -178,25 +180,29 @@ fn process(text: &str) -> Result<i32, &'static str> {
 
 pub(super) fn reload(path: &Path, args: &Reload, out: &mut Output) -> Done {
     // The daemon says what is wrong with the configuration, but a faulty one may not say where its status is.
-    let (settings, mut fault) = Config::load_what_is_good(path);
+    let (settings, fault) = Config::load_what_is_good(path);
     let file = settings.status_file;
+    let is_unreadable = matches!(fault, Some(config::Error::Unreadable { .. }));
     let process = match args.pid {
         Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
         Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
-        None => match fault.take_if(|fault| matches!(fault, config::Error::Unreadable { .. })) {
-            Some(unreadable) => return Err(unreadable.into()),
-            None => known_process(&file).map_err(|unknown| match fault.take() {
-                Some(fault) => fault.into(),
-                None => unknown,
-            })?,
+        None => match known_process(&file).filter(|_| !is_unreadable) {
+            Some(process) => process,
+            None => {
+                let advice = "start it (restart it if status_file was changed), or name its process with --pid";
+                let unknown = format!("{}: names no running daemon; {advice}", file.display());
+                return Err(fault.map_or_else(|| unknown.into(), Into::into));
+            }
         },
     };
     let is_it = |running: &Running| running.process == process;
-    fault.take_if(|_| Running::read(&file).as_ref().is_some_and(is_it));
+    let is_known = Running::read(&file).as_ref().is_some_and(is_it);
     let asked_us = monotonic_us();
     let end = Instant::now() + Duration::from_secs(args.timeout.into());
     ask_for_reload(process).map_err(|error| format!("process {process}: {error}"))?;
-    if let Some(fault) = fault {
+    if let Some(fault) = fault
+        && !is_known
+    {
         return Err(fault.into());
     }
     let running = loop {
@@ -226,19 +232,9 @@ pub(super) fn reload(path: &Path, args: &Reload, out: &mut Output) -> Done {
 }
 
 /// Returns the process id of the daemon that writes this file.
-fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
-    let unknown = || {
-        let file = file.display();
-        format!(
-            "{file}: names no running daemon; start it (restart it if status_file was changed), or name its process \
-             with --pid"
-        )
-    };
-    let process = Running::read(file).ok_or_else(unknown)?.process;
-    match command_of(process).as_deref() {
-        Some(COMMAND) => Ok(process),
-        _ => Err(unknown().into()),
-    }
+fn known_process(file: &Path) -> Option<i32> {
+    let process = Running::read(file)?.process;
+    (command_of(process)? == COMMAND).then_some(process)
 }
 
 /// Returns the program of a process: its number may now belong to another program, which SIGHUP

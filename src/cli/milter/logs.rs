@@ -48,10 +48,11 @@ pub(super) struct Case {
 
 /// Prints a report of logs.
 pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Done {
+    let system = rustix::system::uname();
     let mut options = logs::Options {
         since: args.since,
         now: now_s().cast_signed(),
-        host: host_name(),
+        host: system.nodename().to_str().ok().map(str::to_owned),
         lists: Vec::new(),
     };
     if let Some(config) = read_config(config)? {
@@ -74,13 +75,6 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the name of this machine.
-fn host_name() -> Option<String> {
-    let system = rustix::system::uname();
-    let name = system.nodename().to_str().ok()?;
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
 /// Prints the decision with a case id. Exit code 1: it is in none of the logs.
 pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     let Some((id, made)) = case_of(&args.id) else {
@@ -88,13 +82,12 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     };
     let Some(mut case) = logs::find_case(id, &args.logs, now_s().cast_signed())? else {
         let when = logs::shown_time(made).unwrap_or_default();
+        let place = match args.logs.is_empty() {
+            true => "journal",
+            false => "given log",
+        };
         say(format_args!(
-            "blocklist-milter: case {id} is not in the {}; it dates from {when}: name a log of that time",
-            if args.logs.is_empty() {
-                "journal"
-            } else {
-                "given log"
-            }
+            "blocklist-milter: case {id} is not in the {place}; it dates from {when}: name a log of that time"
         ));
         return Ok(ExitCode::FAILURE);
     };
