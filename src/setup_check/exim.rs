@@ -17,7 +17,6 @@ use std::path::Path;
 use super::findings::{About, Severity};
 use super::program::{PATIENCE, Program, within};
 use super::units::Milter;
-use crate::base::access::Account;
 use crate::demo::peer::connect;
 use crate::endpoint::{Door, Endpoint};
 use crate::screen::Trial;
@@ -122,11 +121,7 @@ fn check_socket(at: &Endpoint, exim: &Program, milter: &Milter<'_>, findings: &m
     } else if let Endpoint::Unix(path) = at {
         let user = exim.output(&["-bP", "exim_user"]).unwrap_or_default();
         let user = user.trim().trim_start_matches("exim_user = ");
-        let account = match user.parse() {
-            Ok(number) => Account::numbered(number),
-            Err(_) => Account::named(user),
-        };
-        findings.may_connect("", &format!("{user:?} of Exim"), account.as_ref(), path);
+        findings.may_connect("", user, "exim_user", path);
     }
 }
 

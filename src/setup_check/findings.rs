@@ -75,17 +75,12 @@ impl About<'_> {
         self.add(Severity::Wrong, text, remedy);
     }
 
-    /// Reports whether a mail server's user can open a socket, and returns it; `who` begins the texts.
-    pub(super) fn may_connect(
-        &mut self,
-        who: &str,
-        user: &str,
-        account: Option<&Account>,
-        path: &Path,
-    ) -> bool {
-        let Some(account) = account else {
+    /// Reports whether a mail server's user, of this name in this setting, can open a socket, and returns it; `who`
+    /// begins the texts.
+    pub(super) fn may_connect(&mut self, who: &str, name: &str, of: &str, path: &Path) -> bool {
+        let Some(account) = Account::named(name) else {
             let text = "is not in /etc/passwd: permissions are not checked";
-            self.notice(format!("user {user} {text}"), "");
+            self.notice(format!("user {name} ({of}) {text}"), "");
             return true;
         };
         match account.obstacle(path, Wish::CONNECT) {

@@ -10,7 +10,6 @@ use super::findings::{About, Severity};
 use super::mend::{dkim_setting, leads_to_daemon, mended, unix_path};
 use super::postconf::{MilterOf, Postconf, Service, milters, services, split, time};
 use super::units::{Milter, answers_too_late};
-use crate::base::access::Account;
 use crate::endpoint::Endpoint;
 
 /// With a longer timeout, each client waits too long if the milter hangs.
@@ -166,9 +165,7 @@ impl Postfix<'_> {
         }
         if let Some(path) = &path {
             let owner = self.postconf.setting("mail_owner");
-            let account = Account::named(&owner);
-            let user = format!("{owner} (mail_owner)");
-            if !findings.may_connect(&format!("{who}: "), &user, account.as_ref(), path) {
+            if !findings.may_connect(&format!("{who}: "), &owner, "mail_owner", path) {
                 return;
             }
         }
