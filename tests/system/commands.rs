@@ -6,11 +6,22 @@
 //! [files]                     files that exist at the start; `.gz` is packed, `NAME/` an empty folder;
 //!                             a line with `{0..900}` is there with each of these numbers; `-> NAME` is
 //!                             a symbolic link
+//! cases = [["..."], ...]      the session is played with each of these, which `@1`, `@2` stand for
+//! needs = ["strace"]          programs without which it is left out
 //! [[step]]
-//! write = { NAME = "text" }   files that are written before it
+//! write = { NAME = "text" }   files that are written before it, whole, by rename
+//! serve = "c.toml"            the daemon is started with this configuration, and the one before it ended;
+//!                             "" only ends it. It listens at `m.sock`; `log/daemon.log` is its log
+//! background = "exec ..."     a script that runs until the end of the session
+//! becomes = "a@b reject"      its verdict on this sender, as soon as it has seen what has changed: one a
+//!                             line; also `a@b | From: c@d + Sender: e@f | tag`, or with recipients before it
+//! mail = "a@b reject"         the same, at once
+//! log = ["ERROR", "x.blf"]    a line of its log has all of these, at the latest soon
 //! program = "..."             if it is another one than that of the session
 //! run = "query x.blf a@b"     words of the command, separated by spaces; one command a line, with
 //!                             the same result
+//! sh = "cp a b"               a script in place of `run`, with both programs, the functions in
+//!                             `tests/support/session.sh`, and the repository as `$ROOT`
 //! env = { NAME = "value" }    environment variables
 //! stdin = "..."               its input
 //! exit = 0                    its exit code
@@ -29,14 +40,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::symlink;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
+use blocklist_milter::demo::peer::Peer;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::support::check::packed;
 use crate::support::compile::{Dir, folder};
-use crate::support::{Said, compiler, milter, root, words};
+use crate::support::rig::{OK, letter, verdict};
+use crate::support::site::{Daemon, Socket};
+use crate::support::tools::Killed;
+use crate::support::{Said, compiler, installed, milter, root, until_so, words};
 
 const SIGPIPE: i32 = 13;
 
@@ -45,6 +62,10 @@ const SIGPIPE: i32 = 13;
 struct Session {
     #[serde(default)]
     program: Program,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    cases: Vec<Vec<String>>,
     #[serde(default)]
     files: Files,
     step: Vec<Step>,
@@ -64,8 +85,11 @@ enum Program {
 #[serde(default, deny_unknown_fields)]
 struct Step {
     write: Files,
+    serve: Option<String>,
+    background: String,
     program: Option<Program>,
     run: String,
+    sh: String,
     env: BTreeMap<String, String>,
     stdin: String,
     exit: i32,
@@ -80,47 +104,163 @@ struct Step {
     absent: Vec<String>,
     unchanged: Vec<String>,
     same: Vec<String>,
+    becomes: String,
+    mail: String,
+    log: Vec<String>,
 }
 
+/// `SESSION=NAME` plays those with this in their names alone.
 #[test]
 fn sessions_go_as_written() {
-    let mut sessions = 0;
-    for entry in fs::read_dir(root("tests/commands")).unwrap() {
-        let path = entry.unwrap().path();
-        let session: Session = toml::from_str(&fs::read_to_string(&path).unwrap())
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        play(&path.file_name().unwrap().to_string_lossy(), &session);
-        sessions += 1;
+    let wanted = std::env::var("SESSION").unwrap_or_default();
+    let files = fs::read_dir(root("tests/commands")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names.filter(|name| name.contains(&wanted)).collect();
+    assert!(names.len() >= 17 || !wanted.is_empty(), "{names:?}");
+    let names = Mutex::new(names.into_iter());
+    let next = || names.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(name) = next() {
+                    play_file(&name)
+                }
+            });
+        }
+    });
+}
+
+fn play_file(name: &str) {
+    let text = fs::read_to_string(root("tests/commands").join(name)).unwrap();
+    let parsed = |text: &str| -> Session {
+        toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    let session = parsed(&text);
+    if !session.needs.iter().all(|program| installed(program)) {
+        return;
     }
-    assert!(sessions >= 17, "{sessions}");
+    for case in &session.cases {
+        let mut text = text.clone();
+        for (number, meaning) in (1..).zip(case) {
+            let quoted = Value::from(&**meaning).to_string();
+            let within = quoted.trim_matches('"');
+            text = text.replace(&format!("@{number}"), within);
+        }
+        play(&format!("{name}, {case:?}"), &parsed(&text));
+    }
+    if session.cases.is_empty() {
+        play(name, &session);
+    }
 }
 
 fn play(name: &str, session: &Session) {
     assert!(!session.step.is_empty(), "{name}: no step");
     let folder = folder(&[]);
+    let dir = folder.path().to_str().unwrap();
     let write = |files: &Files| {
         for (file, content) in files {
-            let content = numbered(content);
+            let content = numbered(content).replace("@DIR@", dir);
             if let Some(target) = content.strip_prefix("-> ") {
                 symlink(target, folder.at(file)).unwrap();
             } else if file.ends_with('/') {
-                fs::create_dir(folder.at(file)).unwrap();
-            } else if file.ends_with(".gz") {
-                folder.write(file, packed(content.as_bytes()));
+                fs::create_dir_all(folder.at(file)).unwrap();
             } else {
-                folder.write(file, content);
+                let bytes = match file.ends_with(".gz") {
+                    true => packed(content.as_bytes()),
+                    false => content.into_bytes(),
+                };
+                let aside = folder.write(&format!("{file}.aside"), bytes);
+                fs::rename(aside, folder.at(file)).unwrap();
             }
         }
     };
     write(&session.files);
-    for step in &session.step {
+    let (mut daemon, mut running) = (None, Vec::new());
+    for (number, step) in (1..).zip(&session.step) {
+        let at = format!("{name}: step {number}");
         write(&step.write);
-        assert!(!step.run.trim().is_empty(), "{name}: a step without run");
+        if let Some(config) = &step.serve {
+            if let Some(daemon) = daemon.take().map(Daemon::terminate) {
+                assert!(daemon.success(), "{at}: {daemon}");
+            }
+            daemon = (!config.is_empty()).then(|| serve(&folder, config, step));
+        }
+        if !step.background.is_empty() {
+            let mut command = shell(&step.background);
+            command
+                .current_dir(folder.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null());
+            running.push(Killed(command.spawn().unwrap()));
+        }
+        let program = match step.program.unwrap_or(session.program) {
+            Program::BlocklistCompile => compiler,
+            Program::BlocklistMilter => milter,
+        };
         for line in step.run.trim().lines() {
-            let program = step.program.unwrap_or(session.program);
-            check(&format!("{name}: {line}"), &folder, program, step, line);
+            let mut command = program();
+            command.args(words(line));
+            check(&format!("{at}: {line}"), &folder, step, command);
+        }
+        if !step.sh.is_empty() {
+            check(&at, &folder, step, shell(&step.sh));
+        }
+        for line in step.becomes.trim().lines() {
+            until_so(&format!("{at}: {line}"), || {
+                is_judged(&folder, line).is_ok()
+            });
+        }
+        for line in step.mail.trim().lines() {
+            assert_eq!(is_judged(&folder, line), Ok(()), "{at}: {line}");
+        }
+        if !step.log.is_empty() {
+            let words: Vec<&str> = step.log.iter().map(String::as_str).collect();
+            daemon.as_ref().expect("it runs").logged(&words);
         }
     }
+}
+
+/// Starts the daemon. Its log is apart: each line would be a hint to look for changes.
+fn serve(folder: &Dir, config: &str, step: &Step) -> Daemon {
+    let log = folder.write("log/daemon.log", "");
+    let mut command = milter();
+    command.args(["--config", config]).envs(&step.env);
+    command.current_dir(folder.path());
+    Daemon::spawn(command, &Socket::Unix(folder.at("m.sock")), log)
+}
+
+/// Returns a script as a command.
+fn shell(script: &str) -> Command {
+    let built = Path::new(env!("CARGO_BIN_EXE_blocklist-milter")).parent();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", built.unwrap().display());
+    let mut command = Command::new("sh");
+    let functions = fs::read_to_string(root("tests/support/session.sh")).unwrap();
+    let script = functions + script;
+    command.args(["-euc", &script]).env("PATH", path);
+    command.env("ROOT", root("")).env("TZ", "UTC");
+    command
+}
+
+/// Sends a message; an error is another verdict than that of the line.
+fn is_judged(folder: &Dir, line: &str) -> Result<(), String> {
+    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    let (sender, fields, to, expected) = match cells[..] {
+        [sender, fields, to, expected] => (sender, fields, to, expected),
+        [sender, fields, expected] => (sender, fields, "<bob@our.example>", expected),
+        _ => {
+            let (sender, expected) = line.split_once(' ').expect("a sender and a verdict");
+            (sender, OK, "<bob@our.example>", expected)
+        }
+    };
+    let fields = fields.split(" + ").filter(|field| !field.is_empty());
+    let sender = format!("<{}>", sender.trim_matches(['<', '>']));
+    let mut letter = letter(&sender, &fields.collect::<Vec<_>>());
+    letter.recipients = words(to).into_iter().map(Into::into).collect();
+    let mut peer = Peer::unix(&folder.at("m.sock")).map_err(|error| error.to_string())?;
+    let done = peer.stranger().and_then(|_| peer.deliver(&letter));
+    let found = verdict(&done.map_err(|error| error.to_string())?);
+    (found == expected).then_some(()).ok_or(found)
 }
 
 /// Returns the text with each line that has `{0..900}` written with each of these numbers.
@@ -139,14 +279,10 @@ fn numbered(text: &str) -> String {
 }
 
 /// Runs one command of a step, and checks its result.
-fn check(at: &str, folder: &Dir, program: Program, step: &Step, line: &str) {
+fn check(at: &str, folder: &Dir, step: &Step, mut command: Command) {
     let bytes = |files: &[String]| files.iter().map(|file| folder.read(file)).collect();
     let before: Vec<_> = bytes(&step.unchanged);
-    let mut command = match program {
-        Program::BlocklistCompile => compiler(),
-        Program::BlocklistMilter => milter(),
-    };
-    command.args(words(line)).envs(&step.env);
+    command.envs(&step.env);
     command.current_dir(folder.path()).stdin(Stdio::null());
     if step.unread {
         let (reader, unread) = std::io::pipe().unwrap();
