@@ -17,7 +17,6 @@ mod faults;
 mod filter_bits;
 mod filter_damage;
 mod guides;
-mod junk;
 mod last_good;
 mod log;
 mod loss;
