@@ -35,7 +35,6 @@ mod service;
 mod sizing;
 mod status;
 mod system_calls;
-mod upkeep;
 
 #[path = "../support/mod.rs"]
 mod support;
