@@ -13,7 +13,6 @@ mod deltas;
 mod dependencies;
 mod doors;
 mod explain;
-mod faults;
 mod filter_bits;
 mod filter_damage;
 mod guides;

@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, chown};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use blocklist_milter::daemon::fetch;
@@ -12,10 +13,11 @@ use blocklist_milter::endpoint::Endpoint;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::compile::names;
 use crate::support::site::{Daemon, SPAM, Site, Socket};
 use crate::support::tools::Killed;
 use crate::support::wire::Wire;
-use crate::support::{Said, has, has_all, installed, run, until, until_so};
+use crate::support::{Said, has, installed, run, until, until_so};
 
 fn site() -> Site {
     Site::spam(&["spammer@listed.test"], "")
@@ -24,113 +26,6 @@ fn site() -> Site {
 /// Runs a command of the program with the site's configuration, as the user of the tests.
 fn by_root(site: &Site, arguments: &[&str]) -> Said {
     Said::of(&mut site.command(arguments))
-}
-
-/// Fails without the check of the user in `src/serve.rs`.
-#[test]
-fn running_as_root_brings_a_warning() {
-    let site = site();
-    let told = |daemon: Daemon| {
-        daemon.logged(&["listening"]);
-        let told = daemon.log().contains("running as root");
-        assert!(daemon.terminate().success());
-        told
-    };
-    // The tests run it as another user if possible.
-    assert!(!told(site.serve()));
-    if rustix::process::geteuid().is_root() {
-        let log = site.at("root.log");
-        assert!(told(Daemon::spawn(site.command(&[]), &site.socket, log)));
-    }
-}
-
-/// A typing error in the configuration at boot only delays mail until it is repaired; and `--check`
-/// shows why the daemon refuses a file.
-#[test]
-fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
-    let mut site = site();
-    let rest = format!("status_file = \"@DIR@/status\"\n{SPAM}");
-    site.configure(&rest.replace("filter =", "filtr ="));
-    let daemon = site.serve();
-    daemon.logged(&["not serving as configured", "did you mean filter?"]);
-    site.configure(&rest);
-    daemon.logged(&["filter in effect", "generation=1"]);
-    site.long_list("spam", 300);
-    daemon.logged(&["filter in effect", "entries=300"]);
-    // The compiler would refuse to shrink it this much; a copied file bypasses that.
-    site.write("few.txt", "spammer@listed.test\n");
-    let mut build = site.program("blocklist-compile");
-    run(build.args(["build", "--name", "spam", "-o", "few.blf", "few.txt"]));
-    fs::rename(site.at("few.blf"), site.at("spam.blf")).expect("our own folder");
-    daemon.logged(&["the last good filter is in use", "max_shrink"]);
-    let check = || site.milter(&["--check"]).ends(0, &[]);
-    until_so("the refusal shows in --check", || {
-        let report = check();
-        report.contains("the running daemon") && report.contains("max_shrink")
-    });
-    assert!(daemon.terminate().success());
-    assert!(!check().contains("the running daemon"));
-}
-
-/// `reload` reports the result, including what only the daemon can know, in any configuration.
-#[test]
-fn a_reload_that_was_asked_for_tells_its_outcome() {
-    let mut site = site();
-    let rest = format!("status_file = \"@DIR@/status\"\n{SPAM}[status]\nlisten = \"\"\n");
-    site.configure(&rest);
-    let reload = |site: &Site| by_root(site, &["reload"]);
-    // Nothing runs.
-    reload(&site).ends(2, &[]);
-    let daemon = site.serve();
-    daemon.logged(&["filter in effect"]);
-    until_so("the daemon writes its status", || {
-        site.at("status").exists()
-    });
-    let said = reload(&site).ends(0, &[]);
-    assert_eq!(said, "serving 1 list, 1 entry, 0 on the whitelist\n");
-
-    site.write("white.txt", "friend@listed.test\n");
-    let white = "[whitelist]\nfiles = [\"@DIR@/white.txt\"]\n";
-    site.configure(&format!("{rest}{white}"));
-    // The second request may come during the first reload, and gets its own result.
-    std::thread::scope(|scope| {
-        let both = [scope.spawn(|| reload(&site)), scope.spawn(|| reload(&site))];
-        for one in both {
-            let said = one.join().expect("it does not panic");
-            said.ends(0, &["1 on the whitelist"]);
-        }
-    });
-
-    // A file that is valid, but older than the one in effect.
-    let old = fs::read(site.at("spam.blf")).expect("it was compiled");
-    site.list("spam", &["spammer@listed.test", "other@listed.test"]);
-    reload(&site).ends(0, &[]);
-    let aside = site.at("old.blf");
-    let written = fs::write(&aside, old).and_then(|()| fs::rename(&aside, site.at("spam.blf")));
-    written.expect("our own folder");
-    by_root(&site, &["check"]).ends(0, &[]);
-    for _ in 0..2 {
-        reload(&site).ends(2, &["it is generation 1 (built", "older than generation 2"]);
-    }
-    site.write("milter.toml", "listen = 7\n");
-    reload(&site).ends(2, &["milter.toml:1:10"]);
-    assert!(daemon.terminate().success());
-}
-
-/// A process that now has the id of an ended daemon does not get SIGHUP, which would end it.
-#[test]
-fn a_reload_harms_no_other_process() {
-    let mut site = site();
-    site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}"));
-    let other = Command::new("sleep").arg("60").spawn();
-    let mut other = Killed(other.expect("sleep is there"));
-    let id = other.0.id().to_string();
-    let running = format!("{{\"process\":{id},\"status\":\"serving\",\"problems\":[]}}");
-    site.write("status", &running);
-    for arguments in [&["reload"][..], &["reload", "--pid", &id]] {
-        by_root(&site, arguments).ends(2, &[]);
-        assert!(other.0.try_wait().expect("our own child").is_none());
-    }
 }
 
 /// Connections never take the descriptor that a new list needs.
@@ -221,7 +116,7 @@ fn a_filter_that_the_service_cannot_read_is_named_with_its_remedy() {
     let good = by_root(&site, &["--check"]);
     assert_eq!((good.code, &*good.err), (Some(0), ""));
 
-    std::os::unix::fs::chown(&filter, Some(0), Some(0)).expect("root may");
+    chown(&filter, Some(0), Some(0)).expect("root may");
     let remedy = format!("chmod g+r {}", filter.display());
     let owner = "(mode 0640, owner root, group root)";
     let said = by_root(&site, &["--check"]).ends(2, &[&remedy]);
@@ -264,21 +159,39 @@ fn a_status_socket_from_systemd() {
     assert!(!site.at("configured.sock").exists());
 }
 
-/// `debug` and `trace` log what this program does, not what its libraries do. The log is in a
-/// watched folder, so a line about each event would cause another event.
+/// Without systemd, the last good configuration says where to listen, even if the file is gone. A
+/// configuration that comes back takes effect at once.
 #[test]
-fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
-    let site = Site::spam(&["spammer@listed.test"], "[log]\nlevel = \"trace\"\n");
+fn a_start_without_the_configuration_listens_where_it_did() {
+    struct Made<'a>(&'a Path);
+    impl Drop for Made<'_> {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(self.0);
+        }
+    }
+    let mut site = site();
+    // Where a configuration that cannot be read at all is found: in the default folder.
+    let default = Path::new("/var/lib/blocklist-milter-daemon");
+    let Some((uid, gid)) = site.user.filter(|_| !default.exists()) else {
+        println!("left out: {} is not ours", default.display());
+        return;
+    };
+    fs::create_dir(default).expect("root may");
+    let _made = Made(default);
+    chown(default, Some(uid), Some(gid)).expect("root may");
+    let settings = format!("state = \"{}\"\n{SPAM}", default.display());
+    site.configure(&settings);
     let daemon = site.serve();
+    until_so("two copies", || {
+        let copies = names(default).into_iter();
+        copies.filter(|name| !name.starts_with('.')).count() == 2
+    });
+    fs::remove_file(site.at("milter.toml")).expect("our own file");
+    assert!(daemon.terminate().success());
+    let command = site.program_under("env", &[]);
+    let _daemon = Daemon::spawn(command, &site.socket, site.at("daemon.log"));
     site.is("<spammer@listed.test>", "reject");
-    let line = daemon.logged(&["looked up", "identity=\"mail-from\""]);
-    has_all(
-        &line,
-        &["address=spammer@listed.test", "outcome=\"listed\""],
-    );
-    site.list("spam", &["spammer@listed.test", "other@listed.test"]);
-    daemon.logged(&["filter in effect", "generation=2"]);
-    let log = daemon.log();
-    let feeds_itself = log.contains("inotify") || log.contains("registering event source");
-    assert!(!feeds_itself, "{log}");
+    site.is("<a@ok.example>", "accept");
+    site.configure(&format!("{settings}action = \"tempfail\"\n"));
+    site.becomes("<spammer@listed.test>", "tempfail");
 }
