@@ -27,7 +27,7 @@ const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n\
     [whitelist]\nfiles = ['white.txt']\n[safety]\nmax_shrink = '90%'\n";
 
 /// A change to the filter in effect.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     /// A new build replaces the file, as the compiler does it.
     Build,
@@ -58,6 +58,7 @@ use Event::{Away, Build, Flip, Half, InPlace, Link, Rename, Text, Touch, Truncat
 const ALL: [Event; 11] = [
     Build, Rename, Half, Flip, Text, Away, Link, Touch, InPlace, Truncate, Zeros,
 ];
+const BUILD: [Event; 1] = [Build];
 const IN_USE: [Event; 5] = [Rename, Half, InPlace, Truncate, Zeros];
 
 /// The site, and the state of its random numbers and builds.
@@ -157,7 +158,10 @@ impl Site {
                 file.write_all_at(&good, 0).unwrap();
             }
         }
-        reload(self);
+        let reloaded = reload(self);
+        if matches!(event, Build) {
+            assert!(reloaded.refused.is_empty(), "{reloaded:?}");
+        }
         if matches!(event, Half | Flip | Text | Away) {
             self.replace(&good);
             let mended = reload(self);
@@ -189,6 +193,7 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
                     let verdict = verdict(&peer.deliver(&letter).expect("the daemon answers"));
                     // While a file is overwritten in place, its content is uncertain.
                     let is_right = match sender {
+                        LISTED if kinds == BUILD => verdict == "reject",
                         LISTED => verdict == "reject" || verdict == "tempfail",
                         // Pages that are read from disk may also be damaged.
                         _ => verdict == "accept" || load == "disk" && verdict == "tempfail",
@@ -218,6 +223,11 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
     });
     let messages = messages.load(Relaxed);
     println!("{count} events, {messages} messages, all right");
+}
+
+#[test]
+fn nobody_misses_a_verdict_while_filters_change() {
+    events(10, &BUILD, "memory", 80);
 }
 
 /// Fails if a reload does not check a filter (`filter.check`): a damaged one then takes effect.
