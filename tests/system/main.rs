@@ -26,7 +26,6 @@ mod parts;
 mod player;
 mod policy;
 mod reload;
-mod report;
 mod restart;
 mod sandbox;
 mod sender_differential;
