@@ -1,7 +1,5 @@
 //! A list in pieces: the parts give the bytes of one build, or nothing.
-use std::fs;
 use std::ops::Range;
-use std::path::Path;
 use std::process::Command;
 
 use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
@@ -10,7 +8,7 @@ use blocklist_milter::filter::Filter;
 use crate::filter_damage::made::seal_header;
 use crate::support::compile::{Dir, LIST_WITH_DAYS, TODAY, addresses, build, folder, with_days};
 use crate::support::pieces::{cut, part_plan, parts, text, whole, write_pieces};
-use crate::support::{Said, compiler, has, has_all, installed, root, words};
+use crate::support::{Said, compiler, has_all, words};
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
     compile::merge(plan, None, expected, &Progress::new())
@@ -55,35 +53,6 @@ fn parts_give_the_bytes_of_one_build() {
         assert_eq!(report.inputs[0].lines, text.lines().count() as u64);
         assert_eq!(report.inputs[0].own, report.filter.unwrap().entries);
     }
-}
-
-/// `build list.txt` of the whole list gives it the same name as the pieces do.
-#[test]
-fn pieces_count_as_the_file_they_were_cut_from() {
-    let text = text();
-    let dir = folder(&[("list.txt", &text)]);
-    for (number, piece) in cut(&text, 3).iter().enumerate() {
-        // A name that a backup may have, too.
-        dir.write(&format!("piece.{number}"), piece);
-    }
-    let run = |words: &str| {
-        Said::of(dir.command(words).env("SOURCE_DATE_EPOCH", "1790000000")).ok();
-    };
-    run("build -q -o seed.blf --allow-empty /dev/null");
-    run("build -q -o one.blf --name x --seed-from seed.blf list.txt");
-    let part = "build -q --part --seed-from seed.blf --source list.txt -o";
-    for number in 0..3 {
-        run(&format!("{part} {number}.part piece.{number}"));
-    }
-    run("merge -q -o all.blf --name x 2.part 0.part 1.part");
-    assert!(dir.read("one.blf") == dir.read("all.blf"));
-    // Folders of pieces, and pieces in several parts or as a whole, give the same.
-    run(&format!("{part} 01.part piece.0 piece.1"));
-    run("merge -q -o all.blf --name x 01.part 2.part --overwrite");
-    let filter = dir.filter("all.blf");
-    assert_eq!(filter.spec().generation, 2);
-    assert_eq!(filter.spec().sources.len(), 1);
-    assert_eq!(filter.spec().sources[0].licence, "CC0-1.0");
 }
 
 /// Dates of rows, which only wide keys keep, in some pieces but not in others; several lists.
@@ -133,110 +102,6 @@ fn dates_and_several_lists_survive() {
     let report = join_as(&later, &Expected::default()).unwrap();
     assert!(report.expired > 500, "{}", report.expired);
     assert_eq!(report.rows + report.expired, 1800);
-}
-
-#[test]
-fn attempts_at_one_piece_are_taken_once_or_refused() {
-    let text = text();
-    let dir = folder(&[]);
-    let one = whole(dir.path(), &text);
-    let parts = parts(dir.path(), &text, 3);
-    let attempt = |change: &dyn Fn(&mut Plan)| {
-        let mut plan = part_plan(dir.path(), "piece.0001", "list.txt");
-        plan.output = dir.at("attempt.part");
-        change(&mut plan);
-        build(&plan);
-    };
-    let with_attempt = [&names_of(&parts)[..], &["attempt.part"]].concat();
-    // A machine with another clock, on the same day.
-    attempt(&|plan| plan.built += 5);
-    assert!(join(&dir, "all.blf", &with_attempt).unwrap() == one);
-    for change in [
-        &|plan: &mut Plan| plan.built += 86_400,
-        &|plan: &mut Plan| plan.protect.push("host.example".to_owned()),
-        &|plan: &mut Plan| plan.source = Some("other.txt".to_owned()),
-    ] as [&dyn Fn(&mut Plan); 3]
-    {
-        attempt(change);
-        let words = ["attempt.part: has other records than", "piece piece.0001;"];
-        not_joined(&dir, &with_attempt, &words);
-    }
-    // The piece of the day before.
-    dir.write("piece.0001", "spam@bad.example\n");
-    attempt(&|_| ());
-    let another = "attempt.part: made from another text than";
-    let words = [another, "piece.0001.part"];
-    not_joined(&dir, &with_attempt, &words);
-    // It was renamed, and compiled again a day later.
-    dir.write("renamed", dir.read("piece.0000"));
-    let mut renamed = part_plan(dir.path(), "renamed", "list.txt");
-    renamed.output = dir.at("attempt.part");
-    build(&renamed);
-    let expected = join(&dir, "same.blf", &with_attempt);
-    expected.expect("equal pieces may have two names");
-    renamed.built += 86_400;
-    build(&renamed);
-    let same = "attempt.part: made from the same text as";
-    let words = [same, "piece.0000.part, under another name"];
-    not_joined(&dir, &with_attempt, &words);
-    // Standard input has no name: only the text distinguishes the pieces.
-    let mut lines = 0;
-    for (output, piece) in [
-        ("x.part", "piece.0000"),
-        ("y.part", "piece.0002"),
-        ("z.part", "piece.0000"),
-    ] {
-        let mut build = dir.command("build -q --part --seed 5eed --source list.txt -");
-        let build = build.args(["-o", output]);
-        Said::with_input(build, &dir.read(piece)).ok();
-        if output != "z.part" {
-            lines += dir.text(piece).lines().count() as u64;
-        }
-    }
-    let plan = dir.plan("stdin.blf", &["x.part", "y.part", "z.part"]);
-    let report = join_as(&plan, &Expected::default()).unwrap();
-    assert_eq!(report.inputs[0].lines, lines);
-}
-
-#[test]
-fn pieces_that_must_be_there_are_there() {
-    let dir = folder(&[]);
-    let parts = parts(dir.path(), &text(), 4);
-    let parts = names_of(&parts);
-    let digest = |piece: usize| {
-        let info = blocklist_milter::inspect::part_info(&dir.at(parts[piece]));
-        info.unwrap().digest
-    };
-    // The names of the pieces, the parts that are given, and the sources.
-    let join = |names: &str, parts: &[&str], sources: &str| {
-        let file = dir.write("pieces.txt", names);
-        let expected = Expected {
-            pieces: (!names.is_empty()).then_some(file),
-            sources: words(sources).into_iter().map(str::to_owned).collect(),
-        };
-        let joined = join_as(&dir.plan("all.blf", parts), &expected);
-        joined.map_or_else(|error| error.to_string(), |_| String::new())
-    };
-    let all = "piece.0000\npiece.0001\n\npiece.0002\npiece.0003";
-    let [first, second, third] = [0, 1, 2].map(digest);
-    let by_digest = format!("{first}\n{second}   piece.0001\n{third} piece.0002\npiece.0003\n");
-    assert_eq!(join(all, &parts, "list.txt"), "");
-    assert_eq!(join(&by_digest, &parts, ""), "");
-    let missing = "pieces.txt: parts of these pieces are missing: piece.0001, piece.0002";
-    has(&join(all, &[parts[0], parts[3]], ""), missing);
-    let foreign = "piece.0003.part: the part of a piece that is not in";
-    has(
-        &join("piece.0000\npiece.0001\npiece.0002\n", &parts, ""),
-        foreign,
-    );
-    // The right name with another text is another piece.
-    let other = by_digest.replace(&second, &third);
-    let foreign = "piece.0001.part: the part of a piece that is not in";
-    has(&join(&other, &parts, ""), foreign);
-    let source = "piece.0000.part: a part of list.txt, which is not given by --source";
-    has(&join("", &parts, "other.txt"), source);
-    let source = "--source other.txt: no part of this list was given";
-    assert_eq!(join("", &parts, "list.txt other.txt"), source);
 }
 
 #[test]
@@ -310,26 +175,3 @@ fn thousands_of_parts_need_few_open_files() {
     assert!(dir.read("all.blf") == one);
 }
 
-/// The example of the manual.
-#[test]
-fn gnu_parallel_builds_the_parts() {
-    if !installed("parallel") {
-        return;
-    }
-    let dir = folder(&[("big.txt", &text())]);
-    let guide = fs::read_to_string(root("docs/large.md")).unwrap();
-    let blocks = guide.split("```bash\n");
-    let mut blocks = blocks.filter_map(|block| block.split("```").next());
-    let recipe = blocks.find(|block| block.contains("parallel "));
-    let recipe = recipe.expect("docs/large.md has the recipe for GNU parallel");
-    // In one shell, so that the date is that of the recipe.
-    let build = "blocklist-compile build -q --seed-from seed.blf --name big -o one.blf big.txt";
-    let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile")).parent();
-    let path = std::env::var("PATH").unwrap();
-    let path = format!("{}:{path}", bin.unwrap().display());
-    let mut shell = Command::new("sh");
-    shell.args(["-euc", &format!("{recipe}\n{build}")]);
-    shell.current_dir(dir.path());
-    Said::of(shell.env("PATH", &path).env("HOME", dir.path())).ok();
-    assert!(dir.read("one.blf") == dir.read("big.blf"));
-}
