@@ -246,3 +246,22 @@ fn declared_numbers_of_entries_do_no_harm_in_a_comparison() {
         }
     }
 }
+
+#[test]
+fn a_line_longer_than_a_block_counts_as_one() {
+    const BLOCK: usize = 256 << 10;
+    for length in [BLOCK - 20, BLOCK, BLOCK + 1, 600_000] {
+        let long = "x".repeat(length);
+        let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
+        let dir = folder(&[("list.txt", &text)]);
+        let mut plan = dir.plan("out.blf", &["list.txt"]);
+        plan.max_rejects = MaxRejects::Lines(9);
+        let report = compile::build(&plan, &Progress::new()).unwrap();
+        let rejects = report.rejects.iter().flat_map(|reason| &reason.first);
+        let numbers = rejects.filter_map(|line| line.split("list.txt:").nth(1)?.split(':').next());
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, ["2", "3"], "{length}");
+        assert_eq!(report.refused_files[0].line, 4);
+    }
+}

@@ -4,7 +4,6 @@
 mod address;
 mod authentication;
 mod blocklists;
-mod compile_half;
 mod compile_hostile;
 mod completions;
 mod config;
