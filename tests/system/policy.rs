@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use serde::Deserialize;
 
@@ -321,18 +319,4 @@ fn the_circuit_breaker_makes_tags_of_refusals() {
         assert_eq!(gets("<a@ok.example>"), "accept");
     }
     assert_eq!(gets("<spam@bad.example>"), "reject");
-}
-
-#[test]
-fn entries_that_have_expired_are_not_hits() {
-    let rig = rejecting("");
-    rig.is("<spam@bad.example>", "reject");
-    // The same list, compiled in 1970 with expiry in 1971.
-    let plan = Plan {
-        built: 86_400,
-        expires: Some(Day(365)),
-        ..Plan::new(rig.path("spam.blf"), vec![rig.path("spam.list")])
-    };
-    compile::build(&plan, &Progress::new()).unwrap();
-    rig.becomes("<spam@bad.example>", "accept");
 }
