@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,8 +11,8 @@ use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::compile::{addresses, build_error, folder, names};
-use crate::support::tools::{SmallDisk, installed};
-use crate::support::{Said, has, has_all, run, words};
+use crate::support::tools::SmallDisk;
+use crate::support::{has, has_all, run};
 
 /// Waits until a compilation has such a file open in `folder`: its path, and what the system says
 /// about it. Files in other folders belong to other tests, which a new child still has open.
@@ -146,51 +145,5 @@ fn a_full_disk_is_said_and_the_old_file_stands() {
         has_all(&build_error(&plan), &[file, "os error 28"]);
         assert_eq!(dir.read("disk/list.blf"), old);
         assert_eq!(names(&dir.at("disk")), ["list.blf"]);
-    }
-}
-
-#[test]
-fn nobody_reading_the_report_undoes_nothing() {
-    let dir = folder(&[("good.txt", "a@b.example\n")]);
-    for (words, code) in [("build -o out.blf good.txt", 0), ("info good.txt", 2)] {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let ended = dir.command(words).stderr(full).status();
-        assert_eq!(ended.unwrap().code(), Some(code));
-    }
-}
-
-/// As on a file system without locks.
-#[test]
-fn a_lock_that_fails_leaves_nothing_behind() {
-    let dir = folder(&[("list.txt", "a@b.example\n")]);
-    if !installed("strace") {
-        return;
-    }
-    let build = dir.command("build -q -o list.blf list.txt");
-    let mut strace = Command::new("strace");
-    strace
-        .args(words("-f -qq -o /dev/null -einject=flock:error=ENOLCK"))
-        .arg(build.get_program())
-        .args(build.get_args())
-        .current_dir(dir.path());
-    Said::of(&mut strace).ends(2, &["lock"]);
-    assert_eq!(dir.names(), ["list.txt"]);
-}
-
-/// An administrator whose filter is open to everybody sees a warning after every compilation.
-#[test]
-fn a_filter_that_everybody_can_read_or_write_brings_a_warning() {
-    let dir = folder(&[("list.txt", "a@b.example\n")]);
-    dir.build("list.blf", &["list.txt"]);
-    let modes = [
-        (0o640, false, false),
-        (0o644, true, false),
-        (0o646, true, true),
-    ];
-    for (mode, read, write) in modes {
-        fs::set_permissions(dir.at("list.blf"), fs::Permissions::from_mode(mode)).unwrap();
-        let report = dir.build("list.blf", &["list.txt"]).to_string();
-        let has = |what: &str| report.contains(&format!("all users can {what} "));
-        assert_eq!((has("read"), has("write")), (read, write), "{mode:o}");
     }
 }

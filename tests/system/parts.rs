@@ -174,4 +174,3 @@ fn thousands_of_parts_need_few_open_files() {
     Said::of(limited.current_dir(dir.path())).ok();
     assert!(dir.read("all.blf") == one);
 }
-

@@ -245,53 +245,6 @@ fn it_listens_at_a_name() {
     assert!(daemon.terminate().success());
 }
 
-/// Folders are allowed, not files; otherwise all of these would be refused until a restart.
-#[test]
-fn files_that_come_later_and_links_that_are_swapped_are_loaded() {
-    let mut site = site();
-    for folder in ["elsewhere/1", "elsewhere/2", "in/..1", "in/..2"] {
-        fs::create_dir_all(site.at(folder)).expect("our own folder");
-    }
-    let built = |site: &Site, sender: &str, to: &str| {
-        site.list("built", &[sender]);
-        fs::rename(site.at("built.blf"), site.at(to)).expect("our own");
-    };
-    let swap = |site: &Site, link: &str, to: &str| {
-        let aside = site.at("in/aside");
-        let swapped = symlink(to, &aside).and_then(|()| fs::rename(aside, site.at(link)));
-        swapped.expect("our own folder");
-    };
-    built(&site, "one@listed.test", "elsewhere/1/list.blf");
-    built(&site, "two@listed.test", "in/..1/list.blf");
-    swap(&site, "in/away", "../elsewhere/1");
-    swap(&site, "in/..data", "..1");
-    swap(&site, "in/list.blf", "..data/list.blf");
-    let list = |(name, file)| {
-        format!("[[list]]\nname = \"{name}\"\nfilter = \"@DIR@/{file}\"\nmax_age = \"none\"\n")
-    };
-    let lists = [
-        ("away", "in/away/list.blf"),
-        ("data", "in/list.blf"),
-        ("later", "in/later.blf"),
-    ];
-    site.configure(&lists.map(list).concat());
-    let daemon = site.serve();
-    daemon.logged(&["not serving as configured", "later.blf"]);
-    site.is("<one@listed.test>", "reject");
-    site.is("<two@listed.test>", "reject");
-    site.is("<three@listed.test>", "tempfail");
-    built(&site, "three@listed.test", "in/later.blf");
-    site.becomes("<three@listed.test>", "reject");
-    built(&site, "four@listed.test", "elsewhere/2/list.blf");
-    swap(&site, "in/away", "../elsewhere/2");
-    site.becomes("<four@listed.test>", "reject");
-    built(&site, "five@listed.test", "in/..2/list.blf");
-    swap(&site, "in/..data", "..2");
-    site.becomes("<five@listed.test>", "reject");
-    assert!(!daemon.log().contains("restart"), "{}", daemon.log());
-    assert!(daemon.terminate().success());
-}
-
 /// Fails without `note_confined`: the log mentions permissions, which are all correct.
 #[test]
 fn files_in_other_folders_need_a_restart_and_the_old_ones_stay() {

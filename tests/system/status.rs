@@ -16,7 +16,6 @@ use blocklist_milter::base::clock;
 use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
-use blocklist_milter::filter::BuildReport;
 use blocklist_milter::policy::Entries;
 use blocklist_milter::sender::Identity;
 use blocklist_milter::serve::Blocklists;
@@ -25,7 +24,7 @@ use blocklist_milter::status::{Health, Log, Report};
 use blocklist_milter::undo::{self, Undo};
 
 use crate::support::rig::{Rig, letter, verdict};
-use crate::support::{self, Said, compiler, has, has_all, until, until_so, words};
+use crate::support::{self, Said, compiler, has, has_all, until_so, words};
 
 const LISTS: &[(&str, &str)] = &[
     ("spam.list", "@bad.example\nfriend@bad.example\n"),
@@ -329,33 +328,6 @@ fn what_undoes_a_decision_can_be_pasted() {
     assert_eq!(names, 2, "no address became a command");
 }
 
-#[test]
-fn ready_means_that_mail_is_checked_as_configured() {
-    let config = format!("{CONFIG}\n[[list]]\nname = 'late'\nfilter = 'late.blf'\n");
-    let rig = Rig::started(LISTS, &config);
-    assert_eq!(rig.page("/healthz"), (200, "ok\n".to_owned()));
-    let (code, why) = rig.page("/readyz");
-    assert_eq!(code, 503);
-    has(&why, "late.blf");
-    has(&metrics(&rig), "list_available{list=\"late\"} 0\n");
-    // Mail that is not checked as configured is critical.
-    rig.milter(&["status"])
-        .ends(2, &["critical: not serving as configured"]);
-    rig.write("late.list", "@late.example\n");
-    until_so("it is ready", || rig.page("/readyz").0 == 200);
-
-    rig.write("c.toml", "nonsense");
-    until_so("the reload is refused", || {
-        let report = report(&rig);
-        let reloads = report.reloads;
-        report.health == Health::Warning && reloads.is_old && reloads.refused > 0
-    });
-    assert_eq!(rig.page("/readyz").0, 200, "the old lists are in effect");
-    rig.write("c.toml", &config);
-    let well = "blocklist_milter_last_reload_successful 1\n";
-    until_so("all is well", || metrics(&rig).contains(well));
-}
-
 /// The circuit breaker is on, and then a reload removes the limit: no report says any more that it
 /// is on.
 #[test]
@@ -492,121 +464,6 @@ fn a_list_that_is_older_than_it_should_be_is_shown() {
     has_all(&rig.live.problems().remove(0).text, &parts);
     rig.write("mild.list", "@mild.example\n@new.example\n");
     until_so("other entries", || rig.live.problems().is_empty());
-}
-
-/// What the report beside a filter says is shown, without a reload that somebody asks for.
-#[test]
-fn a_list_that_was_not_compiled_is_shown_and_one_with_rejects() {
-    let rig = Rig::new(LISTS, CONFIG);
-    let filter = rig.path("spam.blf");
-    let write = |report: &BuildReport| report.write(&filter).expect("our own folder");
-    let problem = |report: &BuildReport, text: &str| {
-        write(report);
-        until_so(text, || {
-            let problems = rig.live.problems();
-            problems.first().is_some_and(|one| one.text.contains(text))
-        });
-    };
-    let setup_check = || rig.milter(&["setup-check", "--json"]).out;
-    let mut failed = BuildReport {
-        time_s: clock::now_s(),
-        failure: Some("own.txt: a binary file, not a list".to_owned()),
-        ..BuildReport::default()
-    };
-    problem(&failed, "list spam: could not be compiled at 20");
-    let said = rig.milter(&["status"]).ends(1, &[]).replace("\n    ", " ");
-    has(&said, "own.txt: a binary file");
-    let json = setup_check();
-    let times = json.matches("could not be compiled at").count();
-    assert_eq!(times, 1, "{json}");
-    let wrong = "\"state\":\"wrong\",\"text\":\"list spam: could not be compiled at";
-    has(&json, wrong);
-
-    // An older failure is over. What cannot be read says nothing, and stops nothing.
-    let none = || until_so("no problem", || rig.live.problems().is_empty());
-    failed.time_s = 1;
-    write(&failed);
-    none();
-    let rejects = BuildReport {
-        generation: Some(1),
-        rejected: 7,
-        rejects: vec![blocklist_milter::filter::Reason {
-            reason: "two entries".to_owned(),
-            count: 7,
-            first: vec!["own.txt:3: a@b c@d".to_owned()],
-        }],
-        ..BuildReport::default()
-    };
-    let text = "list spam: 7 lines rejected; own.txt:3: a@b c@d: two entries";
-    problem(&rejects, text);
-    assert_eq!(setup_check().matches("7 lines rejected").count(), 1);
-    fs::write(rig.path("spam.blf.report"), "{\"rejected\": \"many\"").expect("our own folder");
-    none();
-    play(&rig);
-}
-
-#[test]
-fn the_command_shows_the_same_and_exits_by_health() {
-    let rig = Rig::new(LISTS, CONFIG);
-    let quiet = rig.milter(&["status"]).ok();
-    has(&quiet, "since start  no messages\n");
-    let is_short = !quiet.contains("\nreasons") && !quiet.contains("\ntime");
-    assert!(is_short, "{quiet}");
-    play(&rig);
-    let text = rig.milter(&["status"]).ok();
-    let counts = "8: accept 4, reject 3, tag 1";
-    has_all(
-        &text,
-        &["blocklist-milter ", ": ok, up ", counts, "generation 1"],
-    );
-    has(&words(&text).join(" "), "3 refused, in the last minute");
-    let fields = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name));
-        words(line.unwrap_or_default()).join(" ")
-    };
-    assert_eq!(fields("spam"), "spam reject 2 5 5");
-    assert_eq!(fields("mild"), "mild tag 1 2 2");
-    let json = rig.milter(&["status", "--json"]).json();
-    assert_eq!(json["messages"]["verdicts"]["reject"], 3);
-
-    // The daemon still has the old configuration; the command uses the address in the new one.
-    rig.write("c.toml", &format!("{CONFIG}\nnonsense = 1\n"));
-    let warned = until("a warning", || {
-        Some(rig.milter(&["status"])).filter(|said| said.code == Some(1))
-    });
-    let text = warned.all();
-    has(&text, "warning: the last good configuration is in use: ");
-    let longest = text.lines().map(|line| line.chars().count()).max();
-    assert!(longest <= Some(80), "{text}");
-
-    // On a terminal, with its width, and colours.
-    let program = env!("CARGO_BIN_EXE_blocklist-milter");
-    let asked = format!("stty cols 70; {program} status --config c.toml");
-    let mut script = Command::new("script");
-    script.args(["-qec", &asked, "/dev/null"]);
-    script.env("TERM", "xterm").env("TZ", "XYZ-3");
-    script.env_remove("NO_COLOR").current_dir(rig.path(""));
-    let shown = Said::of(&mut script).out;
-    let parts = [
-        "\u{1b}[1mlist",
-        "\u{1b}[1mWorking. Refused",
-        " XYZ reject list",
-    ];
-    has_all(&shown, &parts);
-    let plain = shown.replace("\u{1b}[1;31m", "");
-    let plain = plain.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
-    let of_a_list = |line: &str| {
-        ["list ", "spam ", "mild "]
-            .iter()
-            .any(|name| line.starts_with(name))
-    };
-    let lines = plain.lines().filter(|line| !of_a_list(line));
-    let longest = lines.map(|line| line.trim_end().chars().count()).max();
-    assert!(longest <= Some(70), "{plain}");
-
-    let gone = format!("unix:{}", rig.path("gone.sock").display());
-    let said = rig.milter(&["status", "--socket", &gone]);
-    said.ends(2, &["no answer from the daemon", "is it running?"]);
 }
 
 /// Returns a browser's view of the page in a frame of this width: the width of its content, and its
