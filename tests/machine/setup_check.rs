@@ -1,15 +1,14 @@
 //! `setup-check`: a correct setup has no errors; each error is found, and its remedy, run as
-//! written, repairs it.
+//! written, repairs it. `tests/commands/setup-check.toml` has what it finds without a mail server.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -18,9 +17,7 @@ use crate::support::mta::{Mta, WhenDown};
 use crate::support::postfix::Postfix;
 use crate::support::sendmail::Sendmail;
 use crate::support::site::{Daemon, SPAM, Site, Socket};
-use crate::support::{
-    Said, Scratch, free_port, has, has_all, is_root, milter, rows, run, until, usable, works_in,
-};
+use crate::support::{Said, Scratch, free_port, has, milter, rows, run, until, usable, works_in};
 
 /// Answers the negotiation of a mail server, and wants nothing.
 fn other_milter() -> String {
@@ -39,17 +36,6 @@ fn other_milter() -> String {
         }
     });
     format!("inet:127.0.0.1:{port}")
-}
-
-/// Returns whether the command can be run at all.
-fn root() -> bool {
-    usable("root", (!is_root()).then(|| "only root is told".to_owned()))
-}
-
-fn site() -> (Site, Daemon) {
-    let site = Site::spam(&["spammer@listed.test"], "");
-    let daemon = site.serve();
-    (site, daemon)
 }
 
 /// The findings: text and remedy by state.
@@ -293,38 +279,6 @@ fn what_stays_unknown_is_said() {
     }
 }
 
-/// Two filters in a folder that the service may not enter: one finding, with its remedy beside it.
-#[test]
-fn what_the_service_may_not_read_is_said_once() {
-    if !root() {
-        return;
-    }
-    let (mut site, _daemon) = site();
-    let closed = site.at("closed");
-    fs::create_dir_all(&closed).expect("our own folder");
-    for name in ["one.blf", "two.blf"] {
-        fs::copy(site.at("spam.blf"), closed.join(name)).expect("our own files");
-    }
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("our own folder");
-    // The owner of the status folder is the service's user.
-    let status = site.at("status");
-    fs::create_dir_all(&status).expect("our own folder");
-    chown(&status, Some(65_534), Some(65_534)).expect("root may");
-    let [one, two] = ["one", "two"]
-        .map(|name| format!("[[list]]\nname = \"{name}\"\nfilter = \"@DIR@/closed/{name}.blf\"\n"));
-    site.configure(&format!(
-        "status_file = \"@DIR@/status/status\"\n{one}{two}"
-    ));
-    let found = check(&site, &[], None);
-    let about = |(text, _): &&(String, String)| text.contains("cannot enter the folder");
-    let about: Vec<_> = found.wrong().iter().filter(about).collect();
-    let [(text, remedy)] = about.as_slice() else {
-        panic!("expected one fault: {found:#?}");
-    };
-    assert!(!text.contains("run: "), "{text}");
-    has_all(remedy, &["chgrp ", "/closed"]);
-}
-
 /// Nothing is delivered, and neither the counters nor the log know of the test transactions.
 #[test]
 fn its_own_transactions_leave_no_trace() {
@@ -379,95 +333,6 @@ fn a_daemon_that_refuses_everybody_is_found() {
 const NO_POSTFIX: [&str; 2] = ["--postfix", "/nonexistent"];
 
 #[test]
-fn a_milter_that_does_not_serve_is_found() {
-    if !root() {
-        return;
-    }
-    let (site, daemon) = site();
-    fs::write(site.path().join("spam.blf"), "").expect("our own file");
-    let found = check(&site, &NO_POSTFIX, None);
-    found.says("wrong", "spam.blf");
-
-    assert!(daemon.terminate().success());
-    let found = check(&site, &NO_POSTFIX, None);
-    found.says("wrong", "milter.sock");
-    found.says("wrong", "the daemon cannot be asked");
-}
-
-#[test]
-fn a_list_that_was_not_compiled_again_is_found() {
-    if !root() {
-        return;
-    }
-    let (site, _daemon) = site();
-    let list = site.write("lists/spam/own.txt", "other@listed.test\n");
-    let age = |seconds: i64| {
-        let now = SystemTime::now();
-        let by = Duration::from_secs(seconds.unsigned_abs());
-        let time = if seconds < 0 { now + by } else { now - by };
-        let file = fs::File::options()
-            .write(true)
-            .open(&list)
-            .expect("our own");
-        file.set_modified(time).expect("our own file");
-    };
-    age(3600);
-    check(&site, &NO_POSTFIX, None).is_good();
-    age(-3600);
-    let remedy = check(&site, &NO_POSTFIX, None).faults(&["has changed after"]);
-    assert_eq!(remedy, "systemctl start blocklist-compile@spam.service");
-    age(3600);
-    let feed =
-        "[read]\nformat = \"plain\"\n[feed]\nurl = \"https://a.example/\"\naction = \"tag\"\n";
-    site.write("lists/spam/list.toml", feed);
-    let found = check(&site, &NO_POSTFIX, None);
-    found.says("notice", "advises \"tag\"");
-}
-
-/// A program with its name replaces systemctl.
-#[test]
-fn units_that_do_not_work_are_found() {
-    if !root() {
-        return;
-    }
-    let (site, _daemon) = site();
-    let folder = site.path().join("bin");
-    let systemd = |active: &str, enabled: &str, user: &str| {
-        let text = format!(
-            "#!/bin/sh\necho LoadState=loaded\ncase $2$3 in *.socket) active=active; echo 'Listen={} (Stream)' ;; \
-             --plain*) [ {active} != junk ] || echo blocklist-junk@home.path loaded; exit ;; \
-             *) active={active}; echo User={user} ;; esac\necho ActiveState=$active\necho UnitFileState={enabled}\n",
-            site.unix().display()
-        );
-        let program = site.write("bin/systemctl", &text);
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("our own file");
-        check(&site, &NO_POSTFIX, Some(&folder))
-    };
-    let good = systemd("active", "enabled", "root");
-    good.is_good();
-    good.says("good", "blocklist-milter.socket is active and enabled");
-    let failed = systemd("failed", "enabled", "root");
-    let remedy = failed.faults(&["blocklist-milter.service is failed"]);
-    assert_eq!(remedy, "systemctl enable --now blocklist-milter.service");
-    let junk = systemd("junk", "enabled", "root");
-    junk.says("wrong", "authserv_ids is empty");
-    systemd("active", "disabled", "root").says("wrong", "will not start at the next boot");
-
-    if let Some((uid, _)) = site.user {
-        // The filter belongs to nobody in Postfix's group; the service has another user.
-        assert_ne!(uid, 1);
-        fs::set_permissions(
-            site.path().join("spam.blf"),
-            fs::Permissions::from_mode(0o640),
-        )
-        .expect("ours");
-        let denied = systemd("active", "enabled", "daemon");
-        let remedy = denied.faults(&["user daemon cannot read"]);
-        assert!(remedy.starts_with("chgrp daemon "), "{remedy}");
-    }
-}
-
-#[test]
 fn faults_in_sendmails_configuration_are_found() {
     if !usable(Sendmail::NAME, Sendmail::obstacle()) {
         return;
@@ -520,10 +385,11 @@ fn faults_in_sendmails_configuration_are_found() {
 
 #[test]
 fn what_exim_asks_is_found() {
-    if !root() || !usable(Exim::NAME, Exim::obstacle()) {
+    if !usable(Exim::NAME, Exim::obstacle()) {
         return;
     }
-    let (mut site, daemon) = site();
+    let mut site = Site::spam(&["spammer@listed.test"], "");
+    let daemon = site.serve();
     let exim = Exim::start(&site.socket, WhenDown::Tempfail);
     let (programs, configuration) = exim.files();
     let good = fs::read_to_string(&configuration).expect("a configuration");

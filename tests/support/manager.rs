@@ -117,7 +117,7 @@ impl Manager {
                 copy
             })
             .collect();
-        let mut command = self.site.program_from(&self.program());
+        let mut command = self.site.as_user(self.program());
         command
             .arg("--config")
             .arg(self.site.path().join("milter.toml"))

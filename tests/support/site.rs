@@ -3,6 +3,7 @@
 //! Everything runs without privileges if possible: a test run by root compiles and serves as user
 //! `nobody` in Postfix's group, as README.md tells an administrator to do.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::chown;
@@ -243,17 +244,12 @@ impl Site {
 
     /// Returns one of the two programs, to be run as the site's user.
     pub(crate) fn program(&self, name: &str) -> Command {
-        self.as_user(Command::new(self.reachable(name)))
-    }
-
-    /// Returns a copy of one of them, to be run in the same way.
-    pub(crate) fn program_from(&self, copy: &Path) -> Command {
-        self.as_user(Command::new(copy))
+        self.as_user(self.reachable(name))
     }
 
     /// Returns the daemon with its configuration, started by another program.
     pub(crate) fn program_under(&self, starter: &str, arguments: &[&str]) -> Command {
-        let mut command = self.as_user(Command::new(starter));
+        let mut command = self.as_user(starter);
         command
             .args(arguments)
             .arg(self.reachable("blocklist-milter"));
@@ -263,7 +259,9 @@ impl Site {
         command
     }
 
-    fn as_user(&self, mut command: Command) -> Command {
+    /// Returns another program, to be run in the same way.
+    pub(crate) fn as_user(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }

@@ -7,7 +7,7 @@
 //!                             a line with `{0..900}` is there with each of these numbers; `-> NAME` is
 //!                             a symbolic link
 //! cases = [["..."], ...]      the session is played with each of these, which `@1`, `@2` stand for
-//! needs = ["strace"]          programs without which it is left out
+//! needs = ["strace", "root"]  programs, and rights, without which it is left out
 //! [[step]]
 //! write = { NAME = "text" }   files that are written before it, whole, by rename
 //! serve = "c.toml"            the daemon is started with this configuration, and the one before it ended;
@@ -53,7 +53,7 @@ use crate::support::compile::{Dir, folder};
 use crate::support::rig::{OK, letter, verdict};
 use crate::support::site::{Daemon, Socket};
 use crate::support::tools::Killed;
-use crate::support::{Said, compiler, installed, milter, root, until_so, words};
+use crate::support::{Said, compiler, installed, is_root, milter, root, until_so, usable, words};
 
 const SIGPIPE: i32 = 13;
 
@@ -136,15 +136,19 @@ fn play_file(name: &str) {
         toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
     let session = parsed(&text);
-    if !session.needs.iter().all(|program| installed(program)) {
+    let has = |name: &String| match &**name {
+        "root" => usable("root", (!is_root()).then(|| "another user".to_owned())),
+        program => installed(program),
+    };
+    if !session.needs.iter().all(has) {
         return;
     }
     for case in &session.cases {
         let mut text = text.clone();
         for (number, meaning) in (1..).zip(case) {
+            // As in a basic string of TOML, too.
             let quoted = Value::from(&**meaning).to_string();
-            let within = quoted.trim_matches('"');
-            text = text.replace(&format!("@{number}"), within);
+            text = text.replace(&format!("@{number}"), &quoted[1..quoted.len() - 1]);
         }
         play(&format!("{name}, {case:?}"), &parsed(&text));
     }
@@ -156,29 +160,11 @@ fn play_file(name: &str) {
 fn play(name: &str, session: &Session) {
     assert!(!session.step.is_empty(), "{name}: no step");
     let folder = folder(&[]);
-    let dir = folder.path().to_str().unwrap();
-    let write = |files: &Files| {
-        for (file, content) in files {
-            let content = numbered(content).replace("@DIR@", dir);
-            if let Some(target) = content.strip_prefix("-> ") {
-                symlink(target, folder.at(file)).unwrap();
-            } else if file.ends_with('/') {
-                fs::create_dir_all(folder.at(file)).unwrap();
-            } else {
-                let bytes = match file.ends_with(".gz") {
-                    true => packed(content.as_bytes()),
-                    false => content.into_bytes(),
-                };
-                let aside = folder.write(&format!("{file}.aside"), bytes);
-                fs::rename(aside, folder.at(file)).unwrap();
-            }
-        }
-    };
-    write(&session.files);
+    write(&folder, &session.files);
     let (mut daemon, mut running) = (None, Vec::new());
     for (number, step) in (1..).zip(&session.step) {
         let at = format!("{name}: step {number}");
-        write(&step.write);
+        write(&folder, &step.write);
         if let Some(config) = &step.serve {
             if let Some(daemon) = daemon.take().map(Daemon::terminate) {
                 assert!(daemon.success(), "{at}: {daemon}");
@@ -186,11 +172,9 @@ fn play(name: &str, session: &Session) {
             daemon = (!config.is_empty()).then(|| serve(&folder, config, step));
         }
         if !step.background.is_empty() {
-            let mut command = shell(&step.background);
-            command
-                .current_dir(folder.path())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null());
+            let mut command = shell(&[], &step.background);
+            command.current_dir(folder.path());
+            command.stdin(Stdio::null()).stdout(Stdio::null());
             running.push(Killed(command.spawn().unwrap()));
         }
         let program = match step.program.unwrap_or(session.program) {
@@ -203,7 +187,9 @@ fn play(name: &str, session: &Session) {
             check(&format!("{at}: {line}"), &folder, step, command);
         }
         if !step.sh.is_empty() {
-            check(&at, &folder, step, shell(&step.sh));
+            // It may wait for something that does not come.
+            let command = shell(&["timeout", "120"], &step.sh);
+            check(&at, &folder, step, command);
         }
         for line in step.becomes.trim().lines() {
             until_so(&format!("{at}: {line}"), || {
@@ -220,6 +206,25 @@ fn play(name: &str, session: &Session) {
     }
 }
 
+fn write(folder: &Dir, files: &Files) {
+    let dir = folder.path().to_str().unwrap();
+    for (file, content) in files {
+        let content = numbered(content).replace("@DIR@", dir);
+        if let Some(target) = content.strip_prefix("-> ") {
+            symlink(target, folder.at(file)).unwrap();
+        } else if file.ends_with('/') {
+            fs::create_dir_all(folder.at(file)).unwrap();
+        } else {
+            let bytes = match file.ends_with(".gz") {
+                true => packed(content.as_bytes()),
+                false => content.into_bytes(),
+            };
+            let aside = folder.write(&format!("{file}.aside"), bytes);
+            fs::rename(aside, folder.at(file)).unwrap();
+        }
+    }
+}
+
 /// Starts the daemon. Its log is apart: each line would be a hint to look for changes.
 fn serve(folder: &Dir, config: &str, step: &Step) -> Daemon {
     let log = folder.write("log/daemon.log", "");
@@ -229,15 +234,16 @@ fn serve(folder: &Dir, config: &str, step: &Step) -> Daemon {
     Daemon::spawn(command, &Socket::Unix(folder.at("m.sock")), log)
 }
 
-/// Returns a script as a command.
-fn shell(script: &str) -> Command {
+/// Returns a script as a command, started by another one.
+fn shell(starter: &[&str], script: &str) -> Command {
     let built = Path::new(env!("CARGO_BIN_EXE_blocklist-milter")).parent();
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", built.unwrap().display());
-    let mut command = Command::new("sh");
     let functions = fs::read_to_string(root("tests/support/session.sh")).unwrap();
     let script = functions + script;
-    command.args(["-euc", &script]).env("PATH", path);
+    let all = [starter, &["sh", "-euc", &script]].concat();
+    let mut command = Command::new(all[0]);
+    command.args(&all[1..]).env("PATH", path);
     command.env("ROOT", root("")).env("TZ", "UTC");
     command
 }
