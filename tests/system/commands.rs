@@ -11,7 +11,8 @@
 //! [[step]]
 //! write = { NAME = "text" }   files that are written before it, whole, by rename
 //! serve = "c.toml"            the daemon is started with this configuration, and the one before it ended;
-//!                             "" only ends it. It listens at `m.sock`; `log/daemon.log` is its log
+//!                             "" only ends it. It listens at `m.sock`; `log/daemon.log` is its log; a file
+//!                             `status` of the one before is removed
 //! background = "exec ..."     a script that runs until the end of the session
 //! becomes = "a@b reject"      its verdict on this sender, as soon as it has seen what has changed: one a
 //!                             line; also `a@b | From: c@d + Sender: e@f | tag`, or with recipients before it
@@ -228,6 +229,7 @@ fn write(folder: &Dir, files: &Files) {
 /// Starts the daemon. Its log is apart: each line would be a hint to look for changes.
 fn serve(folder: &Dir, config: &str, step: &Step) -> Daemon {
     let log = folder.write("log/daemon.log", "");
+    let _ = fs::remove_file(folder.at("status"));
     let mut command = milter();
     command.args(["--config", config]).envs(&step.env);
     command.current_dir(folder.path());
