@@ -6,7 +6,6 @@ mod clock;
 mod commands;
 mod compile;
 mod compile_ends;
-mod compile_limits;
 mod crowd;
 mod daemon;
 mod deltas;
