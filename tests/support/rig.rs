@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blocklist_milter::base::clock;
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
@@ -205,14 +204,8 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 /// Compiles `x.list` to `x.blf`.
-pub(crate) fn compile(list: &Path) {
-    compile_at(list, clock::now_s());
-}
-
-/// The same, as if compiled at this time, in seconds since 1970.
-pub(crate) fn compile_at(list: &Path, built: u64) {
+fn compile(list: &Path) {
     let plan = Plan {
-        built,
         threads: 1,
         allow_empty: true,
         declared: Declared {

@@ -16,7 +16,7 @@
 //! background = "exec ..."     a script that runs until the end of the session
 //! becomes = "a@b reject"      its verdict on this sender, as soon as it has seen what has changed: one a
 //!                             line; also `a@b | From: c@d + Sender: e@f | tag`, or with recipients before it
-//! mail = "a@b reject"         the same, at once
+//! mail = "a@b reject"         the same, at once; a line with `{0..100}` stands for so many
 //! log = ["ERROR", "x.blf"]    a line of its log has all of these, at the latest soon
 //! program = "..."             if it is another one than that of the session
 //! run = "query x.blf a@b"     words of the command, separated by spaces; one command a line, with
@@ -197,7 +197,7 @@ fn play(name: &str, session: &Session) {
                 is_judged(&folder, line).is_ok()
             });
         }
-        for line in step.mail.trim().lines() {
+        for line in numbered(&step.mail).trim().lines() {
             assert_eq!(is_judged(&folder, line), Ok(()), "{at}: {line}");
         }
         if !step.log.is_empty() {

@@ -1,6 +1,5 @@
 //! Configurations and whitelists that lose content: half-written files look the same.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use blocklist_milter::snapshot::{Live, Start};
@@ -113,21 +112,4 @@ fn what_is_switched_off_is_off_at_once() {
     rig.write("c.toml", &config(&off));
     rig.live.reload_changed(Instant::now());
     rig.is("<third@bad.example>", "accept");
-}
-
-/// An older file of a list that was away for a moment is loaded.
-#[test]
-fn a_list_that_comes_back_is_compared_with_what_it_was() {
-    let rig = rig();
-    let old = fs::read(rig.path("spam.blf")).expect("our own file");
-    let entries = "first@bad.example\nsecond@bad.example\nfourth@bad.example\n";
-    rig.write("spam.list", entries);
-    rig.live.reload();
-    rig.is("<fourth@bad.example>", "reject");
-    rig.write("c.toml", WHITELIST);
-    assert!(rig.live.reload().changed);
-    rig.replace("spam.blf", &old);
-    rig.write("c.toml", &config(MORE));
-    let why = rig.live.reload().refused.join("; ");
-    has(&why, "older than generation 2");
 }

@@ -84,6 +84,7 @@ verdicts! {
     #[test] fn a_missing_filter_holds_up_no_mail_that_a_hit_would_only_tag();
     #[test] fn on_error_decides_what_a_missing_filter_would_say();
     #[test] fn a_start_with_a_list_that_hits_must_miss_defers_its_hits_alone();
+    #[test] fn what_every_recipient_would_refuse_is_refused();
 }
 
 /// Plays the table of this name.
@@ -303,20 +304,4 @@ fn the_tag_stands_once_and_forged_ones_go() {
     let made = changes("action = 'tag'", &[forged[0]; 5_000]);
     assert_eq!(made.len(), 100, "{:?}", made.first());
     assert_eq!(made.last(), Some(&removed(1)));
-}
-
-#[test]
-fn the_circuit_breaker_makes_tags_of_refusals() {
-    let rig = rejecting("[safety]\nmax_reject_share = \"50%\"\n");
-    let mut peer = rig.peer();
-    let mut gets = |sender: &str| verdict(&peer.deliver(&letter(sender, &[])).unwrap());
-    let refused = (0..120)
-        .take_while(|_| gets("<spam@bad.example>") == "reject")
-        .count();
-    assert_eq!(refused, 100, "the hundredth message makes the share count");
-    assert_eq!(gets("<spam@bad.example>"), "tag");
-    for _ in 0..130 {
-        assert_eq!(gets("<a@ok.example>"), "accept");
-    }
-    assert_eq!(gets("<spam@bad.example>"), "reject");
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use blocklist_milter::address::Canonical;
-use blocklist_milter::base::clock;
 use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
@@ -60,14 +59,6 @@ fn play(rig: &Rig) {
     let mut exempt = rig.client("198.51.100.7", 4321);
     let outcome = exempt.deliver(&letter("<a@bad.example>", &["From: shop@ok.example"]));
     assert_eq!(verdict(&outcome.expect("the daemon answers")), "accept");
-}
-
-fn report(rig: &Rig) -> Report {
-    serde_json::from_str(&rig.page("/status.json").1).expect("JSON")
-}
-
-fn metrics(rig: &Rig) -> String {
-    rig.page("/metrics").1
 }
 
 /// Also those of a list that is removed for a while.
@@ -177,7 +168,8 @@ fn metrics_and_json_count_every_message_once_and_every_hit() {
     let has_address = metrics.contains('@') || metrics.contains(".example");
     assert!(!has_address, "{metrics}");
 
-    let report = report(&rig);
+    let json = rig.page("/status.json").1;
+    let report: Report = serde_json::from_str(&json).expect("JSON");
     assert_eq!(report.health, Health::Ok);
     assert_eq!((report.messages.total, report.whitelist_entries), (9, 1));
     assert_eq!(report.lists[0].hits["from"], 2);
@@ -194,11 +186,6 @@ fn metrics_and_json_count_every_message_once_and_every_hit() {
     has(&page, "show_addresses");
 }
 
-fn showing_addresses() -> Rig {
-    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
-    Rig::new(LISTS, &shown)
-}
-
 /// Returns the decisions that a search finds, as `action reason list sender`, the newest first.
 fn found(service: &Blocklists, query: &str) -> Vec<String> {
     let page = service.page(&format!("/log.json?{query}"));
@@ -213,7 +200,8 @@ fn found(service: &Blocklists, query: &str) -> Vec<String> {
 
 #[test]
 fn decisions_are_found_and_outlive_a_restart() {
-    let rig = showing_addresses();
+    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
+    let rig = Rig::new(LISTS, &shown);
     play(&rig);
     let find = |query: &str| found(&rig.service, query);
     let all = find("");
@@ -237,7 +225,7 @@ fn decisions_are_found_and_outlive_a_restart() {
         assert_eq!(code, 200);
         has_all(&page, &parts);
     }
-    assert!(!metrics(&rig).contains("bad.example"));
+    assert!(!rig.page("/metrics").1.contains("bad.example"));
     rig.milter(&["log", "--list", "spam", "bad.example"])
         .ends(0, &["reject", "a@bad.example", "case "]);
 
@@ -251,28 +239,6 @@ fn decisions_are_found_and_outlive_a_restart() {
     until_so("addresses are forgotten", || {
         find("q=bad.example").is_empty() && find("").len() == all.len()
     });
-}
-
-/// The page looks up as the daemon does, and is neither mail nor markup.
-#[test]
-fn an_address_is_explained_without_a_trace() {
-    let rig = showing_addresses();
-    has(&rig.page("/").1, "action=\"/explain\"");
-    for (asked, says) in [
-        ("address=a%40bad.example", "verdict  reject"),
-        ("address=+nobody%40ok.example+", "verdict  accept"),
-        ("address=%3Cscript%3E%40bad.example%22", "no sender found"),
-        ("address=", "An address"),
-        ("", "An address"),
-    ] {
-        let (code, page) = rig.page(&format!("/explain?{asked}"));
-        assert_eq!(code, 200);
-        has(&page, says);
-        assert!(!page.contains("<script"), "{page}");
-    }
-    let report = report(&rig);
-    assert_eq!((report.messages.total, report.lists[0].hits_24h), (0, 0));
-    assert_eq!(found(&rig.service, ""), [""; 0]);
 }
 
 /// Each command runs in a shell as it is shown, and does what it says.
@@ -326,32 +292,6 @@ fn what_undoes_a_decision_can_be_pasted() {
     }
     let names = fs::read_dir(folder.path()).expect("a folder").count();
     assert_eq!(names, 2, "no address became a command");
-}
-
-/// The circuit breaker is on, and then a reload removes the limit: no report says any more that it
-/// is on.
-#[test]
-fn the_circuit_breaker_is_off_without_a_limit() {
-    let limited = format!("{CONFIG}[safety]\nmax_reject_share = '50%'\n");
-    let rig = Rig::new(LISTS, &limited);
-    let is_shown = || {
-        let report = report(&rig);
-        let mut problems = report.problems.iter();
-        let is_problem = problems.any(|one| one.text.contains("circuit breaker"));
-        assert_eq!(is_problem, report.messages.circuit_breaker);
-        let sample = format!("circuit_breaker {}\n", u8::from(is_problem));
-        has(&metrics(&rig), &sample);
-        is_problem
-    };
-    assert!(!is_shown());
-    for _ in 0..100 {
-        rig.is("<a@bad.example>", "reject");
-    }
-    rig.is("<a@bad.example>", "tag");
-    assert!(is_shown());
-    rig.write("c.toml", &limited.replace("'50%'", "'100%'"));
-    rig.becomes("<a@bad.example>", "reject");
-    assert!(!is_shown());
 }
 
 /// Twice as many as there are connections and space in the socket's queue, and they come again and
@@ -430,40 +370,6 @@ fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
         assert!(answer.starts_with(&begin), "{answer:?}");
     }
     assert_eq!(rig.page("/healthz").0, 200);
-}
-
-#[test]
-fn a_list_that_is_older_than_it_should_be_is_shown() {
-    let limits = "max_age = '30d'\nmax_unchanged = '60d'\naction = 'tag'";
-    let config = CONFIG.replace("action = 'tag'", limits);
-    let rig = Rig::new(LISTS, &config);
-    assert_eq!(rig.live.problems(), []);
-    // Other entries, built long ago.
-    let build = |days_ago: u64| {
-        let list = rig.path("mild.list");
-        fs::write(&list, "@mild.example\n@other.example\n").expect("a file");
-        support::rig::compile_at(&list, clock::now_s() - days_ago * 86_400);
-    };
-    let is_stale = |limit: &str| {
-        let line = format!("list_stale{{list=\"mild\",limit=\"{limit}\"}} 1\n");
-        metrics(&rig).contains(&line)
-    };
-    build(70);
-    until_so("it is too old", || is_stale("max_age"));
-    let problems = rig.live.problems();
-    assert_eq!(problems.len(), 1, "{problems:?}");
-    assert_eq!(problems[0].severity, Health::Warning);
-    let parts = ["list mild: too old: built 20", ", max_age is 30d"];
-    has_all(&problems[0].text, &parts);
-
-    // Built again from the same entries: new, but unchanged.
-    build(0);
-    until_so("the new build is in effect", || !is_stale("max_age"));
-    assert!(is_stale("max_unchanged"));
-    let parts = ["the same entries since 20", ", max_unchanged is 60d"];
-    has_all(&rig.live.problems().remove(0).text, &parts);
-    rig.write("mild.list", "@mild.example\n@new.example\n");
-    until_so("other entries", || rig.live.problems().is_empty());
 }
 
 /// Returns a browser's view of the page in a frame of this width: the width of its content, and its
