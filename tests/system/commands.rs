@@ -124,7 +124,7 @@ fn sessions_go_as_written() {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some(name) = next() {
-                    play_file(&name)
+                    play_file(&name);
                 }
             });
         }
