@@ -37,7 +37,7 @@ fn postfix_asks_the_socketmap() {
     }
     let rig = Rig::new(&[("spam.list", "@bad.example\n")], CONFIG);
     let scratch = Scratch::new();
-    fs::write(scratch.join("main.cf"), "compatibility_level = 3.6\n").expect("our own folder");
+    fs::write(scratch.at("main.cf"), "compatibility_level = 3.6\n").expect("our own folder");
     let map = format!("socketmap:unix:{}:list", rig.path("socketmap").display());
     let (is_found, said) = asked(scratch.path(), &map, "a@bad.example");
     assert!(is_found, "{said}");

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::compile::{Dir, addresses, folder};
+use crate::support::compile::{addresses, folder};
 use crate::support::tools::Killed;
 use crate::support::{
-    end_processes_in, find_program, free_port, has, has_all, root, rows, until, usable,
+    Scratch, end_processes_in, find_program, free_port, has, has_all, root, rows, until, usable,
 };
 
 const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
@@ -51,7 +51,7 @@ fn job() -> PathBuf {
 
 struct Site {
     spark: PathBuf,
-    dir: Dir,
+    dir: Scratch,
 }
 
 impl Site {

@@ -1,16 +1,15 @@
 //! Compilation in tests: plans, lists of addresses, the command itself.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
 use blocklist_milter::list::Declared;
-use tempfile::TempDir;
 
-use super::Said;
+use super::{Said, Scratch};
 
 /// The date of all builds.
 pub(crate) const TODAY: Day = Day(20_400);
@@ -32,50 +31,17 @@ pub(crate) fn build(plan: &Plan) -> Report {
     compile::build(plan, &Progress::new()).unwrap()
 }
 
-/// A folder with lists and filters.
-pub(crate) struct Dir(TempDir);
-
-pub(crate) fn folder(lists: &[(&str, &str)]) -> Dir {
-    let folder = Dir(tempfile::tempdir().unwrap());
+/// Returns a folder with these lists.
+pub(crate) fn folder(lists: &[(&str, &str)]) -> Scratch {
+    let folder = Scratch::new();
     for (name, content) in lists {
         folder.write(name, content);
     }
     folder
 }
 
-impl Dir {
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.path().join(name)
-    }
-
-    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.at(name)).unwrap()
-    }
-
-    pub(crate) fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.at(name)).unwrap()
-    }
-
-    /// Writes a file, and makes the folders above it.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.at(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        path
-    }
-
-    pub(crate) fn rename(&self, from: &str, to: &str) {
-        fs::rename(self.at(from), self.at(to)).unwrap();
-    }
-
-    pub(crate) fn remove(&self, name: &str) {
-        fs::remove_file(self.at(name)).unwrap();
-    }
-
+/// What is done with lists and filters in it.
+impl Scratch {
     /// Returns the names of its files, as [`names`].
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.path())

@@ -40,12 +40,12 @@ impl<const HEAVY: bool> Unpacked<HEAVY> {
     pub(crate) fn files(&self) -> (PathBuf, PathBuf) {
         let program = Self::program();
         let folder = program.parent().expect("a folder");
-        (folder.to_owned(), self.0.scratch.join("exim.conf"))
+        (folder.to_owned(), self.0.scratch.at("exim.conf"))
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(Self::program());
-        command.arg("-C").arg(self.0.scratch.join("exim.conf"));
+        command.arg("-C").arg(self.0.scratch.at("exim.conf"));
         command
     }
 
@@ -89,7 +89,7 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
             Some(("BLOCKLIST_DOWN", _)) => format!("BLOCKLIST_DOWN = {down}\n"),
             _ => format!("{line}\n"),
         });
-        place.scratch.write("macros", &lines.collect::<String>());
+        place.scratch.write("macros", lines.collect::<String>());
         let values = [
             ("UID", user.to_string()),
             ("GID", group.to_string()),
@@ -120,7 +120,7 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
 
 impl<const HEAVY: bool> Drop for Unpacked<HEAVY> {
     fn drop(&mut self) {
-        if let Ok(process) = fs::read_to_string(self.0.scratch.join("exim.pid")) {
+        if let Ok(process) = fs::read_to_string(self.0.scratch.at("exim.pid")) {
             let _ = Command::new("kill").arg(process.trim()).status();
         }
     }

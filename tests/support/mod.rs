@@ -88,16 +88,24 @@ impl Scratch {
         self.0.keep()
     }
 
-    pub(crate) fn join(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.at(name)).expect("our own file")
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).expect("our own text")
     }
 
     /// Writes a file below the folder, and creates the folders above it.
-    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.join(name);
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
         let parent = path.parent().expect("a joined path has a parent");
         fs::create_dir_all(parent).expect("a folder can be made");
-        fs::write(&path, text).expect("a file can be written");
+        fs::write(&path, content).expect("a file can be written");
         path
     }
 }

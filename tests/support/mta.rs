@@ -37,14 +37,14 @@ impl Place {
         let scratch = Scratch::new();
         let maildir = ["maildir", "maildir/new", "maildir/cur", "maildir/tmp"];
         for folder in maildir.iter().chain(folders) {
-            let folder = scratch.join(folder);
+            let folder = scratch.at(folder);
             fs::create_dir_all(&folder).expect("a folder");
             if let Some((uid, gid)) = owner {
                 chown(folder, Some(uid), Some(gid)).expect("root may");
             }
         }
         Self {
-            mailbox: scratch.join("maildir/new"),
+            mailbox: scratch.at("maildir/new"),
             port: free_port(),
             scratch,
             name,
@@ -65,7 +65,7 @@ impl Place {
 
     fn log(&self) -> String {
         let logs = ["mail.log", "log/mainlog", "log/rejectlog", "log/paniclog"];
-        let read = |name| fs::read_to_string(self.scratch.join(name));
+        let read = |name| fs::read_to_string(self.scratch.at(name));
         logs.map(|name| read(name).unwrap_or_default()).concat()
     }
 }
@@ -73,7 +73,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         show_on_failure(self.name, &self.log());
-        end_processes_in(&self.scratch.join(self.queue));
+        end_processes_in(&self.scratch.at(self.queue));
     }
 }
 

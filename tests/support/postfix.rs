@@ -56,7 +56,7 @@ impl Postfix {
                 .map(move |name| (name, group, mode))
         };
         for (name, group, mode) in QUEUE.into_iter().flat_map(named) {
-            let path = place.scratch.join("spool").join(name);
+            let path = place.scratch.at("spool").join(name);
             fs::create_dir_all(&path).expect("a queue folder");
             let owner = (mode & 0o7 == 0).then_some(uid);
             chown(&path, owner, id_of_group(group)).expect("root may");
@@ -68,7 +68,7 @@ impl Postfix {
         run(postfix
             .command(Path::new(daemons.trim()).join("master"))
             .arg("-w")
-            .env("MAIL_CONFIG", postfix.0.scratch.join("etc"))
+            .env("MAIL_CONFIG", postfix.0.scratch.at("etc"))
             .current_dir(postfix.queue()));
         until("Postfix listens", || {
             port_listens(postfix.port()).then_some(())
@@ -81,13 +81,13 @@ impl Postfix {
         let program = program.as_ref();
         let found = program.to_str().and_then(find_program);
         let mut command = Command::new(found.as_deref().map_or(program, Path::as_os_str));
-        command.arg("-c").arg(self.0.scratch.join("etc"));
+        command.arg("-c").arg(self.0.scratch.at("etc"));
         command
     }
 
     /// Returns the queue directory, which is also the root of a chroot.
     pub(crate) fn queue(&self) -> PathBuf {
-        self.0.scratch.join("spool")
+        self.0.scratch.at("spool")
     }
 
     /// Makes the services that talk to milters run in a chroot, and sets the milter's socket to its

@@ -38,9 +38,9 @@ impl Sendmail {
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         run(Command::new(program())
             .arg("-C")
-            .arg(self.0.scratch.join("etc/sendmail.cf"))
+            .arg(self.0.scratch.at("etc/sendmail.cf"))
             .args(arguments)
-            .env("LD_PRELOAD", self.0.scratch.join("etc/shim.so")))
+            .env("LD_PRELOAD", self.0.scratch.at("etc/shim.so")))
     }
 }
 
@@ -71,8 +71,8 @@ impl Mta for Sendmail {
         let mode = |file: PathBuf, mode| {
             fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("root may");
         };
-        fs::create_dir(place.scratch.join("queue")).expect("a folder");
-        mode(place.scratch.join("queue"), 0o700);
+        fs::create_dir(place.scratch.at("queue")).expect("a folder");
+        mode(place.scratch.at("queue"), 0o700);
         let switch = "hosts files\naliases files\n";
         place.write("etc/service.switch", switch, &[]);
         mode(place.write("etc/deliver", DELIVER, &[]), 0o755);
@@ -91,11 +91,11 @@ impl Mta for Sendmail {
             "m4: {}",
             String::from_utf8_lossy(&made.stderr)
         );
-        fs::write(place.scratch.join("etc/sendmail.cf"), made.stdout).expect("our own folder");
+        fs::write(place.scratch.at("etc/sendmail.cf"), made.stdout).expect("our own folder");
 
         run(Command::new("cc")
             .args(["-O1", "-fno-builtin", "-shared", "-fPIC", "-w", "-o"])
-            .arg(place.scratch.join("etc/shim.so"))
+            .arg(place.scratch.at("etc/shim.so"))
             .arg(place.write("etc/shim.c", SHIM, &[])));
 
         let sendmail = Self(place);
@@ -122,7 +122,7 @@ impl Mta for Sendmail {
 
 impl Sendmail {
     fn queued(&self, prefix: &str) -> usize {
-        fs::read_dir(self.0.scratch.join("queue"))
+        fs::read_dir(self.0.scratch.at("queue"))
             .expect("the queue's folder")
             .flatten()
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))

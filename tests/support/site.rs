@@ -88,7 +88,7 @@ impl Site {
             chown(scratch.path(), Some(uid), Some(gid)).expect("root may");
         }
         let socket = match transport {
-            Transport::Unix => Socket::Unix(scratch.join("milter.sock")),
+            Transport::Unix => Socket::Unix(scratch.at("milter.sock")),
             Transport::Tcp => Socket::Inet(free_port()),
         };
         Self {
@@ -113,7 +113,7 @@ impl Site {
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.scratch.join(name)
+        self.scratch.at(name)
     }
 
     /// Returns the path of the milter's unix socket.
@@ -184,7 +184,7 @@ impl Site {
     /// Writes the text list NAME.txt and compiles it to NAME.blf.
     pub(crate) fn list(&self, name: &str, entries: &[&str]) {
         let text = self.write(&format!("{name}.txt"), &(entries.join("\n") + "\n"));
-        let filter = self.scratch.join(&format!("{name}.blf"));
+        let filter = self.scratch.at(&format!("{name}.blf"));
         run(self
             .program("blocklist-compile")
             .args(["build", "--name", name, "-o"])
@@ -204,7 +204,7 @@ impl Site {
     /// Writes a file of the site; `@DIR@` in `text` means the site's folder.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let folder = self.path().to_str().expect("a plain path");
-        let path = self.scratch.write(name, &text.replace("@DIR@", folder));
+        let path = self.scratch.write(name, text.replace("@DIR@", folder));
         if let Some((uid, gid)) = self.user {
             chown(&path, Some(uid), Some(gid)).expect("root may");
         }
@@ -253,9 +253,7 @@ impl Site {
         command
             .args(arguments)
             .arg(self.reachable("blocklist-milter"));
-        command
-            .arg("--config")
-            .arg(self.scratch.join("milter.toml"));
+        command.arg("--config").arg(self.scratch.at("milter.toml"));
         command
     }
 
@@ -279,7 +277,7 @@ impl Site {
         if self.user.is_none() {
             return built.into();
         }
-        let reachable = self.scratch.join(name);
+        let reachable = self.scratch.at(name);
         if !reachable.exists() {
             fs::hard_link(built, &reachable)
                 .or_else(|_| fs::copy(built, &reachable).map(drop))
@@ -291,10 +289,8 @@ impl Site {
     /// Starts the daemon and returns when it listens.
     pub(crate) fn serve(&self) -> Daemon {
         let mut command = self.program("blocklist-milter");
-        command
-            .arg("--config")
-            .arg(self.scratch.join("milter.toml"));
-        let daemon = Daemon::spawn(command, &self.socket, self.scratch.join("daemon.log"));
+        command.arg("--config").arg(self.scratch.at("milter.toml"));
+        let daemon = Daemon::spawn(command, &self.socket, self.scratch.at("daemon.log"));
         // It opens one socket after the other.
         let config = fs::read_to_string(self.at("milter.toml")).expect("our own file");
         for path in config.split("unix:").skip(1) {

@@ -50,11 +50,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::support::check::packed;
-use crate::support::compile::{Dir, folder};
+use crate::support::compile::folder;
 use crate::support::rig::{OK, letter, verdict};
 use crate::support::site::{Daemon, Socket};
 use crate::support::tools::Killed;
-use crate::support::{Said, compiler, installed, is_root, milter, root, until_so, usable, words};
+use crate::support::{
+    Said, Scratch, compiler, installed, is_root, milter, root, until_so, usable, words,
+};
 
 const SIGPIPE: i32 = 13;
 
@@ -207,7 +209,7 @@ fn play(name: &str, session: &Session) {
     }
 }
 
-fn write(folder: &Dir, files: &Files) {
+fn write(folder: &Scratch, files: &Files) {
     let dir = folder.path().to_str().unwrap();
     for (file, content) in files {
         let content = numbered(content).replace("@DIR@", dir);
@@ -227,7 +229,7 @@ fn write(folder: &Dir, files: &Files) {
 }
 
 /// Starts the daemon. Its log is apart: each line would be a hint to look for changes.
-fn serve(folder: &Dir, config: &str, step: &Step) -> Daemon {
+fn serve(folder: &Scratch, config: &str, step: &Step) -> Daemon {
     let log = folder.write("log/daemon.log", "");
     let _ = fs::remove_file(folder.at("status"));
     let mut command = milter();
@@ -251,7 +253,7 @@ fn shell(starter: &[&str], script: &str) -> Command {
 }
 
 /// Sends a message; an error is another verdict than that of the line.
-fn is_judged(folder: &Dir, line: &str) -> Result<(), String> {
+fn is_judged(folder: &Scratch, line: &str) -> Result<(), String> {
     let cells: Vec<&str> = line.split('|').map(str::trim).collect();
     let (sender, fields, to, expected) = match cells[..] {
         [sender, fields, to, expected] => (sender, fields, to, expected),
@@ -287,7 +289,7 @@ fn numbered(text: &str) -> String {
 }
 
 /// Runs one command of a step, and checks its result.
-fn check(at: &str, folder: &Dir, step: &Step, mut command: Command) {
+fn check(at: &str, folder: &Scratch, step: &Step, mut command: Command) {
     let bytes = |files: &[String]| files.iter().map(|file| folder.read(file)).collect();
     let before: Vec<_> = bytes(&step.unchanged);
     command.envs(&step.env);

@@ -18,16 +18,16 @@ use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
 use crate::support::check::Random;
-use crate::support::compile::{Dir, folder};
+use crate::support::compile::folder;
 use crate::support::filters::{key, record, records, sorted, spec, write};
-use crate::support::{Said, has};
+use crate::support::{Said, Scratch, has};
 
-fn made(dir: &Dir, delta: &str, old: &str, new: &str) -> Result<Made, Error> {
+fn made(dir: &Scratch, delta: &str, old: &str, new: &str) -> Result<Made, Error> {
     let [delta, old, new] = [delta, old, new].map(|name| dir.at(name));
     make_delta(&delta, [&old, &new], &Progress::new())
 }
 
-fn applied(dir: &Dir, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, Error> {
+fn applied(dir: &Scratch, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, Error> {
     let deltas: Vec<PathBuf> = deltas.iter().map(|name| dir.at(name)).collect();
     let mut deltas = Deltas::new(&dir.at(old), &deltas);
     deltas.threads = 2;
@@ -35,7 +35,7 @@ fn applied(dir: &Dir, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, 
 }
 
 /// Makes a delta, applies it, and compares the result.
-fn there(dir: &Dir, old: &str, new: &str) {
+fn there(dir: &Scratch, old: &str, new: &str) {
     let made = made(dir, "there.delta", old, new).unwrap();
     assert_eq!(made.refused, None);
     let delta = fs::metadata(dir.at("there.delta")).unwrap();
@@ -50,7 +50,7 @@ fn there(dir: &Dir, old: &str, new: &str) {
     assert!(same(dir, "made.blf", new), "{made:?}");
 }
 
-fn same(dir: &Dir, a: &str, b: &str) -> bool {
+fn same(dir: &Scratch, a: &str, b: &str) -> bool {
     dir.read(a) == dir.read(b)
 }
 
@@ -115,7 +115,7 @@ proptest! {
 }
 
 /// Returns a delta to damage; writes the filter for which it is.
-fn to_damage(dir: &Dir) -> Vec<u8> {
+fn to_damage(dir: &Scratch) -> Vec<u8> {
     let mut list = records(3_000);
     write(&dir.at("old.blf"), spec(1e-6, true), &list).unwrap();
     list.retain(|record| record.key.0 % 101 != 0);
@@ -139,7 +139,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Nothing is written and nothing panics. Returns the error; `None` if the delta still makes NEW.
-fn refusal(dir: &Dir, bytes: &[u8], what: &str) -> Option<String> {
+fn refusal(dir: &Scratch, bytes: &[u8], what: &str) -> Option<String> {
     fs::write(dir.at("damaged.delta"), bytes).unwrap();
     let error = match applied(dir, "out.blf", "old.blf", &["damaged.delta"]) {
         Ok(_) => {
@@ -155,7 +155,7 @@ fn refusal(dir: &Dir, bytes: &[u8], what: &str) -> Option<String> {
     Some(error)
 }
 
-fn refused(dir: &Dir, bytes: &[u8], what: &str) -> String {
+fn refused(dir: &Scratch, bytes: &[u8], what: &str) -> String {
     refusal(dir, bytes, what).unwrap_or_else(|| panic!("{what}: taken"))
 }
 

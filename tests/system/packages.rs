@@ -48,9 +48,9 @@ pub(crate) fn paths(
 /// Installs, and returns the folder that stands for `/`.
 fn install(scratch: &Scratch, prefix: &str, built_apart: &[&str]) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-    fs::create_dir(scratch.join("built")).expect("our own folder");
+    fs::create_dir(scratch.at("built")).expect("our own folder");
     let programs = programs.parent().expect("in a folder");
-    let built = scratch.join("built/release");
+    let built = scratch.at("built/release");
     fs::create_dir(&built).expect("our own folder");
     for program in ["blocklist-milter", "blocklist-compile"] {
         symlink(programs.join(program), built.join(program)).expect("our own folder");
@@ -60,7 +60,7 @@ fn install(scratch: &Scratch, prefix: &str, built_apart: &[&str]) -> PathBuf {
         symlink(programs.join("blocklist-compile"), built.join(program)).expect("our own folder");
     }
     support::run(installer(scratch).env("PREFIX", prefix));
-    scratch.join("root")
+    scratch.at("root")
 }
 
 /// Returns the script that installs the programs in `built` to `root`.
@@ -68,8 +68,8 @@ fn installer(scratch: &Scratch) -> Command {
     let mut install = Command::new(root().join("contrib/install"));
     install
         .arg("--postfix")
-        .env("CARGO_TARGET_DIR", scratch.join("built"));
-    install.env("DESTDIR", scratch.join("root"));
+        .env("CARGO_TARGET_DIR", scratch.at("built"));
+    install.env("DESTDIR", scratch.at("root"));
     install
 }
 
@@ -184,7 +184,7 @@ fn completions_are_where_the_shells_look() {
 #[test]
 fn a_missing_program_is_named_with_its_command() {
     let scratch = Scratch::new();
-    let built = scratch.join("built/release");
+    let built = scratch.at("built/release");
     fs::create_dir_all(&built).expect("our own folder");
     let some = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
     for [there, missing] in rows(
@@ -201,7 +201,7 @@ fn a_missing_program_is_named_with_its_command() {
         let said = Said::of(&mut installer(&scratch));
         assert_ne!(said.code, Some(0));
         has(&said.err, missing);
-        assert!(!scratch.join("root").exists());
+        assert!(!scratch.at("root").exists());
     }
 }
 

@@ -6,15 +6,15 @@ use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
 use blocklist_milter::filter::Filter;
 
 use crate::filter_damage::made::seal_header;
-use crate::support::compile::{Dir, LIST_WITH_DAYS, TODAY, addresses, build, folder, with_days};
+use crate::support::compile::{LIST_WITH_DAYS, TODAY, addresses, build, folder, with_days};
 use crate::support::pieces::{cut, part_plan, parts, text, whole, write_pieces};
-use crate::support::{Said, compiler, has_all, words};
+use crate::support::{Said, Scratch, compiler, has_all, words};
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
     compile::merge(plan, None, expected, &Progress::new())
 }
 
-fn join(dir: &Dir, output: &str, parts: &[&str]) -> Result<Vec<u8>, String> {
+fn join(dir: &Scratch, output: &str, parts: &[&str]) -> Result<Vec<u8>, String> {
     let plan = dir.plan(output, parts);
     join_as(&plan, &Expected::default()).map_err(|error| error.to_string())?;
     Filter::verify(&plan.output).unwrap();
@@ -23,7 +23,7 @@ fn join(dir: &Dir, output: &str, parts: &[&str]) -> Result<Vec<u8>, String> {
 
 /// Joins parts that do not belong together; the error has these words.
 #[track_caller]
-fn not_joined(dir: &Dir, parts: &[&str], words: &[&str]) {
+fn not_joined(dir: &Scratch, parts: &[&str], words: &[&str]) {
     let error = join(dir, "bad.blf", parts).unwrap_err();
     has_all(&error, words);
     assert!(!dir.at("bad.blf").exists());

@@ -150,7 +150,7 @@ fn by_python(values: &[String]) -> Vec<[Addresses; 2]> {
     let input: String = (values.iter())
         .map(|value| serde_json::to_string(value).unwrap() + "\n")
         .collect();
-    let file = scratch.join("values");
+    let file = scratch.at("values");
     fs::write(&file, input).unwrap();
     let mut python = Command::new("python3");
     let python = python

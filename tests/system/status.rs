@@ -245,7 +245,7 @@ fn decisions_are_found_and_outlive_a_restart() {
 #[test]
 fn what_undoes_a_decision_can_be_pasted() {
     let folder = support::Scratch::new();
-    let [white, list] = ["white list.txt", "own.txt"].map(|name| folder.join(name));
+    let [white, list] = ["white list.txt", "own.txt"].map(|name| folder.at(name));
     let bin = Path::new(env!("CARGO_BIN_EXE_blocklist-compile")).parent();
     let path = format!("{}:/usr/bin:/bin", bin.expect("a folder").display());
     let canonical = |text: &str| {

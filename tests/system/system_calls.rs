@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::compile::{self as compiles, Dir, addresses};
-use crate::support::{find_program, root, rows, usable, words};
+use crate::support::compile::{self as compiles, addresses};
+use crate::support::{Scratch, find_program, root, rows, usable, words};
 
 /// The commands that replace files: name, words, and the files that they replace or create.
 const WRITERS: &str = "
@@ -47,7 +47,7 @@ const SOME: u32 = 2;
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EINTR", "EMFILE"];
 
 struct Trial {
-    folder: Dir,
+    folder: Scratch,
     words: &'static str,
     targets: Vec<&'static str>,
     old: Vec<Option<Vec<u8>>>,
