@@ -396,7 +396,7 @@ fn what_exim_asks_is_found() {
     // Exim reads no configuration of other users.
     let scratch = Scratch::new();
     let found = |site: &Site, from: &str, to: &str| {
-        let file = scratch.write("exim.conf", &good.replace(from, to));
+        let file = scratch.write("exim.conf", good.replace(from, to));
         let file = file.to_str().expect("a plain path");
         let arguments = [&NO_POSTFIX[..], &["--exim", file]].concat();
         check(site, &arguments, Some(&programs))
