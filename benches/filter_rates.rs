@@ -98,7 +98,7 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let measured = hits as f64 / asked as f64;
     // One large filter needs -ln p / (ln 2)^2.
     let textbook_bits = -fpr.ln() / LN_2.powi(2);
-    let bits_per_entry = filter.page_bytes() as f64 * 8.0 / filter.entries() as f64;
+    let bits_per_entry = filter.header().page_bytes() as f64 * 8.0 / filter.entries() as f64;
     let over = bits_per_entry / textbook_bits - 1.0;
     let off = measured / fpr - 1.0;
     println!(

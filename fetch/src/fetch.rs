@@ -172,7 +172,7 @@ fn is_damaged(wanted: &Fetch, kept: &mut Kept) -> Result<bool, Error> {
     if wanted.now.abs_diff(kept.state.checked) < CHECK_EVERY_S {
         return Ok(false);
     }
-    match Filter::open(&wanted.output, Load::Disk).and_then(|filter| filter.check_sums(1)) {
+    match Filter::open(&wanted.output, Load::Disk).and_then(|filter| filter.check(false, 1)) {
         Ok(()) => {
             let checked = wanted.now;
             let state = kept.state.clone();

@@ -188,7 +188,7 @@ pub(crate) fn put(
 /// Checks the filter to publish, with all checksums, and describes it.
 fn described(wanted: &Publish) -> Result<Full, Error> {
     let filter = Filter::open(&wanted.filter, Load::Disk)?;
-    filter.check_sums(1)?;
+    filter.check(false, 1)?;
     let header = filter.header();
     if header.spec.name != wanted.list {
         return Err(Error::Settings(format!(

@@ -131,7 +131,7 @@ impl Lookup {
             Outcome::Listed(record) => ("listed", true, Some(record)),
             Outcome::Failed(_) | Outcome::Unread => ("failed", false, None),
         };
-        let source = record.and_then(|record| list.source(record.source));
+        let source = record.and_then(|record| list.filter()?.source(record.source));
         let added = record.map(|record| record.added).filter(|day| *day > 0);
         let shown = |day| Day(day).to_string();
         Self {

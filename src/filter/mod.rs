@@ -158,29 +158,16 @@ impl Filter {
 
     /// Returns the bytes that it has in memory once it is loaded.
     pub fn memory_bytes(&self) -> u64 {
-        self.page_bytes() + self.reader.small_records_bytes()
+        self.header().page_bytes() + self.reader.small_records_bytes()
     }
 
-    /// Returns the size of the pages in bytes.
-    pub fn page_bytes(&self) -> u64 {
-        self.header().page_bytes()
-    }
-
-    /// Reads the whole file, on up to `threads` threads, and checks every sum, every record, and
-    /// the bits of every record.
+    /// Reads the whole file, on up to `threads` threads, and checks every sum; if `deep`, also every
+    /// record and its bits.
     ///
     /// # Errors
     /// [`Error::Invalid`] with the first problem, [`Error::Io`].
-    pub fn check(&self, threads: usize) -> Result<(), Error> {
-        self.reader.check(true, threads).map(drop)
-    }
-
-    /// Does the same without decoding the records: checks every sum.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check).
-    pub fn check_sums(&self, threads: usize) -> Result<(), Error> {
-        self.reader.check(false, threads).map(drop)
+    pub fn check(&self, deep: bool, threads: usize) -> Result<(), Error> {
+        self.reader.check(deep, threads).map(drop)
     }
 
     /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly, returns

@@ -7,7 +7,7 @@ use super::action::{Action, Effect};
 use super::exempt::Entries;
 use super::reply::Template;
 use crate::base::named::named;
-use crate::filter::{Filter, Source};
+use crate::filter::Filter;
 use crate::lookup::Lookup;
 use crate::sender::Identity;
 
@@ -86,10 +86,5 @@ impl List {
     /// Returns its compiled entries, if they can be read.
     pub fn filter(&self) -> Option<&Arc<Filter>> {
         self.lookup.as_ref().map(Lookup::filter)
-    }
-
-    /// Returns the source with the number in a record.
-    pub fn source(&self, number: u32) -> Option<&Source> {
-        self.filter()?.source(number)
     }
 }

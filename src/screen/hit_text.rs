@@ -61,7 +61,12 @@ fn source<'a>(snapshot: &'a Snapshot, hit: &Hit) -> Option<&'a Source> {
     let Evidence::Proved { source, .. } = hit.evidence else {
         return None;
     };
-    snapshot.policy.lists().get(hit.list)?.source(source)
+    snapshot
+        .policy
+        .lists()
+        .get(hit.list)?
+        .filter()?
+        .source(source)
 }
 
 /// Returns the day when the entry was added, `2026-08-21`; empty if unknown.

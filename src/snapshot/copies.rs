@@ -290,6 +290,6 @@ fn copy_filter(copy: &Path, source: &File) -> Result<(), Error> {
         io::copy(&mut source, &mut replacement.file())?;
     }
     // With one thread only, because mail is served at the same time.
-    Filter::open(replacement.path(), Load::Disk)?.check(1)?;
+    Filter::open(replacement.path(), Load::Disk)?.check(true, 1)?;
     Ok(replacement.commit()?)
 }

@@ -55,7 +55,7 @@ impl Loaded {
     /// Reads the filter completely, unless this was already done.
     pub(super) fn read_whole(&self) -> Result<(), Arc<filter::Error>> {
         // With one thread only, because mail is served at the same time.
-        let read = || self.filter.check(1).map_err(Arc::new);
+        let read = || self.filter.check(true, 1).map_err(Arc::new);
         self.read.get_or_init(read).clone()
     }
 

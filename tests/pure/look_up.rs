@@ -35,7 +35,7 @@ fn filter() -> &'static [u8] {
         std::fs::write(&list, LISTED.to_owned() + &others.collect::<String>()).expect("a file");
         compile::build(&Plan::new(path.clone(), vec![list]), &Progress::new()).expect("a filter");
         let filter = Filter::open(&path, Load::Disk).expect("a filter");
-        assert_eq!(filter.memory_bytes(), filter.page_bytes());
+        assert_eq!(filter.memory_bytes(), filter.header().page_bytes());
         std::fs::read(path).expect("a filter")
     })
 }

@@ -239,7 +239,7 @@ fn a_small_list_in_memory_needs_its_file_no_longer() {
     let path = folder.at("a.blf");
     let (_, old) = three_pages(&path);
     let filter = Filter::open(&path, Load::Memory).unwrap();
-    assert!(filter.memory_bytes() > filter.page_bytes());
+    assert!(filter.memory_bytes() > filter.header().page_bytes());
     fs::write(&path, "not a filter any more").unwrap();
     for record in &old {
         assert_eq!(filter.look_up(record.key).unwrap(), Answer::Listed(*record));

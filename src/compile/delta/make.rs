@@ -127,7 +127,7 @@ fn write(
     made.changed = classes.changed_count;
 
     progress.begin(Phase::Checking, 0);
-    new.check_sums(processors())?;
+    new.check(false, processors())?;
     let digest = new.digest(|| !progress.stopped())?;
     let digest = digest.ok_or(Error::Interrupted)?;
     made.new_sha256 = digest.to_string();
