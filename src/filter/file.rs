@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
 use super::error::{Error, Problem};
-use super::format::{self, HEADER_BYTES, Header, Section};
+use super::format::{
+    self, DIRECTORY, HEADER_BYTES, Header, PAGES, RECORDS, SOURCES, SUMS, Section,
+};
 use super::page::{self, PAGE_BYTES, Page};
 use super::record::Key;
 use super::record_block::{Decoded, RecordBlock};
@@ -97,16 +99,16 @@ impl Reader {
             }
             Ok(bytes)
         };
-        let sums = section("page sums", header.sections.sums)?;
+        let sums = section("page sums", header.sections[SUMS])?;
         let sums = sums
             .as_chunks()
             .0
             .iter()
             .map(|sum| u64::from_le_bytes(*sum));
-        let directory = section("directory rows", header.sections.directory)?;
+        let directory = section("directory rows", header.sections[DIRECTORY])?;
         let directory =
-            decode_directory(&directory, header.sections.records.length).map_err(invalid)?;
-        let listed = section("sources", header.sections.sources)?;
+            decode_directory(&directory, header.sections[RECORDS].length).map_err(invalid)?;
+        let listed = section("sources", header.sections[SOURCES])?;
         header.spec.sources = sources::decode(&listed, sources).map_err(invalid)?;
         Ok(Self {
             path: path.to_owned(),
@@ -144,7 +146,7 @@ impl Reader {
 
     /// Reads pages from number `first` on, and checks their sums.
     fn read_pages(&self, first: u64, pages: &mut [Page]) -> Result<(), Error> {
-        let offset = self.header.sections.pages.offset + first * PAGE_BYTES as u64;
+        let offset = self.header.sections[PAGES].offset + first * PAGE_BYTES as u64;
         self.file
             .read_exact_at(pages.as_flattened_mut(), offset)
             .map_err(Error::io(&self.path, "read a page"))?;
@@ -167,7 +169,7 @@ impl Reader {
 
     /// Returns the size of all records if they are kept in memory, else 0.
     pub(super) fn small_records_bytes(&self) -> u64 {
-        let bytes = self.header.sections.records.length;
+        let bytes = self.header.sections[RECORDS].length;
         match bytes <= RECORDS_IN_MEMORY_BYTES {
             true => bytes,
             false => 0,
@@ -182,7 +184,7 @@ impl Reader {
             return None;
         }
         let mut all = vec![0; bytes];
-        let offset = self.header.sections.records.offset;
+        let offset = self.header.sections[RECORDS].offset;
         self.file.read_exact_at(&mut all, offset).ok()?;
         let is_sound = (0..).zip(&self.directory).all(|(number, slot)| {
             let range = self.range(number);
@@ -204,7 +206,7 @@ impl Reader {
         // The directory was checked against the file's length.
         block.resize(index(range.end - range.start), 0);
         self.file
-            .read_exact_at(block, self.header.sections.records.offset + range.start)
+            .read_exact_at(block, self.header.sections[RECORDS].offset + range.start)
             .map_err(Error::io(&self.path, "read the records of a page"))?;
         if records::sum(block) != slot.sum {
             let what = "they do not match their checksum";
@@ -242,7 +244,7 @@ impl Reader {
     pub(super) fn load(&self) -> Result<(Vec<Page>, PageCounts), Error> {
         let no_memory = || Error::Memory {
             path: self.path.clone(),
-            bytes: self.header.sections.pages.length,
+            bytes: self.header.sections[PAGES].length,
         };
         let count = usize::try_from(self.header.shape.pages).map_err(|_| no_memory())?;
         let mut pages: Vec<Page> = Vec::new();

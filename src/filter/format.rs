@@ -98,26 +98,26 @@ pub struct Header {
 impl Header {
     /// Returns the size of the whole file in bytes.
     pub fn file_bytes(&self) -> u64 {
-        self.sections.records.end()
+        self.sections[RECORDS].end()
     }
 
     /// Returns whether both were built from the same entries with the same seed.
     pub fn has_entries_of(&self, other: &Self) -> bool {
         // The checksum over the sums of the pages.
-        let entries = |header: &Self| (header.spec.seed, header.entries, header.sections.sums.sum);
+        let entries = |header: &Self| (header.spec.seed, header.entries, header.sections[SUMS].sum);
         entries(self) == entries(other)
     }
 
     /// Returns whether two parts of a list, or two filters of one shape, have equal records and
     /// sources.
     pub fn has_records_of(&self, other: &Self) -> bool {
-        self.has_equal_records(other) && self.sections.sources.sum == other.sections.sources.sum
+        self.has_equal_records(other) && self.sections[SOURCES].sum == other.sections[SOURCES].sum
     }
 
     /// Returns whether they have equal records, whatever their sources are called.
     pub fn has_equal_records(&self, other: &Self) -> bool {
         // The checksum over the sums of the records.
-        let records = |header: &Self| (header.entries, header.sections.directory.sum);
+        let records = |header: &Self| (header.entries, header.sections[DIRECTORY].sum);
         records(self) == records(other)
     }
 
@@ -129,12 +129,12 @@ impl Header {
 
     /// Returns the size of the Bloom pages in bytes.
     pub fn page_bytes(&self) -> u64 {
-        self.sections.pages.length
+        self.sections[PAGES].length
     }
 
     /// Returns the size of the records and their directory in bytes.
     pub fn record_bytes(&self) -> u64 {
-        self.sections.directory.length + self.sections.records.length
+        self.sections[DIRECTORY].length + self.sections[RECORDS].length
     }
 }
 
@@ -152,51 +152,40 @@ impl Section {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sections {
-    pub(super) pages: Section,
-    pub(super) sums: Section,
-    pub(super) directory: Section,
-    pub(super) sources: Section,
-    pub(super) records: Section,
-}
+/// All sections, in their order in the file.
+pub(super) type Sections = [Section; 5];
+pub(super) const PAGES: usize = 0;
+pub(super) const SUMS: usize = 1;
+pub(super) const DIRECTORY: usize = 2;
+pub(super) const SOURCES: usize = 3;
+pub(super) const RECORDS: usize = 4;
 
 /// Size of a page's sum, and of a page's row in the directory.
 pub(super) const SUM_BYTES: u64 = 8;
 pub(super) const SLOT_BYTES: u64 = 16;
 
-impl Sections {
-    /// Returns the only valid order and size of the sections for this many pages of bits and blocks
-    /// of records. The caller must set the sums.
-    pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Self {
-        let mut offset = HEADER_BYTES as u64;
-        let mut next = |length| {
-            let section = Section {
-                offset,
-                length,
-                sum: 0,
-            };
-            offset = section.end();
-            section
+/// Returns the only valid order and size of the sections for this many pages of bits and blocks of
+/// records. The caller must set the sums.
+pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Sections {
+    let (sums, slots) = (pages * SUM_BYTES, blocks * SLOT_BYTES);
+    let mut offset = HEADER_BYTES as u64;
+    [
+        pages * PAGE_BYTES as u64,
+        sums,
+        slots,
+        sources,
+        records_bytes,
+    ]
+    .map(|length| {
+        let sum = 0;
+        let section = Section {
+            offset,
+            length,
+            sum,
         };
-        Self {
-            pages: next(pages * PAGE_BYTES as u64),
-            sums: next(pages * SUM_BYTES),
-            directory: next(blocks * SLOT_BYTES),
-            sources: next(sources),
-            records: next(records_bytes),
-        }
-    }
-
-    fn in_order(&self) -> [(&'static str, Section); 5] {
-        [
-            ("pages", self.pages),
-            ("sums", self.sums),
-            ("directory", self.directory),
-            ("sources", self.sources),
-            ("records", self.records),
-        ]
-    }
+        offset = section.end();
+        section
+    })
 }
 
 /// Size of a page and of the header, as their fields store it.
@@ -233,7 +222,7 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     let sources = u32::try_from(spec.sources.len()).expect("checked by check_spec");
     out.extend_from_slice(&sources.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
-    for (_, section) in header.sections.in_order() {
+    for section in header.sections {
         for value in [section.offset, section.length, section.sum] {
             out.extend_from_slice(&value.to_le_bytes());
         }
@@ -279,7 +268,12 @@ pub(super) fn decode_header(
     let (entries, pages, probes) = (fields.u64()?, fields.u64()?, fields.u32()?);
     let (page_bytes, set_bits) = (fields.u32()?, fields.u64()?);
     let (source_count, zero) = (fields.u32()?, fields.u32()?);
-    let sections = read_sections(&mut fields)?;
+    let mut sections = Sections::default();
+    for section in &mut sections {
+        section.offset = fields.u64()?;
+        section.length = fields.u64()?;
+        section.sum = fields.u64()?;
+    }
     spec.name = fields.text(MAX_NAME)?;
 
     let (size, most_bits) = (u64::from(PAGE_SIZE), pages.saturating_mul(PAGE_BITS.into()));
@@ -342,23 +336,6 @@ fn check_flags(flags: u32) -> Result<(), Problem> {
     check_field("flags", flags.into(), is_possible)
 }
 
-fn read_sections(fields: &mut Fields<&[u8]>) -> Result<Sections, Problem> {
-    let mut section = || {
-        Ok::<_, Problem>(Section {
-            offset: fields.u64()?,
-            length: fields.u64()?,
-            sum: fields.u64()?,
-        })
-    };
-    Ok(Sections {
-        pages: section()?,
-        sums: section()?,
-        directory: section()?,
-        sources: section()?,
-        records: section()?,
-    })
-}
-
 /// Checks that the sections are exactly where they would be written.
 fn check_sections(
     sections: &Sections,
@@ -366,18 +343,18 @@ fn check_sections(
     blocks: u64,
     file_bytes: u64,
 ) -> Result<(), Problem> {
-    let sources = sections.sources.length;
+    let sources = sections[SOURCES].length;
     check_field("sources length", sources, sources <= MAX_SOURCES_BYTES)?;
-    let records = sections.records.length;
+    let records = sections[RECORDS].length;
     let is_possible = records < 1 << 62 && (blocks > 0 || records == 0);
     check_field("records length", records, is_possible)?;
-    let expected = Sections::lay_out(pages, blocks, sources, records);
-    let all = sections.in_order().into_iter().zip(expected.in_order());
-    for ((part, found), (_, expected)) in all {
+    let expected = lay_out(pages, blocks, sources, records);
+    let names = ["pages", "sums", "directory", "sources", "records"];
+    for ((name, found), expected) in names.into_iter().zip(sections).zip(expected) {
         let is_there = (found.offset, found.length) == (expected.offset, expected.length);
-        check_field(part, found.offset, is_there)?;
+        check_field(name, found.offset, is_there)?;
     }
-    let (expected, got) = (expected.records.end(), file_bytes);
+    let (expected, got) = (expected[RECORDS].end(), file_bytes);
     match expected == got {
         true => Ok(()),
         false => Err(Problem::Size { expected, got }),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::error::{Error, Problem};
 use super::file::Reader;
-use super::format::Header;
+use super::format::{Header, RECORDS};
 use super::record::{Class, Key};
 use super::record_block::Decoded;
 
@@ -46,7 +46,7 @@ impl RecordFile {
             return Err(reader.no_records());
         }
         // Each record sets a bit. Memory is planned by the number of entries before any is read.
-        let most = reader.header.sections.records.length.saturating_mul(8);
+        let most = reader.header.sections[RECORDS].length.saturating_mul(8);
         let declared = reader.header.entries;
         if declared > most {
             return Err(reader.invalid(Problem::damaged(format!(

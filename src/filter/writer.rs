@@ -13,7 +13,7 @@ use twox_hash::XxHash3_64;
 
 use super::error::{Error, Problem};
 use super::file;
-use super::format::{self, Header, Sections, Spec};
+use super::format::{self, DIRECTORY, Header, PAGES, RECORDS, SOURCES, SUMS, Spec};
 use super::packed::length;
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::record::{Key, Record};
@@ -180,7 +180,7 @@ impl Writer {
         }
         let blocks = if spec.records { shape.pages } else { 0 };
         let pages = part.map_or(shape.pages, |_| 0);
-        let sections = Sections::lay_out(pages, blocks, sources.len() as u64, 0);
+        let sections = format::lay_out(pages, blocks, sources.len() as u64, 0);
         let header = Header {
             spec,
             shape,
@@ -192,8 +192,8 @@ impl Writer {
         };
         Ok(Self {
             replacement,
-            pages: Stream::at(header.sections.pages.offset),
-            records: Stream::at(header.sections.records.offset),
+            pages: Stream::at(header.sections[PAGES].offset),
+            records: Stream::at(header.sections[RECORDS].offset),
             sums: Vec::new(),
             directory: Vec::new(),
             sources,
@@ -250,7 +250,7 @@ impl Writer {
 
     /// Returns the size of the records written so far, in bytes.
     fn records_bytes(&self) -> u64 {
-        self.records.end() - self.header.sections.records.offset
+        self.records.end() - self.header.sections[RECORDS].offset
     }
 
     /// Writes the rest, checks the whole file, and replaces the old one with it.
@@ -301,12 +301,13 @@ impl Writer {
         self.records.flush(&self.replacement)?;
         let records_bytes = self.records_bytes();
         let sections = &mut self.header.sections;
-        sections.records.length = records_bytes;
+        sections[RECORDS].length = records_bytes;
         for (section, bytes) in [
-            (&mut sections.sums, &self.sums),
-            (&mut sections.directory, &self.directory),
-            (&mut sections.sources, &self.sources),
+            (SUMS, &self.sums),
+            (DIRECTORY, &self.directory),
+            (SOURCES, &self.sources),
         ] {
+            let section = &mut sections[section];
             section.sum = XxHash3_64::oneshot(bytes);
             write_at(&self.replacement, bytes, section.offset)?;
         }

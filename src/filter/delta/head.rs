@@ -26,7 +26,7 @@ use twox_hash::XxHash3_64;
 use super::super::digest::{DIGEST_BYTES, Digest};
 use super::super::error::Problem;
 use super::super::fields::Fields;
-use super::super::format::{self, HEADER_BYTES, Header};
+use super::super::format::{self, HEADER_BYTES, Header, SOURCES};
 use super::super::record::{CLASS_BYTES, Class};
 use super::super::sizing;
 use super::super::sources;
@@ -95,7 +95,7 @@ impl Head {
         let new_bytes = fields.u64()?;
         let header = fields.array::<HEADER_BYTES>()?;
         let (mut new, source_count) = format::decode_header(&header, new_bytes)?;
-        let sources = new.sections.sources;
+        let sources = new.sections[SOURCES];
         // Its length was checked together with the header.
         let listed = fields.bytes(sources.length)?;
         if XxHash3_64::oneshot(&listed) != sources.sum {
