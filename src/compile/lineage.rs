@@ -5,7 +5,7 @@ use std::path::Path;
 use super::error::Error;
 use super::plan::Seed;
 use crate::base::path::{is_missing, is_same_file};
-use crate::filter::{self, Filter, Header, Load, RecordFile};
+use crate::filter::{self, Filter, FilterFile, Header, Load};
 
 /// What a new filter takes over from the existing filter at the output.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Lineage {
     ) -> Result<Self, Error> {
         let found = match is_part {
             false => Filter::open(output, Load::Disk).map(Some).map_err(Some),
-            true => match RecordFile::is_part(output) {
+            true => match FilterFile::is_part(output) {
                 Ok(true) => Ok(None),
                 Ok(false) => Err(None),
                 Err(error) => Err(Some(error)),

@@ -83,104 +83,49 @@ impl Error {
 
 /// What is wrong with a filter file.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[non_exhaustive]
 pub enum Problem {
     /// The magic is missing.
     #[error("not a filter file; build one with blocklist-compile build")]
     NotAFilter,
-    /// A part of a list in place of a filter.
-    #[error("one part of a list, not a filter; merge all its parts with blocklist-compile merge")]
-    Part,
-    /// A filter in place of a part.
-    #[error("not a part of a list; make one with blocklist-compile build --part")]
-    NotAPart,
-    /// A part of a list in the layout of earlier builds of this program.
-    #[error(
-        "one part of a list, made by an earlier version of blocklist-compile: build it again with this one"
-    )]
-    OldPart,
-    /// A version of the layout that this program does not know.
-    #[error(
-        "format version {found}, but this program reads {known}: build the filter again, or update the program"
-    )]
-    Version {
-        /// The version found.
-        found: u32,
-        /// The version that this program reads.
-        known: u32,
-    },
-    /// The file is shorter or longer than its header says.
-    #[error(
-        "the file has {got} bytes, its header says {expected}: it is truncated or still being copied; copy it again, or build it again"
-    )]
-    Size {
-        /// Number of bytes according to the header.
-        expected: u64,
-        /// Number of bytes found.
-        got: u64,
-    },
+    /// It is sound as far as can be seen, but not the file that is needed; the text says what to do.
+    #[error("{0}")]
+    Unfit(Cow<'static, str>),
     /// A checksum does not match, numbers contradict each other, or a field has a form that no writer
     /// writes.
     #[error("{0}: the file is damaged; build it again")]
     Damaged(Cow<'static, str>),
-    /// Records have a form that no writer writes.
-    #[error("records of page {page}: {what}: the file is damaged; build it again")]
-    Records {
-        /// Number of the page.
-        page: u64,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// The fill of the pages does not match the number of entries.
-    #[error(
-        "the pages hold about {estimated:.0} entries, but the header says {declared}: build the filter again"
-    )]
-    Entries {
-        /// Number of entries according to the header.
-        declared: u64,
-        /// Number of entries estimated from the fill of the pages.
-        estimated: f64,
-    },
-    /// The false-positive rate of the pages is far above the declared one.
-    #[error(
-        "the pages match {rate:.2e} of unlisted senders, but the header declares {fpr:.2e}: build the filter again"
-    )]
-    Rate {
-        /// Rate of the pages.
-        rate: f64,
-        /// Declared rate.
-        fpr: f64,
-    },
-    /// The magic of a delta is missing.
-    #[error("not a delta; make one with blocklist-compile delta")]
-    NotADelta,
-    /// A version of the layout of deltas that this program does not know.
-    #[error(
-        "delta version {found}, but this program reads {known}: use the whole filter, or update the program"
-    )]
-    DeltaVersion {
-        /// The version found.
-        found: u32,
-        /// The version that this program reads.
-        known: u32,
-    },
     /// A delta has a form that no writer writes.
-    #[error("{what}: the delta is damaged; copy it again, or use the whole filter")]
-    Delta {
-        /// What is wrong.
-        what: &'static str,
-    },
+    #[error("{0}: the delta is damaged; copy it again, or use the whole filter")]
+    Delta(&'static str),
 }
 
 impl Problem {
+    /// Says that a file is not the one that is needed, and what to do.
+    pub(super) fn unfit(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::Unfit(what.into())
+    }
+
     /// Says that a file is damaged, and what shows it.
     pub(super) fn damaged(what: impl Into<Cow<'static, str>>) -> Self {
         Self::Damaged(what.into())
     }
 
+    /// Says that the file is shorter or longer than its header says.
+    pub(super) fn size(expected: u64, got: u64) -> Self {
+        Self::unfit(format!(
+            "the file has {got} bytes, its header says {expected}: it is truncated or still being copied; \
+             copy it again, or build it again"
+        ))
+    }
+
     /// Says that something in a file does not match its checksum.
     pub(super) fn sum(of: &str) -> Self {
         Self::damaged(format!("the {of} do not match their checksum"))
+    }
+
+    /// Says that the records of a page have a form that no writer writes.
+    pub(super) fn records(page: u64, what: &str) -> Self {
+        Self::damaged(format!("records of page {page}: {what}"))
     }
 
     /// Says that a file has another number of records than its header says.

@@ -3,40 +3,38 @@
 
 use std::io::Read;
 
-use super::error::Problem;
-
 /// Reads little-endian fields from the front.
-pub(super) struct Fields<R> {
+pub(super) struct Fields<R, P> {
     from: R,
     /// What is said of a field that is cut off or malformed.
-    problem: Problem,
+    problem: P,
 }
 
-impl<R: Read> Fields<R> {
-    pub(super) fn new(from: R, problem: Problem) -> Self {
+impl<R: Read, P: Clone> Fields<R, P> {
+    pub(super) fn new(from: R, problem: P) -> Self {
         Self { from, problem }
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], P> {
         let mut bytes = [0; N];
         let read = self.from.read_exact(&mut bytes);
         read.map(|()| bytes).map_err(|_| self.problem.clone())
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Problem> {
+    pub(super) fn u16(&mut self) -> Result<u16, P> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Problem> {
+    pub(super) fn u32(&mut self) -> Result<u32, P> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Problem> {
+    pub(super) fn u64(&mut self) -> Result<u64, P> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// Reads bytes; memory grows as they come.
-    pub(super) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Problem> {
+    pub(super) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, P> {
         let mut bytes = Vec::new();
         match self.from.by_ref().take(length).read_to_end(&mut bytes) {
             Ok(count) if count as u64 == length => Ok(bytes),
@@ -44,7 +42,7 @@ impl<R: Read> Fields<R> {
         }
     }
 
-    pub(super) fn text(&mut self, longest: usize) -> Result<String, Problem> {
+    pub(super) fn text(&mut self, longest: usize) -> Result<String, P> {
         let length = self.u16()?;
         let text = match usize::from(length) <= longest {
             true => String::from_utf8(self.bytes(length.into())?).ok(),
@@ -55,7 +53,7 @@ impl<R: Read> Fields<R> {
     }
 
     /// Checks that nothing is left.
-    pub(super) fn end(mut self) -> Result<(), Problem> {
+    pub(super) fn end(mut self) -> Result<(), P> {
         match self.from.read(&mut [0]) {
             Ok(0) => Ok(()),
             Ok(_) | Err(_) => Err(self.problem),

@@ -1,4 +1,9 @@
-//! Reading a filter file, and checking it.
+//! Reading a filter file, or a part of a list.
+//!
+//! A list that is too large for one machine is cut into pieces. Each piece becomes a part, on any
+//! machine and in any order; all parts together become the filter. A part is a filter file without
+//! pages: no look-up uses it, since most of its list is missing. Its records are in blocks as in
+//! the filter of its entries.
 //!
 //! What is checked when:
 //!
@@ -24,13 +29,11 @@ use super::format::{
     self, DIRECTORY, HEADER_BYTES, Header, PAGES, RECORDS, SOURCES, SUMS, Section,
 };
 use super::page::{self, PAGE_BYTES, Page};
-use super::record::Key;
+use super::record::{Class, Key};
 use super::record_block::{Decoded, RecordBlock};
 use super::records;
-use super::sizing;
 use super::sources;
 use crate::base::access::open_regular;
-use crate::base::parallel::{on_threads, processors};
 
 /// Maximum size of records that are kept in memory along with the pages: those of about 200,000
 /// entries. Whatever happens to such a file later, for example if a new list overwrites it, a hit
@@ -46,26 +49,16 @@ struct Slot {
 
 /// An open filter file, whose small sections are read and checked.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub struct FilterFile {
     pub(super) path: PathBuf,
-    pub(super) file: File,
-    pub(super) header: Header,
+    pub(super) handle: File,
+    /// The whole header.
+    pub header: Header,
     sums: Vec<u64>,
     directory: Vec<Slot>,
 }
 
-/// Totals of the pages.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PageCounts {
-    pub(super) set_bits: u64,
-    pub(super) records: u64,
-    /// Sum of the false-positive rates of the pages.
-    pub(super) rates: f64,
-    /// Sum of the entries estimated from the fill of each page.
-    pub(super) entries: f64,
-}
-
-impl Reader {
+impl FilterFile {
     /// Opens a file and reads its header, without the sources; returns their number.
     pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
         let (file, file_bytes) = open(path)?;
@@ -79,21 +72,13 @@ impl Reader {
     }
 
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let failed = |action| Error::io(path, action);
         let invalid = |problem| Error::invalid(path, problem);
         let (file, mut header, sources) = Self::open_header(path)?;
         let section = |part: &'static str, section: Section| {
-            let no_memory = || Error::Memory {
-                path: path.to_owned(),
-                bytes: section.length,
-            };
-            let length = usize::try_from(section.length).map_err(|_| no_memory())?;
-            let mut bytes = Vec::new();
-            let room = bytes.try_reserve_exact(length);
-            room.map_err(|_| no_memory())?;
-            bytes.resize(length, 0);
+            let mut bytes = room(path, section.length, section.length)?;
+            bytes.resize(index(section.length), 0);
             file.read_exact_at(&mut bytes, section.offset)
-                .map_err(failed("read"))?;
+                .map_err(Error::io(path, "read"))?;
             if XxHash3_64::oneshot(&bytes) != section.sum {
                 return Err(invalid(Problem::sum(part)));
             }
@@ -112,7 +97,7 @@ impl Reader {
         header.spec.sources = sources::decode(&listed, sources).map_err(invalid)?;
         Ok(Self {
             path: path.to_owned(),
-            file,
+            handle: file,
             header,
             sums: sums.collect(),
             directory,
@@ -129,12 +114,52 @@ impl Reader {
         }
     }
 
-    /// Refuses a part of a list.
-    pub(super) fn of_filter(self) -> Result<Self, Error> {
-        match self.header.part {
-            Some(_) => Err(self.invalid(Problem::Part)),
-            None => Ok(self),
+    /// Opens a filter with records, or a part of a list, and checks what it reads: header, sums,
+    /// directory and sources.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the file fails its checks, [`Error::NoRecords`] when it is a filter
+    /// without records, [`Error::Io`] when it cannot be read.
+    pub fn open_with_records(path: &Path) -> Result<Self, Error> {
+        let reader = Self::open(path)?;
+        match reader.header.spec.records {
+            true => Ok(reader),
+            false => Err(reader.no_records()),
         }
+    }
+
+    /// Does the same for a part of a list only.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] also when it is not a part.
+    pub fn open_part(path: &Path) -> Result<Self, Error> {
+        let reader = Self::open(path)?;
+        match reader.header.part {
+            Some(_) => Ok(reader),
+            None => Err(reader.invalid(Problem::unfit(
+                "not a part of a list; make one with blocklist-compile build --part",
+            ))),
+        }
+    }
+
+    /// Opens a filter, not a part of a list.
+    pub(super) fn open_filter(path: &Path) -> Result<Self, Error> {
+        let reader = Self::open(path)?;
+        match reader.header.part {
+            None => Ok(reader),
+            Some(_) => Err(reader.invalid(Problem::unfit(
+                "one part of a list, not a filter; merge all its parts with blocklist-compile merge",
+            ))),
+        }
+    }
+
+    /// Returns whether the file is a part of a list.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is neither a filter nor a part, [`Error::Io`] when it cannot be
+    /// read.
+    pub fn is_part(path: &Path) -> Result<bool, Error> {
+        Ok(Self::open_header(path)?.1.part.is_some())
     }
 
     /// Reads one page, and checks its sum.
@@ -147,7 +172,7 @@ impl Reader {
     /// Reads pages from number `first` on, and checks their sums.
     fn read_pages(&self, first: u64, pages: &mut [Page]) -> Result<(), Error> {
         let offset = self.header.sections[PAGES].offset + first * PAGE_BYTES as u64;
-        self.file
+        self.handle
             .read_exact_at(pages.as_flattened_mut(), offset)
             .map_err(Error::io(&self.path, "read a page"))?;
         for (number, page) in (first..).zip(pages) {
@@ -185,7 +210,7 @@ impl Reader {
         }
         let mut all = vec![0; bytes];
         let offset = self.header.sections[RECORDS].offset;
-        self.file.read_exact_at(&mut all, offset).ok()?;
+        self.handle.read_exact_at(&mut all, offset).ok()?;
         let is_sound = (0..).zip(&self.directory).all(|(number, slot)| {
             let range = self.range(number);
             records::sum(&all[index(range.start)..index(range.end)]) == slot.sum
@@ -205,22 +230,20 @@ impl Reader {
         let range = self.range(number);
         // The directory was checked against the file's length.
         block.resize(index(range.end - range.start), 0);
-        self.file
+        self.handle
             .read_exact_at(block, self.header.sections[RECORDS].offset + range.start)
             .map_err(Error::io(&self.path, "read the records of a page"))?;
         if records::sum(block) != slot.sum {
             let what = "they do not match their checksum";
-            return Err(self.invalid(Problem::Records { page: number, what }));
+            return Err(self.invalid(Problem::records(number, what)));
         }
         Ok(())
     }
 
     /// Parses the block of a page.
-    fn parse<'a>(&self, number: u64, block: &'a [u8]) -> Result<RecordBlock<'a>, Error> {
-        let parsed = RecordBlock::parse(self.header.shape, number, block);
-        parsed
-            .and_then(|parsed| parsed.check_kind(self.header.part.is_some()))
-            .map_err(|problem| self.invalid(problem))
+    pub(super) fn parse<'a>(&self, number: u64, block: &'a [u8]) -> Result<RecordBlock<'a>, Error> {
+        RecordBlock::parse(self.header.shape, self.header.part.is_some(), number, block)
+            .map_err(|what| self.invalid(Problem::records(number, what)))
     }
 
     /// Replaces `block` by the records of a page, decoded and checked.
@@ -237,25 +260,26 @@ impl Reader {
         let checked = parsed.classes(spec.kinds, spec.sources.len(), classes);
         checked
             .and_then(|()| parsed.decode_keys(keys, numbers))
-            .map_err(|problem| self.invalid(problem))
+            .map_err(|what| self.invalid(Problem::records(number, what)))
     }
 
-    /// Reads all pages into memory, and counts their bits.
-    pub(super) fn load(&self) -> Result<(Vec<Page>, PageCounts), Error> {
-        let no_memory = || Error::Memory {
-            path: self.path.clone(),
-            bytes: self.header.sections[PAGES].length,
-        };
-        let count = usize::try_from(self.header.shape.pages).map_err(|_| no_memory())?;
-        let mut pages: Vec<Page> = Vec::new();
-        pages.try_reserve_exact(count).map_err(|_| no_memory())?;
-        let mut counts = PageCounts::default();
-        self.each_page(0, self.header.shape.pages, |_, page| {
-            self.count_page(page, &mut counts);
-            pages.push(*page);
-            Ok(())
-        })?;
-        Ok((pages, counts))
+    /// Visits the records of some pages in the order of their keys, as runs that differ only in
+    /// their keys.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a block is damaged, [`Error::Io`] when it cannot be read, and the
+    /// errors of `visit`.
+    pub(crate) fn each_run<E: From<Error>>(
+        &self,
+        pages: Range<u64>,
+        mut visit: impl FnMut(Class, &[Key]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut block = Decoded::default();
+        for page in pages {
+            self.decode(page, &mut block)?;
+            block.each_run(&mut visit)?;
+        }
+        Ok(())
     }
 
     /// Visits the pages from `first` to before `end`. Reads many pages at once.
@@ -280,109 +304,6 @@ impl Reader {
         }
         Ok(())
     }
-
-    pub(super) fn count_page(&self, page: &Page, counts: &mut PageCounts) {
-        let set = page::count_set(page);
-        counts.set_bits += u64::from(set);
-        counts.rates += sizing::rate_of_fill(set, self.header.shape.probes);
-        counts.entries += sizing::entries_of_fill(set, self.header.shape.probes);
-    }
-
-    /// Checks that the filter has as many bits set as its header says, and as many as its entries
-    /// would set, and that its false-positive rate is as low as declared.
-    pub(super) fn check_fill(&self, counts: &PageCounts) -> Result<(), Error> {
-        let declared = self.header.set_bits;
-        let set = counts.set_bits;
-        if set != declared {
-            let what = format!("{set} bits are set, but the header says {declared}");
-            return Err(self.invalid(Problem::damaged(what)));
-        }
-        let pages = self.header.shape.pages as f64;
-        let fpr = self.header.spec.fpr;
-        let rate = counts.rates / pages;
-        // Twice the target. The mean of a few unevenly loaded pages deviates more: at a target of
-        // 1e-12, one in a million filters of two pages reaches 15 times the target.
-        if rate > 2.0 * fpr * (1.0 + 32.0 / pages) {
-            return Err(self.invalid(Problem::Rate { rate, fpr }));
-        }
-        let entries = self.header.entries as f64;
-        // Eight standard deviations, and the error of the estimate if the deviation is small: its
-        // bias, far below a thousandth, and a few entries whose bits coincide.
-        let deviation = sizing::estimate_deviation(entries, self.header.shape);
-        if (counts.entries - entries).abs() > 8.0 * deviation + entries / 1000.0 + 3.0 {
-            return Err(self.invalid(Problem::Entries {
-                declared: self.header.entries,
-                estimated: counts.entries,
-            }));
-        }
-        Ok(())
-    }
-
-    /// Reads everything, on up to `threads` threads. With `deep`, decodes every record and looks it
-    /// up in its page.
-    pub(super) fn check(&self, deep: bool, threads: usize) -> Result<PageCounts, Error> {
-        /// A thread for fewer pages than this is not worth its cost.
-        const PAGES_A_THREAD: u64 = 256;
-        let pages = self.header.shape.pages;
-        let threads = (threads as u64).min(pages.div_ceil(PAGES_A_THREAD));
-        let part = pages.div_ceil(threads);
-        let parts = (0..threads).map(|i| (i * part, ((i + 1) * part).min(pages)));
-        let parts = on_threads(parts, |(first, end)| self.check_part(first, end, deep));
-        let mut sum = PageCounts::default();
-        for counts in parts {
-            let counts = counts?;
-            sum.set_bits += counts.set_bits;
-            sum.records += counts.records;
-            sum.rates += counts.rates;
-            sum.entries += counts.entries;
-        }
-        self.check_fill(&sum)?;
-        if self.header.spec.records {
-            self.check_count(sum.records)?;
-        }
-        Ok(sum)
-    }
-
-    fn check_part(&self, first: u64, end: u64, deep: bool) -> Result<PageCounts, Error> {
-        let mut counts = PageCounts::default();
-        let mut block = Decoded::default();
-        self.each_page(first, end, |number, page| {
-            self.count_page(page, &mut counts);
-            if self.header.spec.records {
-                if deep {
-                    self.decode(number, &mut block)?;
-                    counts.records += block.keys.len() as u64;
-                    self.check_bits(number, page, &block.keys)?;
-                } else {
-                    self.read_block(number, &mut block.bytes)?;
-                    counts.records += self.parse(number, &block.bytes)?.count() as u64;
-                }
-            }
-            Ok(())
-        })?;
-        Ok(counts)
-    }
-
-    /// Checks that every key is found in its page.
-    fn check_bits(&self, number: u64, page: &Page, keys: &[Key]) -> Result<(), Error> {
-        let probes = self.header.shape.probes;
-        let lost = keys.iter().find(|key| !page::contains(page, **key, probes));
-        lost.map_or(Ok(()), |&key| {
-            Err(self.invalid(Problem::damaged(format!(
-                "the record {:016x} is not in page {number}, and a listed sender would be missed",
-                key.0
-            ))))
-        })
-    }
-
-    /// Checks the number of records in the file.
-    pub(super) fn check_count(&self, counted: u64) -> Result<(), Error> {
-        let declared = self.header.entries;
-        match counted == declared {
-            true => Ok(()),
-            false => Err(self.invalid(Problem::count(declared, counted))),
-        }
-    }
 }
 
 /// Opens a regular file, and returns its length.
@@ -398,15 +319,27 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     Ok((file, bytes))
 }
 
+/// Returns memory for this many things, which take so many bytes.
+pub(super) fn room<T>(path: &Path, count: u64, bytes: u64) -> Result<Vec<T>, Error> {
+    let mut room = Vec::new();
+    let count = usize::try_from(count).ok();
+    match count.map(|count| room.try_reserve_exact(count)) {
+        Some(Ok(())) => Ok(room),
+        Some(Err(_)) | None => Err(Error::Memory {
+            path: path.to_owned(),
+            bytes,
+        }),
+    }
+}
+
 /// Decodes the directory. The ends of its rows must rise, and the last must be the end of the
 /// records, so that no row reaches out of the section.
 fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Problem> {
     let malformed = Problem::damaged("malformed directory");
     let mut slots = Vec::with_capacity(bytes.len() / 16);
     let mut before = 0;
-    for row in bytes.as_chunks::<16>().0 {
-        let [end, sum] = [0, 8]
-            .map(|at| u64::from_le_bytes(*row[at..].first_chunk().expect("a row has 16 bytes")));
+    for row in bytes.as_chunks().0.as_chunks::<2>().0 {
+        let [end, sum] = row.map(u64::from_le_bytes);
         // A block grows with its page's records: 4 GiB would be a page with 200 million.
         if end < before || end - before > u64::from(u32::MAX) {
             return Err(malformed);
@@ -418,11 +351,6 @@ fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Probl
         true => Ok(slots),
         false => Err(malformed),
     }
-}
-
-/// Reads a file that was just written, and checks every sum.
-pub(super) fn check_sums(path: &Path) -> Result<(), Error> {
-    Reader::open(path)?.check(false, processors()).map(drop)
 }
 
 fn index(value: u64) -> usize {

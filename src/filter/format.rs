@@ -277,8 +277,14 @@ pub(super) fn decode_header(
     spec.name = fields.text(MAX_NAME)?;
 
     let (size, most_bits) = (u64::from(PAGE_SIZE), pages.saturating_mul(PAGE_BITS.into()));
+    // Memory is planned by the number of entries before any is read, and each record sets a bit.
+    let most_entries = match spec.records {
+        true => sections[RECORDS].length.saturating_mul(8),
+        false => u64::MAX,
+    };
     for (field, value, possible) in [
         ("header size", header_bytes.into(), size..=size),
+        ("entries", entries, 0..=most_entries),
         ("pages", pages, 1..=MAX_PAGES),
         ("probes", probes.into(), 1..=MAX_PROBES.into()),
         ("page size", page_bytes.into(), size..=size),
@@ -306,20 +312,22 @@ pub(super) fn decode_header(
 
 /// Reads the first fields of a header, and checks that this program can read the others.
 fn check_version(
-    fields: &mut Fields<&[u8]>,
+    fields: &mut Fields<&[u8], Problem>,
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
 ) -> Result<(), Problem> {
     if fields.array()? != MAGIC {
         return Err(Problem::NotAFilter);
     }
-    let (expected, got) = (HEADER_BYTES as u64, file_bytes);
-    if got < expected {
-        return Err(Problem::Size { expected, got });
+    if file_bytes < HEADER_BYTES as u64 {
+        return Err(Problem::size(HEADER_BYTES as u64, file_bytes));
     }
-    let (found, known) = (fields.u32()?, FORMAT_VERSION);
-    if found != known {
-        return Err(Problem::Version { found, known });
+    let found = fields.u32()?;
+    if found != FORMAT_VERSION {
+        return Err(Problem::unfit(format!(
+            "format version {found}, but this program reads {FORMAT_VERSION}: build the filter again, or \
+             update the program"
+        )));
     }
     let (summed, sum) = bytes.split_at(SUM_AT);
     match XxHash3_64::oneshot(summed).to_le_bytes() == sum {
@@ -330,7 +338,9 @@ fn check_version(
 
 fn check_flags(flags: u32) -> Result<(), Problem> {
     if flags == FLAG_RECORDS | FLAG_OLD_PART {
-        return Err(Problem::OldPart);
+        return Err(Problem::unfit(
+            "one part of a list, made by an earlier version of blocklist-compile: build it again with this one",
+        ));
     }
     let is_possible = flags <= FLAG_RECORDS | FLAG_ESTIMATED || flags == FLAG_RECORDS | FLAG_PART;
     check_field("flags", flags.into(), is_possible)
@@ -354,10 +364,9 @@ fn check_sections(
         let is_there = (found.offset, found.length) == (expected.offset, expected.length);
         check_field(name, found.offset, is_there)?;
     }
-    let (expected, got) = (expected[RECORDS].end(), file_bytes);
-    match expected == got {
-        true => Ok(()),
-        false => Err(Problem::Size { expected, got }),
+    match expected[RECORDS].end() {
+        end if end == file_bytes => Ok(()),
+        end => Err(Problem::size(end, file_bytes)),
     }
 }
 

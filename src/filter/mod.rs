@@ -20,17 +20,16 @@
 //! | `records`, `packed` | sorted keys of a page with source and dates, as a block; numbers of few bits side by side |
 //! | `record_block` | reading such a block, or one record in it |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
-//! | `file`       | reading, and checking what was read |
+//! | `file`, `check` | reading a filter, or a part of a list, which has no pages; checking all of it, and figures of its pages |
 //! | `build_report` | the report beside the file: what the last build did, or why it failed |
-//! | `record_file` | the records of a filter, or of a part of a list, which has no pages |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | the changes that make one filter from another |
 //! | `digest`     | SHA-256 of files |
-//! | `stats`      | fill, estimated entries, rates |
 //!
 //! A file that fails its checks gives an [`Error`], never an answer.
 
 mod build_report;
+mod check;
 pub(crate) mod delta;
 mod digest;
 mod error;
@@ -41,11 +40,9 @@ mod packed;
 pub mod page;
 mod record;
 mod record_block;
-mod record_file;
 mod records;
 pub mod sizing;
 pub mod sources;
-mod stats;
 mod writer;
 
 use std::fs::File;
@@ -53,24 +50,22 @@ use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use file::Reader;
 use page::Page;
 use record_block::{Decoded, RecordBlock};
 
 use crate::base::parallel::processors;
 pub use build_report::{BuildReport, Reason};
+pub use check::Stats;
 pub use digest::Digest;
 pub use error::{Error, Problem};
-pub use file::RECORDS_IN_MEMORY_BYTES;
+pub use file::{FilterFile, RECORDS_IN_MEMORY_BYTES};
 pub use format::{Header, Spec};
 pub(crate) use record::{Class, Dates};
 pub use record::{Key, Record};
-pub use record_file::RecordFile;
 pub use records::Layout;
 pub(crate) use records::PageRecords;
 pub use sizing::Shape;
 pub use sources::Source;
-pub use stats::Stats;
 pub use writer::{EncodedPage, Writer, encode_page};
 
 /// Where the pages are while a filter is open. Larger records stay on disk.
@@ -102,7 +97,7 @@ pub enum Answer {
 /// opened.
 #[derive(Debug)]
 pub struct Filter {
-    reader: Reader,
+    file: FilterFile,
     /// Set once the pages are loaded.
     memory: OnceLock<Memory>,
 }
@@ -125,7 +120,7 @@ impl Filter {
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         let filter = Self {
-            reader: Reader::open(path)?.of_filter()?,
+            file: FilterFile::open_filter(path)?,
             memory: OnceLock::new(),
         };
         match load {
@@ -142,9 +137,8 @@ impl Filter {
     /// As [`open`](Self::open). Look-ups then still read pages.
     pub fn load_pages(&self) -> Result<(), Error> {
         if self.memory.get().is_none() {
-            let (pages, counts) = self.reader.load()?;
-            self.reader.check_fill(&counts)?;
-            let records = self.reader.small_records();
+            let pages = self.file.load()?;
+            let records = self.file.small_records();
             // Another thread may have loaded the same pages meanwhile.
             let _ = self.memory.set(Memory { pages, records });
         }
@@ -158,7 +152,7 @@ impl Filter {
 
     /// Returns the bytes that it has in memory once it is loaded.
     pub fn memory_bytes(&self) -> u64 {
-        self.header().page_bytes() + self.reader.small_records_bytes()
+        self.header().page_bytes() + self.file.small_records_bytes()
     }
 
     /// Reads the whole file, on up to `threads` threads, and checks every sum; if `deep`, also every
@@ -167,7 +161,7 @@ impl Filter {
     /// # Errors
     /// [`Error::Invalid`] with the first problem, [`Error::Io`].
     pub fn check(&self, deep: bool, threads: usize) -> Result<(), Error> {
-        self.reader.check(deep, threads).map(drop)
+        self.file.check(deep, threads)
     }
 
     /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly, returns
@@ -176,7 +170,7 @@ impl Filter {
     /// # Errors
     /// [`Error::Io`] when it cannot be read.
     pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
-        Digest::of_file(&self.reader.file, go_on).map_err(Error::io(self.path(), "read"))
+        Digest::of_file(&self.file.handle, go_on).map_err(Error::io(self.path(), "read"))
     }
 
     /// Reads a whole filter file, or a part of a list, and checks every sum, every record, and the
@@ -185,12 +179,12 @@ impl Filter {
     /// # Errors
     /// [`Error::Invalid`] with the first problem, [`Error::Io`].
     pub fn verify(path: &Path) -> Result<Header, Error> {
-        let reader = Reader::open(path)?;
-        if reader.header.part.is_some() {
-            return RecordFile::of(reader)?.check();
+        let file = FilterFile::open(path)?;
+        match file.header.part {
+            Some(_) => file.check_records()?,
+            None => file.check(true, processors())?,
         }
-        reader.check(true, processors())?;
-        Ok(reader.header)
+        Ok(file.header)
     }
 
     /// Returns another descriptor of its file: the file that was opened, even if it was replaced or
@@ -199,17 +193,17 @@ impl Filter {
     /// # Errors
     /// When there are no more descriptors.
     pub fn file(&self) -> io::Result<File> {
-        self.reader.file.try_clone()
+        self.file.handle.try_clone()
     }
 
     /// Returns the path with which it was opened.
     pub fn path(&self) -> &Path {
-        &self.reader.path
+        &self.file.path
     }
 
     /// Returns the whole header.
     pub fn header(&self) -> &Header {
-        &self.reader.header
+        &self.file.header
     }
 
     /// Returns what the filter was made for.
@@ -260,7 +254,7 @@ impl Filter {
             return Some(Answer::Unproved);
         }
         // If the block is damaged, the look-up in the file reports the problem.
-        self.prove_by(self.reader.block_in(memory.records.as_ref()?, key), key)
+        self.prove_by(self.file.block_in(memory.records.as_ref()?, key), key)
             .ok()
     }
 
@@ -274,7 +268,7 @@ impl Filter {
             return Ok(self.page_holds(&memory.pages, key));
         }
         let Shape { pages, probes } = self.shape();
-        let page = self.reader.page(page::page_of(key, pages))?;
+        let page = self.file.page(page::page_of(key, pages))?;
         Ok(page::contains(&page, key, probes))
     }
 
@@ -295,16 +289,16 @@ impl Filter {
         }
         let number = page::page_of(key, self.shape().pages);
         let mut block = Vec::new();
-        self.reader.read_block(number, &mut block)?;
+        self.file.read_block(number, &mut block)?;
         self.prove_by(&block, key)
-            .map_err(|problem| self.reader.invalid(problem))
+            .map_err(|what| self.file.invalid(Problem::records(number, what)))
     }
 
     /// Decides a hit by the block of its page.
     #[cold]
-    fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, Problem> {
+    fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, &'static str> {
         let number = page::page_of(key, self.shape().pages);
-        let found = RecordBlock::parse(self.shape(), number, block)?.find(key)?;
+        let found = RecordBlock::parse(self.shape(), false, number, block)?.find(key)?;
         Ok(found.map_or(Answer::FalsePositive, Answer::Listed))
     }
 
@@ -320,7 +314,7 @@ impl Filter {
         assert!(number < self.shape().pages, "no page {number}");
         match self.memory.get() {
             Some(memory) => Ok(memory.pages[usize::try_from(number).unwrap_or(usize::MAX)]),
-            None => self.reader.page(number),
+            None => self.file.page(number),
         }
     }
 
@@ -338,7 +332,7 @@ impl Filter {
     /// [`Error::NoRecords`].
     pub fn records_from(&self, key: Key) -> Result<Records<'_>, Error> {
         if !self.spec().records {
-            return Err(self.reader.no_records());
+            return Err(self.file.no_records());
         }
         Ok(Records {
             filter: self,
@@ -389,7 +383,7 @@ impl Records<'_> {
         self.next = 0;
         let page = self.next_page;
         self.next_page += 1;
-        let read = self.filter.reader.decode(page, &mut self.block);
+        let read = self.filter.file.decode(page, &mut self.block);
         match &read {
             Ok(()) => self.block.put_into(&mut self.records),
             Err(_) => self.next_page = self.filter.shape().pages,

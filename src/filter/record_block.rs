@@ -6,7 +6,6 @@
 
 use std::convert::Infallible;
 
-use super::error::Problem;
 use super::fields::Fields;
 use super::packed::{mask, unpack, unpacked};
 use super::page;
@@ -67,42 +66,49 @@ pub(super) struct RecordBlock<'a> {
     high: &'a [[u8; 8]],
     low: &'a [u8],
     numbers: &'a [u8],
-    page: u64,
 }
 
 impl<'a> RecordBlock<'a> {
-    /// Reads the lengths in a page's block, and checks that they fill it exactly.
-    pub(super) fn parse(shape: Shape, page: u64, block: &'a [u8]) -> Result<Self, Problem> {
-        let problem = |what| Problem::Records { page, what };
-        let short = || problem("the block is cut off");
+    /// Reads the lengths in a page's block, and checks that they fill it exactly. A part of a list has
+    /// other blocks than a filter.
+    pub(super) fn parse(
+        shape: Shape,
+        is_part: bool,
+        page: u64,
+        block: &'a [u8],
+    ) -> Result<Self, &'static str> {
+        const SHORT: &str = "the block is cut off";
         let empty = [0; HEAD_BYTES];
         let (head, rest) = match block {
             [] => (&empty, block),
-            _ => block.split_first_chunk::<HEAD_BYTES>().ok_or_else(short)?,
+            _ => block.split_first_chunk::<HEAD_BYTES>().ok_or(SHORT)?,
         };
-        let mut head = Fields::new(head.as_slice(), short());
+        let mut head = Fields::new(head.as_slice(), SHORT);
         let (count, class_count) = (head.u32()? as usize, head.u32()? as usize);
         let [low_bits, class_bits, zeros @ ..] = head.array::<4>()?;
         let high_count = head.u32()? as usize;
         if (count == 0) != block.is_empty() {
-            return Err(problem("a block without records"));
+            return Err("a block without records");
         }
         if zeros != [0, 0]
             || low_bits > WHOLE
             || class_count > count
             || class_bits != self::class_bits(class_count)
         {
-            return Err(problem("the block's head is malformed"));
+            return Err("the block's head is malformed");
+        }
+        if count > 0 && is_part != (low_bits == WHOLE) {
+            return Err("a part of a list and a filter have other blocks");
         }
         // These are products of 32-bit numbers, which cannot overflow 64 bits.
         let packed = |bits: u8| (count * usize::from(bits)).div_ceil(8);
         let (classes, rest) = rest
             .split_at_checked(class_count * CLASS_BYTES)
-            .ok_or_else(short)?;
-        let (high, rest) = rest.split_at_checked(high_count * 8).ok_or_else(short)?;
-        let (low, numbers) = rest.split_at_checked(packed(low_bits)).ok_or_else(short)?;
+            .ok_or(SHORT)?;
+        let (high, rest) = rest.split_at_checked(high_count * 8).ok_or(SHORT)?;
+        let (low, numbers) = rest.split_at_checked(packed(low_bits)).ok_or(SHORT)?;
         if numbers.len() != packed(class_bits) {
-            return Err(problem("the block's length is not what its head says"));
+            return Err("the block's length is not what its head says");
         }
         let high = high.as_chunks().0;
         // A block of more than 512 MiB may have 2^32 of them.
@@ -112,7 +118,7 @@ impl<'a> RecordBlock<'a> {
             .sum();
         let expected = if low_bits == WHOLE { 0 } else { count as u64 };
         if ones != expected {
-            return Err(problem("the high parts are not as many as the records"));
+            return Err("the high parts are not as many as the records");
         }
         let Key(base) = page::first_key(page, shape.pages);
         let next = (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages));
@@ -126,16 +132,7 @@ impl<'a> RecordBlock<'a> {
             high,
             low,
             numbers,
-            page,
         })
-    }
-
-    /// Checks that it is a block of a part of a list, or of a filter.
-    pub(super) fn check_kind(self, is_part: bool) -> Result<Self, Problem> {
-        match self.count == 0 || is_part == (self.low_bits == WHOLE) {
-            true => Ok(self),
-            false => Err(self.problem("a part of a list and a filter have other blocks")),
-        }
     }
 
     /// Returns the number of records in the block.
@@ -143,14 +140,11 @@ impl<'a> RecordBlock<'a> {
         self.count
     }
 
-    /// Returns the record of a key of this page.
-    pub(super) fn find(&self, key: Key) -> Result<Option<Record>, Problem> {
+    /// Returns the record of a key of this page, in a block of a filter.
+    pub(super) fn find(&self, key: Key) -> Result<Option<Record>, &'static str> {
         let Some(distance) = key.0.checked_sub(self.base) else {
             return Ok(None);
         };
-        if self.low_bits == WHOLE {
-            return Err(self.problem("a block of a part of a list"));
-        }
         let wanted = distance >> self.low_bits;
         let low = distance & mask(self.low_bits);
         // Each clear bit ends the records of one high part: skips `wanted` of them.
@@ -188,20 +182,10 @@ impl<'a> RecordBlock<'a> {
             .is_some_and(|word| u64::from_le_bytes(*word) >> (bit % 64) & 1 == 1)
     }
 
-    fn class(&self, i: usize) -> Result<Class, Problem> {
+    fn class(&self, i: usize) -> Result<Class, &'static str> {
         let number = unpack(self.numbers, self.class_bits, i);
-        self.classes
-            .get(index(number))
-            .ok_or(NO_CLASS)
-            .and_then(Class::decode)
-            .map_err(|what| self.problem(what))
-    }
-
-    fn problem(&self, what: &'static str) -> Problem {
-        Problem::Records {
-            page: self.page,
-            what,
-        }
+        let class = self.classes.get(index(number));
+        Class::decode(class.ok_or(NO_CLASS)?)
     }
 
     /// Replaces `classes` by those of the block, each checked against what the header declares:
@@ -211,13 +195,11 @@ impl<'a> RecordBlock<'a> {
         kinds: u8,
         sources: usize,
         classes: &mut Vec<Class>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), &'static str> {
         classes.clear();
         for bytes in self.classes {
-            let class = Class::decode(bytes).map_err(|what| self.problem(what))?;
-            class
-                .check(kinds, sources)
-                .map_err(|what| self.problem(what))?;
+            let class = Class::decode(bytes)?;
+            class.check(kinds, sources)?;
             classes.push(class);
         }
         Ok(())
@@ -229,7 +211,7 @@ impl<'a> RecordBlock<'a> {
         &self,
         keys: &mut Vec<Key>,
         numbers: &mut Vec<u32>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), &'static str> {
         keys.clear();
         match self.low_bits {
             WHOLE => {
@@ -244,10 +226,10 @@ impl<'a> RecordBlock<'a> {
         }
         // They are distances so far. The last one is the greatest.
         if !keys.is_sorted_by(|a, b| a < b) {
-            return Err(self.problem("keys out of order"));
+            return Err("keys out of order");
         }
         if keys.last().is_some_and(|last| last.0 > self.last) {
-            return Err(self.problem("a key outside its page"));
+            return Err("a key outside its page");
         }
         for key in &mut *keys {
             key.0 += self.base;
@@ -261,12 +243,12 @@ impl<'a> RecordBlock<'a> {
         let greatest = numbers.iter().max().map_or(0, |number| *number as usize);
         match greatest < self.classes.len() || self.count == 0 {
             true => Ok(()),
-            false => Err(self.problem(NO_CLASS)),
+            false => Err(NO_CLASS),
         }
     }
 
     /// Checks the high part of the last record, which is the greatest.
-    fn check_high(&self) -> Result<(), Problem> {
+    fn check_high(&self) -> Result<(), &'static str> {
         let words = self.high.iter().map(|word| u64::from_le_bytes(*word));
         let last = words.enumerate().rev().find(|(_, word)| *word != 0);
         let greatest = last.map_or(0, |(at, word)| {
@@ -274,7 +256,7 @@ impl<'a> RecordBlock<'a> {
         });
         match greatest as u64 <= self.last >> self.low_bits {
             true => Ok(()),
-            false => Err(self.problem("a key outside its page")),
+            false => Err("a key outside its page"),
         }
     }
 
@@ -321,9 +303,9 @@ mod tests {
         }
     }
 
-    fn decoded(block: &[u8], shape: Shape) -> Result<Vec<Key>, Problem> {
+    fn decoded(block: &[u8], shape: Shape) -> Result<Vec<Key>, &'static str> {
         let (mut keys, mut numbers) = (vec![Key(7)], vec![7]);
-        RecordBlock::parse(shape, 0, block)?.decode_keys(&mut keys, &mut numbers)?;
+        RecordBlock::parse(shape, false, 0, block)?.decode_keys(&mut keys, &mut numbers)?;
         Ok(keys)
     }
 
@@ -348,12 +330,12 @@ mod tests {
                         let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
                         assert!(keys.iter().all(is_inside), "byte {at} = {value}");
                     }
-                    Err(problem) => problems.push(problem.to_string()),
+                    Err(problem) => problems.push(problem),
                 }
             }
         }
         for expected in ["keys out of order", "a key outside its page"] {
-            assert!(problems.iter().any(|problem| problem.contains(expected)));
+            assert!(problems.contains(&expected));
         }
     }
 

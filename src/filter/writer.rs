@@ -12,7 +12,7 @@ use fearless_simd::{Level, dispatch};
 use twox_hash::XxHash3_64;
 
 use super::error::{Error, Problem};
-use super::file;
+use super::file::FilterFile;
 use super::format::{self, DIRECTORY, Header, PAGES, RECORDS, SOURCES, SUMS, Spec};
 use super::packed::length;
 use super::page::{self, Filling, PAGE_BYTES, Page};
@@ -20,6 +20,7 @@ use super::record::{Key, Record};
 use super::records::{self, Layout, PageRecords, Scratch};
 use super::sizing::Shape;
 use super::sources;
+use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
 
 /// One page as it will be in the file, with its records. Reusable: it keeps its memory, so that
@@ -290,7 +291,7 @@ impl Writer {
         write_at(&self.replacement, &format::encode_header(&self.header), 0)?;
         // Reading a part checks every block, and nobody uses the part before that.
         if self.header.part.is_none() {
-            file::check_sums(self.replacement.path())?;
+            FilterFile::open(self.replacement.path())?.check(false, processors())?;
         }
         Ok((self.replacement, self.header))
     }

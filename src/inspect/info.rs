@@ -9,7 +9,7 @@ use crate::base::clock::now_s;
 use crate::compile::{
     EntryCounts, Error, KindCount, bits_per_entry, day_of, digest_shown, kind_counts,
 };
-use crate::filter::{BuildReport, Header, Key, Load, RecordFile, Source};
+use crate::filter::{BuildReport, FilterFile, Header, Key, Load, Source};
 use crate::lookup::{Lookup, rate_per_sender};
 
 /// What a filter, or a part of a list, was made of, and how.
@@ -106,8 +106,8 @@ pub struct PartInfo {
 /// # Errors
 /// When it cannot be read or fails its checks.
 pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
-    let part = RecordFile::open_part(path)?;
-    let header = part.header();
+    let part = FilterFile::open_part(path)?;
+    let header = &part.header;
     Ok(PartInfo {
         piece: header.spec.name.clone(),
         digest: digest_shown(header.part.unwrap_or(0)),

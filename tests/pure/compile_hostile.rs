@@ -232,7 +232,9 @@ fn declared_numbers_of_entries_do_no_harm_in_a_comparison() {
         plan.records = with_records;
         plan.overwrite = true;
         build(&plan);
-        for declared in [0, u64::MAX] {
+        // More records than there is room for would be refused.
+        let most = if with_records { 100 } else { u64::MAX };
+        for declared in [0, most] {
             let mut bytes = fs::read(&path).unwrap();
             bytes[56..64].copy_from_slice(&declared.to_le_bytes());
             let sum = XxHash3_64::oneshot(&bytes[..4088]);

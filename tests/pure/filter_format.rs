@@ -14,7 +14,7 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Record, RecordFile, Source, Spec, Writer, encode_page, page, sizing,
+    EncodedPage, Filter, FilterFile, Key, Record, Source, Spec, Writer, encode_page, page, sizing,
 };
 use filters::write;
 use proptest::prelude::*;
@@ -299,8 +299,8 @@ proptest! {
         let back: Vec<_> = (0..reader.pages).flat_map(|page| reader.records(page)).collect();
         prop_assert_eq!(back, records);
         prop_assert_eq!(&reader.bytes[4072..4088], digest.to_le_bytes());
-        let part = RecordFile::open_part(&path).unwrap();
-        prop_assert_eq!(part.header().part, Some(digest));
+        let part = FilterFile::open_part(&path).unwrap();
+        prop_assert_eq!(part.header.part, Some(digest));
         Filter::verify(&path).unwrap();
     }
 }

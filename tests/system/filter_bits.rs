@@ -9,9 +9,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Problem, Record};
+use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Record};
 
-use crate::support::check::Random;
+use crate::support::check::{Random, has};
 use crate::support::compile::folder;
 use crate::support::filters::{key, problem, records, spec, three_pages, write};
 use crate::support::rig::{OK, Rig, letter, verdict};
@@ -60,20 +60,14 @@ fn every_truncation_is_refused() {
     for got in [2 * whole, whole + 1].into_iter().chain((0..whole).rev()) {
         file.set_len(got).unwrap();
         let expected = match got {
-            0..8 => Problem::NotAFilter,
-            8..4096 => Problem::Size {
-                expected: 4096,
-                got,
-            },
-            _ => Problem::Size {
-                expected: whole,
-                got,
-            },
+            0..8 => "not a filter file".to_owned(),
+            8..4096 => format!("the file has {got} bytes, its header says 4096: "),
+            _ => format!("the file has {got} bytes, its header says {whole}: "),
         };
         for load in [Load::Memory, Load::Disk] {
-            assert_eq!(problem(Filter::open(&path, load)), expected);
+            has(&problem(Filter::open(&path, load)).to_string(), &expected);
         }
-        assert_eq!(problem(Filter::verify(&path)), expected);
+        has(&problem(Filter::verify(&path)).to_string(), &expected);
     }
 }
 

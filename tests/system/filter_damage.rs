@@ -11,8 +11,8 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Filter, Header, Load, Problem, Record, Shape, Spec, Writer,
-    encode_page, page,
+    Answer, EncodedPage, Error, Filter, Header, Load, Record, Shape, Spec, Writer, encode_page,
+    page,
 };
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn damaged_records_are_never_not_listed() {
         assert_eq!(ask(filter, &others, &[]), 0);
         for record in &in_last {
             let found = problem(filter.look_up(record.key));
-            assert!(matches!(found, Problem::Records { page: 2, .. }), "{found}");
+            has(&found.to_string(), "records of page 2: ");
         }
     }
     let mut left = before.records().unwrap();
@@ -79,8 +79,8 @@ fn pages_that_are_not_filled_as_declared_are_refused() {
         forge(&path, 56, &declared.to_le_bytes());
         let opened = problem(Filter::open(&path, Load::Memory));
         for found in [opened, problem(Filter::verify(&path))] {
-            let is_noticed = matches!(found, Problem::Entries { .. });
-            assert!(is_noticed, "{held} for {declared}: {found}");
+            let noticed = format!("but the header says {declared}: build the filter again");
+            has(&found.to_string(), &noticed);
         }
         fs::remove_file(&path).unwrap();
     }
@@ -130,9 +130,11 @@ fn impossible_headers_are_refused() {
         forge(&path, at, field);
         for load in [Load::Memory, Load::Disk] {
             let found = problem(Filter::open(&path, load).map(drop));
-            match name {
-                "version" => assert_eq!(found, Problem::Version { found: 2, known: 1 }),
-                _ => assert!(!found.to_string().is_empty()),
+            if name == "version" {
+                has(
+                    &found.to_string(),
+                    "format version 2, but this program reads 1",
+                );
             }
         }
     }
@@ -175,7 +177,8 @@ fn pages_that_hit_everybody_are_refused() {
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();
-    assert!(matches!(problem(writer.finish()), Problem::Rate { .. }));
+    let found = problem(writer.finish()).to_string();
+    has(&found, "the pages match 1.00e0 of unlisted senders");
     assert!(folder.names().is_empty());
 }
 

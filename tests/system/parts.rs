@@ -138,7 +138,11 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     let many = (1_u64 << 45).to_le_bytes();
     let earlier = "one part of a list, made by an earlier version";
     for (at, forged, words) in [
-        (ENTRIES, &many[..], "room for at most"),
+        (
+            ENTRIES,
+            &many[..],
+            "the header's field entries has the invalid value",
+        ),
         (FLAGS, &[5], earlier),
     ] {
         bytes[at..at + forged.len()].copy_from_slice(forged);

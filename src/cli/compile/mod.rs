@@ -25,7 +25,7 @@ use crate::base::numbers::counted;
 use crate::base::path::{folder_of, is_same_file};
 use crate::compile::{self, Changes, Deltas, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::format::MAGIC;
-use crate::filter::{Filter, RecordFile};
+use crate::filter::{Filter, FilterFile};
 use crate::inspect;
 use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
 
@@ -42,7 +42,7 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Build(args) => build(&args, out),
         Command::Preview(args) => preview::run(&args, out),
         Command::Query(args) => query::query(&args, out),
-        Command::Info(FileArgs { json, file }) => match RecordFile::is_part(&file)? {
+        Command::Info(FileArgs { json, file }) => match FilterFile::is_part(&file)? {
             true => out.show(&inspect::part_info(&file)?, json),
             false => out.show(&inspect::info(&file)?, json),
         },

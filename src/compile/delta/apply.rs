@@ -133,8 +133,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape, None)?;
     let writer = fill(writer, stream, deltas.threads.max(1), progress)?;
     if !put_in_place(writer, &last, progress)? {
-        let what = "it does not make the filter that it names";
-        let problem = Problem::Delta { what };
+        let problem = Problem::Delta("it does not make the filter that it names");
         return Err(filter::Error::Invalid { path, problem }.into());
     }
     Ok(outcome(None))
@@ -191,10 +190,11 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
         // A filter with impossibly many entries would fill the disk with pages.
         most_entries = most_entries.saturating_add(head.added_count);
         if head.new.entries > most_entries {
-            let what = "its filter has more entries than the old filter and the delta together";
             return Err(filter::Error::Invalid {
                 path: path.clone(),
-                problem: Problem::Delta { what },
+                problem: Problem::Delta(
+                    "its filter has more entries than the old filter and the delta together",
+                ),
             }
             .into());
         }

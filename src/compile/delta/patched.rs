@@ -48,7 +48,7 @@ impl<'a> Patched<'a> {
     fn problem(&self, what: &'static str) -> Error {
         filter::Error::Invalid {
             path: self.edits.path.clone(),
-            problem: Problem::Delta { what },
+            problem: Problem::Delta(what),
         }
         .into()
     }

@@ -34,7 +34,7 @@ use super::progress::{Phase, Progress};
 use super::report::{InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
-use crate::filter::{Filter, RecordFile, Spec, Writer};
+use crate::filter::{Filter, FilterFile, Spec, Writer};
 
 /// Merges the inputs of `plan`, which are filters, or parts of a list, into its output. The rate is
 /// `fpr`, or the lowest rate of the inputs.
@@ -95,7 +95,7 @@ fn open(
         return Err(Error::Plan("no filter or part to merge".to_owned()));
     };
     // Filters and parts cannot be mixed: the error names the first file of another kind.
-    if expected.is_some() || RecordFile::is_part(first)? {
+    if expected.is_some() || FilterFile::is_part(first)? {
         let parts = parts::open(&plan.inputs, expected, progress)?;
         check_not_input(&plan.output, &plan.inputs)?;
         return Ok((parts, Vec::new()));

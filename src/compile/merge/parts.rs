@@ -23,7 +23,7 @@ use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::read::text;
 use crate::compile::report::digest_shown;
-use crate::filter::RecordFile;
+use crate::filter::FilterFile;
 use crate::lookup;
 
 /// How many names a message shows; the others are only counted.
@@ -42,7 +42,7 @@ pub struct Expected {
 
 impl MergedFile {
     fn of_part(path: &Path) -> Result<Self, Error> {
-        let header = RecordFile::open_part(path)?.header().clone();
+        let header = FilterFile::open_part(path)?.header;
         let spec = &header.spec;
         if !lookup::knows(spec.rules_version, spec.rules, spec.kinds) {
             return Err(Error::Lookup(lookup::Error::Rules {

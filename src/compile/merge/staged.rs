@@ -19,7 +19,7 @@ use crate::compile::error::Error;
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::Progress;
 use crate::compile::write::Sources;
-use crate::filter::{Dates, Header, RecordFile};
+use crate::filter::{Dates, FilterFile, Header};
 
 /// Number of pages between two looks at the stop flag.
 const PAGES_AT_ONCE: u64 = 256;
@@ -109,7 +109,7 @@ impl<'a> Staging<'a> {
         for (file, counted) in self.files.iter().zip(&self.counted) {
             let counted = counted.load(Ordering::Relaxed);
             if counted != file.header.entries {
-                RecordFile::open(&file.path)?.check_count(counted)?;
+                FilterFile::open_with_records(&file.path)?.check_count(counted)?;
             }
         }
         Ok(Some(store.seal()))
@@ -125,8 +125,8 @@ impl<'a> Staging<'a> {
     ) -> Result<bool, Error> {
         let expected = &self.files[number];
         let numbers = &self.numbers[number];
-        let file = RecordFile::open(&expected.path)?;
-        let header = file.header();
+        let file = FilterFile::open_with_records(&expected.path)?;
+        let header = &file.header;
         if !header.has_records_of(&expected.header) {
             let path = expected.path.display();
             return Err(Error::Plan(format!("{path}: changed while it was merged")));

@@ -88,7 +88,7 @@ impl Head {
     /// Decodes a head and checks every field. Memory grows as bytes are read, and lists have a
     /// maximum length.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Problem> {
-        let mut fields = Fields::new(ZlibDecoder::new(bytes), malformed());
+        let mut fields = Fields::new(ZlibDecoder::new(bytes), MALFORMED);
         let old = Digest(fields.array::<DIGEST_BYTES>()?);
         let old_generation = fields.u64()?;
         let digest = Digest(fields.array::<DIGEST_BYTES>()?);
@@ -103,9 +103,9 @@ impl Head {
         }
         new.spec.sources = sources::decode(&listed, source_count)?;
         if !is_derived(&new) {
-            return Err(Problem::Delta {
-                what: "it makes a filter without records, or with an unexpected number of pages",
-            });
+            return Err(Problem::Delta(
+                "it makes a filter without records, or with an unexpected number of pages",
+            ));
         }
         let expired = fields.u16()?;
         let mut mapped = Vec::new();
@@ -148,22 +148,18 @@ fn count(length: usize) -> io::Result<[u8; 4]> {
     Ok(length.to_le_bytes())
 }
 
-fn malformed() -> Problem {
-    Problem::Delta {
-        what: "its head is malformed",
-    }
-}
+const MALFORMED: Problem = Problem::Delta("its head is malformed");
 
 /// Reads the length of a list of classes.
-fn length(fields: &mut Fields<impl Read>) -> Result<u32, Problem> {
+fn length(fields: &mut Fields<impl Read, Problem>) -> Result<u32, Problem> {
     let length = fields.u32()?;
     match length as usize <= MAX_CLASSES {
         true => Ok(length),
-        false => Err(malformed()),
+        false => Err(MALFORMED),
     }
 }
 
-fn class(fields: &mut Fields<impl Read>) -> Result<Class, Problem> {
+fn class(fields: &mut Fields<impl Read, Problem>) -> Result<Class, Problem> {
     let bytes = fields.array::<CLASS_BYTES>()?;
-    Class::decode(&bytes).map_err(|what| Problem::Delta { what })
+    Class::decode(&bytes).map_err(Problem::Delta)
 }

@@ -43,9 +43,7 @@ impl Delta {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = || Error::io(path, "read");
         let invalid = |problem| Error::invalid(path, problem);
-        let truncated = Problem::Delta {
-            what: "it is truncated",
-        };
+        let truncated = Problem::Delta("it is truncated");
         let (file, bytes) = open(path)?;
         let mut file = BufReader::new(file);
         let mut prelude = Vec::new();
@@ -53,11 +51,16 @@ impl Delta {
         read.map_err(failed())?;
         let mut prelude = Fields::new(prelude.as_slice(), truncated.clone());
         if prelude.array() != Ok(MAGIC) {
-            return Err(invalid(Problem::NotADelta));
+            return Err(invalid(Problem::unfit(
+                "not a delta; make one with blocklist-compile delta",
+            )));
         }
-        let (found, known) = (prelude.u32().map_err(invalid)?, VERSION);
-        if found != known {
-            return Err(invalid(Problem::DeltaVersion { found, known }));
+        let found = prelude.u32().map_err(invalid)?;
+        if found != VERSION {
+            return Err(invalid(Problem::unfit(format!(
+                "delta version {found}, but this program reads {VERSION}: use the whole filter, or update \
+                 the program"
+            ))));
         }
         let head_bytes = prelude.u32().map_err(invalid)?;
         let segments_bytes = bytes
@@ -117,10 +120,10 @@ fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
     }
     let mut expected = [0; 8];
     file.read_exact_at(&mut expected, end).map_err(failed())?;
-    let what = "it does not match its checksum";
+    let problem = Problem::Delta("it does not match its checksum");
     match sum.finish().to_le_bytes() == expected {
         true => Ok(()),
-        false => Err(Error::invalid(path, Problem::Delta { what })),
+        false => Err(Error::invalid(path, problem)),
     }
 }
 
@@ -178,8 +181,7 @@ impl Edits {
         }
         self.segment().map_err(|error| match error.kind() {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
-                let what = "an edit in it cannot be read";
-                Error::invalid(&self.path, Problem::Delta { what })
+                Error::invalid(&self.path, Problem::Delta("an edit in it cannot be read"))
             }
             _ => Error::io(&self.path, "read")(error),
         })
