@@ -9,12 +9,11 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-use crate::base::access;
+use crate::base::access::{self, writable_by_others};
 use crate::base::clock::now_s;
 use crate::base::lock::lock;
 use crate::base::paint::{Paint, Painted};
 use crate::base::parallel::processors;
-use crate::base::permissions::writable_by_others;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
 use crate::daemon::{self, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic};

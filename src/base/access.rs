@@ -1,15 +1,17 @@
-//! Whether a user can read a file or connect to a socket, and what prevents it.
+//! Whether a user can read a file or connect to a socket, and what prevents it; and which files other
+//! users can write.
 //!
 //! "Permission denied" names neither the user nor the closed folder, and root, who runs most
 //! checks, is denied nothing. So this module reads the modes of all folders of a path, from the
 //! root downwards, for any user. It knows owners, groups and modes. It does not know access control
 //! lists and security modules (such as SELinux): for them, only the system's own answer counts.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fstatfs};
@@ -40,8 +42,6 @@ impl Wish {
 /// The first file or folder on the path that denies access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The file or folder.
-    pub path: PathBuf,
     /// The commands that give the permission to the user or to its group, and to nobody else.
     pub remedy: String,
     /// Which access is denied to whom, without the remedy.
@@ -145,7 +145,6 @@ impl Account {
         let owner = name_of("/etc/passwd", found.uid());
         let group = name_of("/etc/group", found.gid());
         Ok(Some(Obstacle {
-            path: path.to_owned(),
             remedy,
             cause: format!(
                 "user {} cannot {what} {shown} (mode {mode:04o}, owner {owner}, group {group})",
@@ -198,6 +197,42 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
         ),
         Ok(None) | Err(_) => error,
     }
+}
+
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// Returns a warning for each of these files, and each of their folders, that other users can write: who
+/// can write a list decides whose mail is refused. Missing files are ignored.
+pub(crate) fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
+    let mut looked_at = BTreeSet::new();
+    for file in files {
+        let folder = file.parent();
+        looked_at.extend(folder.filter(|folder| !folder.as_os_str().is_empty()));
+        looked_at.insert(file);
+    }
+    looked_at.into_iter().filter_map(warning).collect()
+}
+
+fn warning(path: &Path) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    // In a sticky folder, users cannot replace the files of other users.
+    let sticky = found.is_dir() && found.mode() & STICKY != 0;
+    let own_group = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
+    let who = if sticky {
+        return None;
+    } else if found.mode() & OTHERS_WRITE != 0 {
+        "every user".to_owned()
+    } else if found.mode() & GROUP_WRITES != 0 && !own_group {
+        format!("group {}", found.gid())
+    } else {
+        return None;
+    };
+    let path = path.display();
+    Some(format!(
+        "{who} can write {path}, and so decide which mail is refused: chmod go-w {path}"
+    ))
 }
 
 fn name_of(file: &str, number: u32) -> String {
@@ -288,7 +323,27 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).expect("our own folder");
         set(&folder, 0o700);
         let behind = alone.obstacle(&link, Wish::READ).expect("it is there");
-        assert_eq!(behind.expect("it is closed").path, folder);
+        let behind = behind.map(|obstacle| obstacle.remedy);
+        let given = format!("chgrp 54321 {0} && chmod g+x {0}", folder.display());
+        assert_eq!(behind, Some(given));
+    }
+
+    #[test]
+    fn files_and_folders_that_others_can_write_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("list.blf");
+        fs::write(&file, "").expect("our own folder");
+        let warned = |folder_mode, file_mode| {
+            set(folder.path(), folder_mode);
+            set(&file, file_mode);
+            let missing = folder.path().join("missing");
+            writable_by_others([&*file, &*missing].into_iter()).len()
+        };
+        assert_eq!(warned(0o750, 0o640), 0);
+        assert_eq!(warned(0o750, 0o660), 0, "our own group");
+        assert_eq!(warned(0o750, 0o666), 1);
+        assert_eq!(warned(0o777, 0o666), 2);
+        assert_eq!(warned(0o1777, 0o644), 0, "like /tmp");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! | module | about |
 //! |---|---|
-//! | [`access`] | who can read a file or connect to a socket, and what prevents it |
+//! | [`access`] | who can read or write a file, or connect to a socket, and what prevents it |
 //! | [`clock`] | the time in the units of lists and reports |
 //! | [`day`] | a day, as lists and filters have it |
 //! | [`file_state`] | whether the file at a path is still the same |
@@ -13,7 +13,6 @@
 //! | [`numbers`] | numbers as people read and write them |
 //! | `parallel` | one task on several threads |
 //! | [`path`] | what is at a path |
-//! | `permissions` | files that other users can write |
 //! | [`settings`] | files of settings in TOML, with every error at its line and column |
 //! | [`whole_file`] | files that are read whole or refused |
 //! | [`replacement`] | a temporary file that replaces the old one when it is complete |
@@ -29,7 +28,6 @@ pub mod numbers;
 pub mod paint;
 pub(crate) mod parallel;
 pub mod path;
-pub(crate) mod permissions;
 pub mod replacement;
 pub mod settings;
 pub mod whole_file;

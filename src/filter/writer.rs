@@ -325,24 +325,24 @@ impl Writer {
 
 /// A section that grows at its end, and is written in large pieces.
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     written_to: u64,
     buffer: Vec<u8>,
 }
 
 impl Stream {
-    fn at(offset: u64) -> Self {
+    pub(super) fn at(offset: u64) -> Self {
         Self {
             written_to: offset,
             buffer: Vec::new(),
         }
     }
 
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.written_to + self.buffer.len() as u64
     }
 
-    fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush(replacement)?;
@@ -350,7 +350,7 @@ impl Stream {
         Ok(())
     }
 
-    fn flush(&mut self, replacement: &Replacement) -> Result<(), Error> {
+    pub(super) fn flush(&mut self, replacement: &Replacement) -> Result<(), Error> {
         write_at(replacement, &self.buffer, self.written_to)?;
         self.written_to = self.end();
         self.buffer.clear();

@@ -62,7 +62,7 @@ pub use problems::{Health, Problem, Reloads};
 use whitelists::Whitelist;
 pub use whitelists::cleared_senders;
 
-use crate::base::permissions::writable_by_others;
+use crate::base::access::writable_by_others;
 use crate::config::{Config, OnError};
 use crate::endpoint::Listen;
 use crate::filter::Filter;

@@ -96,7 +96,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     let Some(last) = chain.last() else {
         return Err(Error::Plan("no delta to apply".to_owned()));
     };
-    let (last, path) = (last.head.clone(), last.path().to_owned());
+    let (last, path) = (last.head.clone(), last.path.clone());
     let wanted = deltas.sha256.as_ref();
     if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
         let path = path.display();
@@ -165,7 +165,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
     for path in paths {
         let delta = Delta::open(path)?;
         let (before, header) = match chain.last() {
-            Some(last) => (last.path(), &last.head.new),
+            Some(last) => (&*last.path, &last.head.new),
             None => (old.path(), old.header()),
         };
         let identity = header.identity();

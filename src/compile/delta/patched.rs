@@ -5,7 +5,7 @@ use std::mem;
 use super::differences::Mapped;
 use crate::compile::error::Error;
 use crate::compile::write::Sorted;
-use crate::filter::delta::{Delta, Edits, Touch};
+use crate::filter::delta::{Delta, Touch};
 use crate::filter::{self, Class, Key, Problem, Record};
 
 /// Maximum number of records between two keys. No filter has so many in the few pages that are
@@ -15,7 +15,7 @@ const MAX_AT_ONCE: usize = 4 << 20;
 /// A stream of records, changed by a delta.
 pub(super) struct Patched<'a> {
     old: Box<dyn Sorted + 'a>,
-    edits: Edits,
+    edits: Delta,
     mapped: Mapped,
     /// The last class that was found valid.
     possible: Option<Class>,
@@ -30,8 +30,7 @@ pub(super) struct Patched<'a> {
 }
 
 impl<'a> Patched<'a> {
-    pub(super) fn new(old: Box<dyn Sorted + 'a>, delta: Delta) -> Self {
-        let edits = delta.into_edits();
+    pub(super) fn new(old: Box<dyn Sorted + 'a>, edits: Delta) -> Self {
         Self {
             old,
             mapped: Mapped::new(&edits.head.mapped),

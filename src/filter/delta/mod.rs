@@ -35,7 +35,7 @@ mod write;
 use super::record::Class;
 
 pub(crate) use head::{Head, MAX_CLASSES, is_derived};
-pub(crate) use read::{Delta, Edits};
+pub(crate) use read::Delta;
 pub(crate) use write::DeltaWriter;
 
 /// First bytes of a delta.

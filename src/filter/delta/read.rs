@@ -23,12 +23,21 @@ use super::{
 /// nothing in them can be compressed.
 const MAX_HEAD_BYTES: u32 = 128 << 20;
 
-/// A delta whose checksum is correct and whose head is read.
+/// A delta whose checksum is correct and whose head is read. Its edits are read segment by segment.
 #[derive(Debug)]
 pub(crate) struct Delta {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) head: Head,
-    segments: Take<BufReader<File>>,
+    bits: BitReader<Take<BufReader<File>>>,
+    /// The number of edits in segments that were not read yet.
+    touched_left: u64,
+    added_left: u64,
+    /// The edits of the current segment that were not taken yet.
+    touched: VecDeque<(u64, Touch)>,
+    added: VecDeque<(Key, Class)>,
+    /// The lowest index and key that the next edit can have; `None` if it can have none.
+    next_index: Option<u64>,
+    next_key: Option<u64>,
 }
 
 impl Delta {
@@ -80,71 +89,17 @@ impl Delta {
         }
         Ok(Self {
             path: path.to_owned(),
+            touched_left: head.touched_count,
+            added_left: head.added_count,
             head,
-            segments: file.take(segments_bytes),
-        })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the edits.
-    pub(crate) fn into_edits(self) -> Edits {
-        Edits {
-            touched_left: self.head.touched_count,
-            added_left: self.head.added_count,
-            path: self.path,
-            head: self.head,
-            bits: BitReader::new(self.segments),
+            bits: BitReader::new(file.take(segments_bytes)),
             touched: VecDeque::new(),
             added: VecDeque::new(),
             next_index: Some(0),
             next_key: Some(0),
-        }
+        })
     }
-}
 
-/// Compares the bytes before `end` with the checksum after them.
-fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
-    let failed = || Error::io(path, "read");
-    let mut sum = XxHash3_64::new();
-    let mut buffer = vec![0; 1 << 16];
-    let mut at = 0;
-    while at < end {
-        let count = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
-        file.read_exact_at(&mut buffer[..count], at)
-            .map_err(failed())?;
-        sum.write(&buffer[..count]);
-        at += count as u64;
-    }
-    let mut expected = [0; 8];
-    file.read_exact_at(&mut expected, end).map_err(failed())?;
-    let problem = Problem::Delta("it does not match its checksum");
-    match sum.finish().to_le_bytes() == expected {
-        true => Ok(()),
-        false => Err(Error::invalid(path, problem)),
-    }
-}
-
-/// The edits of a delta, read segment by segment.
-#[derive(Debug)]
-pub(crate) struct Edits {
-    pub(crate) path: PathBuf,
-    pub(crate) head: Head,
-    bits: BitReader<Take<BufReader<File>>>,
-    /// The number of edits in segments that were not read yet.
-    touched_left: u64,
-    added_left: u64,
-    /// The edits of the current segment that were not taken yet.
-    touched: VecDeque<(u64, Touch)>,
-    added: VecDeque<(Key, Class)>,
-    /// The lowest index and key that the next edit can have; `None` if it can have none.
-    next_index: Option<u64>,
-    next_key: Option<u64>,
-}
-
-impl Edits {
     /// Returns what happens to the record of OLD with this index; the caller must ask in the order
     /// of indexes.
     pub(crate) fn touch(&mut self, index: u64) -> Result<Option<Touch>, Error> {
@@ -187,7 +142,6 @@ impl Edits {
         })
     }
 
-    /// Reads a segment.
     fn segment(&mut self) -> io::Result<()> {
         let touched = self.bits.take(COUNT_BITS)?;
         let added = self.bits.take(COUNT_BITS)?;
@@ -225,6 +179,28 @@ impl Edits {
             self.added.push_back((Key(key), class));
         }
         self.bits.align()
+    }
+}
+
+/// Compares the bytes before `end` with the checksum after them.
+fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
+    let failed = || Error::io(path, "read");
+    let mut sum = XxHash3_64::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut at = 0;
+    while at < end {
+        let count = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        file.read_exact_at(&mut buffer[..count], at)
+            .map_err(failed())?;
+        sum.write(&buffer[..count]);
+        at += count as u64;
+    }
+    let mut expected = [0; 8];
+    file.read_exact_at(&mut expected, end).map_err(failed())?;
+    let problem = Problem::Delta("it does not match its checksum");
+    match sum.finish().to_le_bytes() == expected {
+        true => Ok(()),
+        false => Err(Error::invalid(path, problem)),
     }
 }
 

@@ -2,24 +2,21 @@
 
 use std::collections::HashMap;
 use std::hash::Hasher;
-use std::os::unix::fs::FileExt;
 
 use twox_hash::XxHash3_64;
 
 use super::super::error::Error;
 use super::super::record::{Class, Key};
+use super::super::writer::Stream;
 use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
 use crate::base::replacement::Replacement;
-
-/// Number of bytes collected before they are written.
-const BUFFER_BYTES: usize = 1 << 20;
 
 /// A delta that is being written.
 pub(crate) struct DeltaWriter {
     replacement: Replacement,
     sum: XxHash3_64,
-    written_to: u64,
+    out: Stream,
     limit: u64,
     /// The numbers of the classes.
     changed: HashMap<Class, u64>,
@@ -46,7 +43,7 @@ impl DeltaWriter {
         let numbers = |classes: &[Class]| classes.iter().copied().zip(0..).collect();
         let mut writer = Self {
             sum: XxHash3_64::new(),
-            written_to: 0,
+            out: Stream::at(0),
             limit: head.new.file_bytes(),
             changed: numbers(&head.changed),
             added: numbers(&head.added),
@@ -93,9 +90,7 @@ impl DeltaWriter {
     fn flush_if_full(&mut self) -> Result<(), Error> {
         if self.segment.touched.len() + self.segment.added.len() == SEGMENT_EDITS {
             self.encode_segment();
-            if self.bits.bytes.len() >= BUFFER_BYTES {
-                self.flush()?;
-            }
+            self.put()?;
         }
         Ok(())
     }
@@ -134,18 +129,14 @@ impl DeltaWriter {
 
     /// Returns whether it has already reached the maximum size.
     pub(crate) fn is_too_large(&self) -> bool {
-        self.written_to + self.bits.bytes.len() as u64 >= self.limit
+        self.out.end() + self.bits.bytes.len() as u64 >= self.limit
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        let bytes = &mut self.bits.bytes;
-        self.sum.write(bytes);
-        self.replacement
-            .file()
-            .write_all_at(bytes, self.written_to)
-            .map_err(Error::io(self.replacement.target(), "write"))?;
-        self.written_to += bytes.len() as u64;
-        bytes.clear();
+    /// Writes and sums the whole bytes of what was encoded.
+    fn put(&mut self) -> Result<(), Error> {
+        self.sum.write(&self.bits.bytes);
+        self.out.write(&self.replacement, &self.bits.bytes)?;
+        self.bits.bytes.clear();
         Ok(())
     }
 
@@ -158,10 +149,11 @@ impl DeltaWriter {
         if self.is_too_large() {
             return Ok(None);
         }
-        self.flush()?;
-        self.bits.bytes = self.sum.finish().to_le_bytes().to_vec();
-        self.flush()?;
+        self.put()?;
+        let sum = self.sum.finish().to_le_bytes();
+        self.out.write(&self.replacement, &sum)?;
+        self.out.flush(&self.replacement)?;
         self.replacement.commit()?;
-        Ok(Some(self.written_to))
+        Ok(Some(self.out.end()))
     }
 }
