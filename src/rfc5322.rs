@@ -105,22 +105,18 @@ impl Nesting {
         Role::Delimiter
     }
 
-    /// Returns whether the next byte follows a backslash.
     pub(crate) const fn is_escaping(&self) -> bool {
         self.escaped
     }
 
-    /// Returns whether the next byte is in a quoted string.
     pub(crate) const fn is_in_quotes(&self) -> bool {
         self.quoted
     }
 
-    /// Returns whether the next byte is in a comment.
     pub(crate) const fn is_in_comment(&self) -> bool {
         self.depth > 0
     }
 
-    /// Returns whether the next byte is neither in a quoted string nor in a comment.
     pub(crate) const fn is_outside(&self) -> bool {
         !self.quoted && self.depth == 0
     }
@@ -139,7 +135,6 @@ pub(crate) fn closing_quote(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Returns whether the text is exactly one quoted string.
 pub(crate) fn is_quoted_string(text: &[u8]) -> bool {
     text.starts_with(b"\"") && closing_quote(text, 1) == Some(text.len() - 1)
 }

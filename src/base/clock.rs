@@ -4,7 +4,6 @@ use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
 
-/// Seconds in a day.
 const DAY_S: u64 = 86_400;
 
 /// Returns the seconds since 1970. Whether an entry has expired depends on this clock alone.

@@ -43,7 +43,6 @@ impl Day {
     }
 }
 
-/// Returns the days from 1970-01-01 to a date.
 fn days(date: Date) -> Option<i32> {
     EPOCH.until(date).ok().map(|span| span.get_days())
 }

@@ -18,10 +18,6 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// Returns the current state.
-    ///
-    /// # Errors
-    /// When there is no file, or its metadata cannot be read.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
         Ok(Self {

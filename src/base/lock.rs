@@ -3,7 +3,6 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -91,7 +91,6 @@ fn room_in(folder: &Path, &(limit, used, prefix): &Limit) -> Option<u64> {
     Some(limit.saturating_sub(used))
 }
 
-/// Returns the size of the file cache in `memory.stat`, in bytes.
 fn cache_bytes(stat: &str, prefix: &str) -> u64 {
     let is_cache = |name: &str| {
         let name = name.strip_prefix(prefix);
@@ -130,7 +129,6 @@ fn kib_after(name: &str, text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Writes groups as files, and checks the room in them.
     #[test]
     fn the_tightest_group_counts() {
         let root = tempfile::tempdir().unwrap();

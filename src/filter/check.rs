@@ -31,7 +31,6 @@ impl PageCounts {
 }
 
 impl FilterFile {
-    /// Reads all pages into memory, and checks them.
     pub(super) fn load(&self) -> Result<Vec<Page>, Error> {
         let Shape { pages, probes } = self.header.shape;
         let mut all: Vec<Page> = room(&self.path, pages, self.header.page_bytes())?;
@@ -123,7 +122,6 @@ impl FilterFile {
         Ok(counts)
     }
 
-    /// Checks that every key is found in its page.
     fn check_bits(&self, number: u64, page: &Page, keys: &[Key]) -> Result<(), Error> {
         let probes = self.header.shape.probes;
         let lost = keys.iter().find(|key| !page::contains(page, **key, probes));
@@ -135,7 +133,6 @@ impl FilterFile {
         })
     }
 
-    /// Reads and checks every record of a part of a list.
     pub(super) fn check_records(&self) -> Result<(), Error> {
         let mut counted = 0;
         self.each_run(0..self.header.shape.pages, |_, keys| {
@@ -194,9 +191,6 @@ impl Filter {
 
     /// Measures by random keys what [`Stats::rate_expected`] computes: returns the
     /// fraction of `probes` keys that the pages match. Uses the same keys each time.
-    ///
-    /// # Errors
-    /// As [`look_up`](Filter::look_up), with [`Load::Disk`](super::Load::Disk) only.
     pub fn measured_rate(&self, probes: u64) -> Result<f64, Error> {
         let mut random = SplitMix(!self.spec().seed);
         let mut hits = 0_u64;

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 
 use sha2::{Digest as _, Sha256};
 
-/// Size of a digest.
 pub(super) const DIGEST_BYTES: usize = 32;
 
 /// A SHA-256, shown as `sha256sum` shows it; `{:.16}` shows only the first 16 digits.

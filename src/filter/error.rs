@@ -100,17 +100,14 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Says that a file is not the one that is needed, and what to do.
     pub(super) fn unfit(what: impl Into<Cow<'static, str>>) -> Self {
         Self::Unfit(what.into())
     }
 
-    /// Says that a file is damaged, and what shows it.
     pub(super) fn damaged(what: impl Into<Cow<'static, str>>) -> Self {
         Self::Damaged(what.into())
     }
 
-    /// Says that the file is shorter or longer than its header says.
     pub(super) fn size(expected: u64, got: u64) -> Self {
         Self::unfit(format!(
             "the file has {got} bytes, its header says {expected}: it is truncated or still being copied; \
@@ -118,17 +115,14 @@ impl Problem {
         ))
     }
 
-    /// Says that something in a file does not match its checksum.
     pub(super) fn sum(of: &str) -> Self {
         Self::damaged(format!("the {of} do not match their checksum"))
     }
 
-    /// Says that the records of a page have a form that no writer writes.
     pub(super) fn records(page: u64, what: &str) -> Self {
         Self::damaged(format!("records of page {page}: {what}"))
     }
 
-    /// Says that a file has another number of records than its header says.
     pub(super) fn count(declared: u64, counted: u64) -> Self {
         Self::damaged(format!(
             "{counted} records, but the header says {declared} entries"

@@ -52,7 +52,6 @@ impl<R: Read, P: Clone> Fields<R, P> {
         text.ok_or_else(|| self.problem.clone())
     }
 
-    /// Checks that nothing is left.
     pub(super) fn end(mut self) -> Result<(), P> {
         match self.from.read(&mut [0]) {
             Ok(0) => Ok(()),
@@ -61,18 +60,13 @@ impl<R: Read, P: Clone> Fields<R, P> {
     }
 }
 
-/// Appends a text.
-///
-/// # Panics
-///
-/// If it is longer than 65,535 bytes.
+/// Appends a text of at most 65,535 bytes.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let length = u16::try_from(text.len()).expect("its length was checked");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Returns whether a text has no control characters.
 pub(super) fn is_plain(text: &str) -> bool {
     !text.contains(char::is_control)
 }

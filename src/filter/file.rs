@@ -142,7 +142,6 @@ impl FilterFile {
         }
     }
 
-    /// Opens a filter, not a part of a list.
     pub(super) fn open_filter(path: &Path) -> Result<Self, Error> {
         let reader = Self::open(path)?;
         match reader.header.part {
@@ -162,7 +161,6 @@ impl FilterFile {
         Ok(Self::open_header(path)?.1.part.is_some())
     }
 
-    /// Reads one page, and checks its sum.
     pub(super) fn page(&self, number: u64) -> Result<Page, Error> {
         let mut page = [0; PAGE_BYTES];
         self.read_pages(number, std::slice::from_mut(&mut page))?;
@@ -184,7 +182,6 @@ impl FilterFile {
         Ok(())
     }
 
-    /// Returns the range of a page's records in their section.
     fn range(&self, number: u64) -> Range<u64> {
         let start = number
             .checked_sub(1)
@@ -240,7 +237,6 @@ impl FilterFile {
         Ok(())
     }
 
-    /// Parses the block of a page.
     pub(super) fn parse<'a>(&self, number: u64, block: &'a [u8]) -> Result<RecordBlock<'a>, Error> {
         RecordBlock::parse(self.header.shape, self.header.part.is_some(), number, block)
             .map_err(|what| self.invalid(Problem::records(number, what)))
@@ -306,7 +302,6 @@ impl FilterFile {
     }
 }
 
-/// Opens a regular file, and returns its length.
 pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     let file = open_regular(path).map_err(|source| match source.kind() {
         ErrorKind::InvalidInput => Error::NotAFile {

@@ -138,7 +138,6 @@ impl Header {
     }
 }
 
-/// The place of a section in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) offset: u64,
@@ -197,7 +196,6 @@ const FLAG_PART: u32 = 8;
 const DIGEST_AT: usize = HEADER_BYTES - 24;
 const SUM_AT: usize = HEADER_BYTES - 8;
 
-/// Encodes the header page.
 pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     let Header { spec, shape, .. } = header;
     let flags = if spec.records { FLAG_RECORDS } else { 0 }
@@ -235,9 +233,8 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     out
 }
 
-/// Decodes the header of a file of `file_bytes`, and checks each field; zeros stand for what a short
-/// file lacks. The caller must read the
-/// sources, whose number is returned with the header.
+/// Decodes the header of a file of `file_bytes`, and checks each field; zeros stand for what a short file
+/// lacks. The caller must read the sources, whose number is returned.
 pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,

@@ -132,9 +132,6 @@ impl Filter {
 
     /// Loads all pages into memory, and the records if they are small, and checks them. Until then,
     /// each look-up reads its page; look-ups continue meanwhile.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open). Look-ups then still read pages.
     pub fn load_pages(&self) -> Result<(), Error> {
         if self.memory.get().is_none() {
             let pages = self.file.load()?;
@@ -166,9 +163,6 @@ impl Filter {
 
     /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly, returns
     /// `false`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when it cannot be read.
     pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
         Digest::of_file(&self.file.handle, go_on).map_err(Error::io(self.path(), "read"))
     }
@@ -189,9 +183,6 @@ impl Filter {
 
     /// Returns another descriptor of its file: the file that was opened, even if it was replaced or
     /// renamed.
-    ///
-    /// # Errors
-    /// When there are no more descriptors.
     pub fn file(&self) -> io::Result<File> {
         self.file.handle.try_clone()
     }
@@ -259,9 +250,6 @@ impl Filter {
     }
 
     /// Tests the pages alone: `false` is certain.
-    ///
-    /// # Errors
-    /// As [`look_up`](Self::look_up), with [`Load::Disk`] only.
     #[inline]
     pub fn may_hold(&self, key: Key) -> Result<bool, Error> {
         if let Some(memory) = self.memory.get() {
@@ -281,7 +269,6 @@ impl Filter {
         page::contains(page, key, probes)
     }
 
-    /// Decides a hit by the records.
     #[cold]
     fn prove(&self, key: Key) -> Result<Answer, Error> {
         if !self.spec().records {
@@ -294,7 +281,6 @@ impl Filter {
             .map_err(|what| self.file.invalid(Problem::records(number, what)))
     }
 
-    /// Decides a hit by the block of its page.
     #[cold]
     fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, &'static str> {
         let number = page::page_of(key, self.shape().pages);
@@ -303,13 +289,6 @@ impl Filter {
     }
 
     /// Returns a copy of a page, for unions and comparisons of filters without records.
-    ///
-    /// # Errors
-    /// As [`look_up`](Self::look_up).
-    ///
-    /// # Panics
-    ///
-    /// If the filter has no page with this number.
     pub fn page(&self, number: u64) -> Result<Page, Error> {
         assert!(number < self.shape().pages, "no page {number}");
         match self.memory.get() {
@@ -327,9 +306,6 @@ impl Filter {
     }
 
     /// Returns the records of the page of `key` and of all later pages.
-    ///
-    /// # Errors
-    /// [`Error::NoRecords`].
     pub fn records_from(&self, key: Key) -> Result<Records<'_>, Error> {
         if !self.spec().records {
             return Err(self.file.no_records());
@@ -357,9 +333,6 @@ pub struct Records<'a> {
 
 impl Records<'_> {
     /// Appends all records before `end` that were not taken yet; without `end`, all that are left.
-    ///
-    /// # Errors
-    /// As [`Filter::look_up`].
     pub fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let pages = self.filter.shape().pages;
         let last = end.map_or(pages - 1, |end| page::page_of(end, pages));

@@ -33,7 +33,6 @@ pub(super) fn pack(out: &mut Vec<u8>, width: u8, values: impl Iterator<Item = u6
     out.extend_from_slice(&word.to_le_bytes()[..used.div_ceil(8) as usize]);
 }
 
-/// Appends whole words.
 pub(super) fn put_words(out: &mut Vec<u8>, mut words: impl Iterator<Item = u64>) {
     let mut some = [[0; 8]; WORDS];
     loop {
@@ -84,28 +83,4 @@ pub(super) fn unpacked(bytes: &[u8], width: u8, count: usize) -> impl Iterator<I
             _ => unpack(bytes, width, i),
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn packed_values_come_back(width in 1_u8..=63, values in prop::collection::vec(any::<u64>(), 0..300)) {
-            let values: Vec<u64> = values.iter().map(|value| value & mask(width)).collect();
-            let mut bytes = Vec::new();
-            pack(&mut bytes, width, values.iter().copied());
-            prop_assert_eq!(bytes.len(), (values.len() * usize::from(width)).div_ceil(8));
-            for (i, &value) in values.iter().chain(&[0; 2]).enumerate() {
-                prop_assert_eq!(unpack(&bytes, width, i), value);
-            }
-            let all = unpacked(&bytes, width, values.len() + 2);
-            prop_assert!(all.eq(values.iter().copied().chain([0; 2])));
-            let mut bytes = Vec::new();
-            put_words(&mut bytes, values.iter().copied());
-            prop_assert!(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).eq(values));
-        }
-    }
 }

@@ -7,7 +7,6 @@
 
 use twox_hash::XxHash3_64;
 
-/// Size of a class in a block.
 pub(super) const CLASS_BYTES: usize = 10;
 
 /// 64 uniformly distributed bits, by which an entry is stored and looked up.
@@ -39,7 +38,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns whether its entry is no longer listed on this day, counted from 1970.
     pub(crate) fn has_expired(&self, today: u16) -> bool {
         Class::of(self).dates.have_expired(today)
     }

@@ -44,7 +44,6 @@ impl Decoded {
         Ok(())
     }
 
-    /// Appends the records to `out`.
     pub(super) fn put_into(&self, out: &mut Vec<Record>) {
         out.reserve(self.keys.len());
         let _ = self.each_run(|class, keys| {
@@ -135,7 +134,6 @@ impl<'a> RecordBlock<'a> {
         })
     }
 
-    /// Returns the number of records in the block.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -309,7 +307,6 @@ mod tests {
         Ok(keys)
     }
 
-    /// Whatever a damaged block says, its keys rise and are in its page.
     #[test]
     fn keys_out_of_order_or_outside_their_page_are_faults() {
         let (pages, probes) = (2, 20);

@@ -66,18 +66,38 @@ pub fn shape(entries: u64, fpr: f64) -> Shape {
         .expect("the range of probes holds at least one")
 }
 
-/// Returns the smallest number of pages that hold `entries` at `fpr` with `probes`, by bisection: more
-/// pages lower the rate.
+/// Returns the smallest number of pages that hold `entries` at `fpr` with `probes`, by
+/// bisection: more pages lower the rate. Starts at the number for evenly loaded pages.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and a float beyond u64 becomes its end, which is clamped"
+)]
 fn fewest_pages(entries: u64, fpr: f64, probes: u32) -> u64 {
-    let (mut low, mut high) = (0, MAX_PAGES);
+    let enough = |pages| rate(entries, Shape { pages, probes }) <= fpr;
+    let k = f64::from(probes);
+    let clear = (-(fpr.ln() / k).exp()).ln_1p();
+    let even = (entries as f64 * k / (-clear * M)) as u64;
+    let mut low = (even - even / 64).min(MAX_PAGES);
+    let mut step = (even / 64).max(1);
+    while low > 0 && enough(low) {
+        low = low.saturating_sub(step);
+    }
+    let mut high = low + 1;
+    while high < MAX_PAGES && !enough(high) {
+        low = high;
+        high += step;
+        step *= 2;
+    }
     while high - low > 1 {
-        let pages = low + (high - low) / 2;
-        match rate(entries, Shape { pages, probes }) <= fpr {
-            true => high = pages,
-            false => low = pages,
+        let middle = low + (high - low) / 2;
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle;
         }
     }
-    high
+    high.min(MAX_PAGES)
 }
 
 /// Returns the expected false-positive rate of a filter of this shape with this many
@@ -172,6 +192,15 @@ fn probes_for_rate(fpr: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_is_at_most_the_target() {
+        for entries in [0, 1, 2, 10, 500, 1_000, 1_300, 2_500, 20_000] {
+            for fpr in [0.5, 1e-2, 1e-6, 1e-12] {
+                assert!(rate(entries, shape(entries, fpr)) <= fpr, "{entries} {fpr}");
+            }
+        }
+    }
 
     #[test]
     fn any_number_of_entries_is_answered_at_once() {

@@ -51,7 +51,6 @@ pub(super) fn check(sources: &[Source]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Encodes the sources section.
 pub(super) fn encode(sources: &[Source]) -> Vec<u8> {
     let mut out = Vec::new();
     for source in sources {

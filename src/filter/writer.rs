@@ -73,10 +73,6 @@ impl EncodedPage {
     }
 
     /// Encodes one page: its sorted, distinct records, if any. `filling` must be clear, and is so again.
-    ///
-    /// # Panics
-    ///
-    /// If the records are out of order, or of several pages.
     pub(crate) fn encode(
         &mut self,
         layout: Layout,
@@ -249,15 +245,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the size of the records written so far, in bytes.
     fn records_bytes(&self) -> u64 {
         self.records.end() - self.header.sections[RECORDS].offset
     }
 
-    /// Writes the rest, checks the whole file, and replaces the old one with it.
-    ///
-    /// # Errors
-    /// As [`complete`](Self::complete). The old file then stays.
+    /// Writes the rest, checks the whole file, and replaces the old one with it, which otherwise stays.
     pub fn finish(self) -> Result<Header, Error> {
         let (replacement, header) = self.complete()?;
         replacement.commit()?;

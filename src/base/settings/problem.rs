@@ -75,7 +75,6 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// Reports a text that is not UTF-8.
     fn not_utf8(error: &FromUtf8Error) -> Self {
         let bytes = error.as_bytes();
         let good = error.utf8_error().valid_up_to();
@@ -85,7 +84,6 @@ impl Problem {
         Self::at(&before, good, message)
     }
 
-    /// Reports an error at a byte of a text.
     pub(super) fn at(text: &str, at: usize, message: String) -> Self {
         let before = text.get(..at).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -97,10 +95,6 @@ impl Problem {
     }
 }
 
-/// Reads a file of settings.
-///
-/// # Errors
-/// It cannot be read, is too large, or is not UTF-8.
 pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     let unreadable = |source| Error::Unreadable {
         path: path.to_owned(),

@@ -42,7 +42,6 @@ impl<'t> Checker<'t> {
         }
     }
 
-    /// Records an error at a byte of the text.
     fn problem(&self, at: usize, message: impl Into<String>) {
         let problem = self.place(at, message.into());
         let mut problems = self.problems.borrow_mut();
@@ -57,7 +56,6 @@ impl<'t> Checker<'t> {
         Problem::at(self.text, at, message)
     }
 
-    /// Returns all errors, in the order of the file.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort();
@@ -140,7 +138,6 @@ impl<'s, 't> Section<'s, 't> {
         self.span.start
     }
 
-    /// Records an error at a byte of the text.
     pub(crate) fn problem(&self, at: usize, message: String) {
         self.checker.problem(at, message);
     }
@@ -187,7 +184,6 @@ impl<'s, 't> Section<'s, 't> {
         })
     }
 
-    /// Returns a setting that may be missing.
     pub(crate) fn optional<T>(
         &self,
         name: &'static str,
@@ -294,7 +290,6 @@ impl<'s, 't> Section<'s, 't> {
         all
     }
 
-    /// Returns whether there is such a setting or table.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(name))
     }
@@ -325,7 +320,6 @@ impl<'s, 't> Section<'s, 't> {
         self.checker.section(name, table, value.span())
     }
 
-    /// Returns the tables under `[[name]]`.
     pub(crate) fn tables(&self, name: &'static str) -> Vec<Self> {
         let Some(value) = self.value(name) else {
             return Vec::new();

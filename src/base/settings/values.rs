@@ -6,7 +6,6 @@ use toml::de::DeValue;
 
 use super::percent::Percent;
 
-/// A value in TOML.
 pub(crate) use toml::de::DeValue as Value;
 
 /// Why a value is invalid, and at which byte of a string, if known.
@@ -50,7 +49,6 @@ pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Invalid> {
         .ok_or_else(|| wrong_type("a string in quotes", value))
 }
 
-/// Reads a string as its type does.
 pub(crate) fn parsed<T: FromStr<Err: ToString>>(value: &DeValue<'_>) -> Result<T, Invalid> {
     let parsed = text(value)?.parse();
     parsed.map_err(|error: T::Err| Invalid::from(error.to_string()))
@@ -62,7 +60,6 @@ pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Invalid> {
         .ok_or_else(|| wrong_type("true or false", value))
 }
 
-/// Reads a whole number within `range`.
 pub(crate) fn number(
     value: &DeValue<'_>,
     range: std::ops::RangeInclusive<u64>,

@@ -34,28 +34,18 @@ use super::super::sources;
 /// Maximum number of classes in a list: every day of 11 years for 256 sources.
 pub(crate) const MAX_CLASSES: usize = 1 << 20;
 
-/// The data of a delta before its edits.
+/// The data of a delta before its edits, in the order of the table above.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Head {
-    /// The filter that the delta is for.
     pub(crate) old: Digest,
-    /// Generation of that filter.
     pub(crate) old_generation: u64,
-    /// Digest of the whole file that the delta makes.
     pub(crate) digest: Digest,
-    /// The header of that file, with its sources.
     pub(crate) new: Header,
-    /// Records of OLD that expire on this day or before are not in NEW.
     pub(crate) expired: u16,
-    /// Classes of records of OLD that no edit names, and their classes in NEW; other classes stay.
     pub(crate) mapped: Vec<(Class, Class)>,
-    /// Classes that edits give to records of OLD.
     pub(crate) changed: Vec<Class>,
-    /// Classes of added records.
     pub(crate) added: Vec<Class>,
-    /// Number of records of OLD that an edit removes or changes.
     pub(crate) touched_count: u64,
-    /// Number of records that are added.
     pub(crate) added_count: u64,
 }
 
@@ -150,7 +140,6 @@ fn count(length: usize) -> io::Result<[u8; 4]> {
 
 const MALFORMED: Problem = Problem::Delta("its head is malformed");
 
-/// Reads the length of a list of classes.
 fn length(fields: &mut Fields<impl Read, Problem>) -> Result<u32, Problem> {
     let length = fields.u32()?;
     match length as usize <= MAX_CLASSES {

@@ -38,10 +38,8 @@ pub(crate) use head::{Head, MAX_CLASSES, is_derived};
 pub(crate) use read::Delta;
 pub(crate) use write::DeltaWriter;
 
-/// First bytes of a delta.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89bld\r\n\x1a\n";
 
-/// Version of the layout.
 const VERSION: u32 = 1;
 
 /// Size of the part before the head, and of the checksum after the segments.

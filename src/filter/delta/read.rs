@@ -41,7 +41,6 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Returns whether a file begins as a delta does.
     pub(crate) fn is_one(path: &Path) -> bool {
         let mut start = [0; MAGIC.len()];
         open(path)
@@ -182,7 +181,6 @@ impl Delta {
     }
 }
 
-/// Compares the bytes before `end` with the checksum after them.
 fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
     let failed = || Error::io(path, "read");
     let mut sum = XxHash3_64::new();

@@ -22,7 +22,6 @@ pub(super) fn parameter(sum: u128, count: usize) -> u8 {
     u8::try_from(parameter).map_or(MAX_PARAMETER, |bits| bits.min(MAX_PARAMETER))
 }
 
-/// Appends bits to bytes.
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
     /// The last `used` bits, which are not in `bytes` yet.
@@ -43,7 +42,6 @@ impl BitWriter {
         }
     }
 
-    /// Appends a Rice code.
     pub(super) fn rice(&mut self, value: u64, parameter: u8) {
         let mut zeros = value >> parameter;
         while zeros >= 32 {
@@ -62,12 +60,10 @@ impl BitWriter {
     }
 }
 
-/// The error for bytes that no writer writes.
 pub(super) fn malformed() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-/// Reads bits from bytes.
 #[derive(Debug)]
 pub(super) struct BitReader<R> {
     from: R,
@@ -97,7 +93,6 @@ impl<R: Read> BitReader<R> {
         Ok(value)
     }
 
-    /// Returns the next Rice code.
     pub(super) fn rice(&mut self, parameter: u8) -> io::Result<u64> {
         let mut quotient = 0;
         while self.word == 0 {
@@ -122,7 +117,6 @@ impl<R: Read> BitReader<R> {
         }
     }
 
-    /// Returns whether nothing is left.
     pub(super) fn is_at_end(&mut self) -> io::Result<bool> {
         match self.more() {
             Ok(()) => Ok(false),

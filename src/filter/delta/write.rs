@@ -12,7 +12,6 @@ use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
 use crate::base::replacement::Replacement;
 
-/// A delta that is being written.
 pub(crate) struct DeltaWriter {
     replacement: Replacement,
     sum: XxHash3_64,
@@ -75,10 +74,6 @@ impl DeltaWriter {
         self.flush_if_full()
     }
 
-    /// Adds a record.
-    ///
-    /// # Panics
-    /// If the head does not have its class.
     pub(crate) fn add(&mut self, Key(key): Key, class: Class) -> Result<(), Error> {
         let gap = key - self.segment.next_key;
         // No key comes after the last of all keys.
