@@ -21,10 +21,6 @@ pub struct Undo {
     pub command: String,
 }
 
-const ADDRESS: &str = "accept mail from this address from now on";
-const DOMAIN: &str = "accept mail from all addresses of its domain";
-const REMOVE: &str = "remove the entry from its list (a downloaded list brings it back)";
-
 /// Returns the commands that accept `sender` again, the best one first. They name the whitelist,
 /// and the text list with the entry if its place on this machine is known.
 pub fn commands(sender: &str, entry: &str, file: &str, whitelist: Option<&Path>) -> Vec<Undo> {
@@ -32,30 +28,32 @@ pub fn commands(sender: &str, entry: &str, file: &str, whitelist: Option<&Path>)
         || "WHITELIST".to_owned(),
         |file| quoted(&file.display().to_string()),
     );
-    let add = |what: &str, entry: &str| Undo {
+    let undo = |what: &str, command: &str, file: &str, entry: &str| Undo {
         what: what.to_owned(),
-        command: format!("blocklist-compile add -- {whitelist} {}", quoted(entry)),
+        command: format!("blocklist-compile {command} -- {file} {}", quoted(entry)),
     };
+    let add = |what, entry: &str| undo(what, "add", &whitelist, entry);
     let mut all = Vec::new();
     if let Some(address) = canonical(sender)
         && let Some((local, domain)) = address.rsplit_once('@')
     {
-        all.push(add(ADDRESS, &written_address(&address)));
+        let what = "accept mail from this address from now on";
+        all.push(add(what, &written_address(&address)));
         let whole_domain = format!("@{domain}");
         let guard = Guard::new([""; 0]);
         // That of a freemail provider would let in half of the world.
         if guard.check(Kind::Domain, whole_domain.as_bytes()).is_ok() {
-            all.push(add(DOMAIN, &whole_domain));
+            let what = "accept mail from all addresses of its domain";
+            all.push(add(what, &whole_domain));
             if is_used_once(local) {
                 all.reverse();
             }
         }
     }
     if file.starts_with('/') && is_as_written(entry) && is_as_written(file) && !entry.is_empty() {
-        let (file, entry) = (quoted(file), quoted(&written_address(entry)));
-        let command = format!("blocklist-compile remove -- {file} {entry}");
-        let what = REMOVE.to_owned();
-        all.push(Undo { what, command });
+        let what = "remove the entry from its list (a downloaded list brings it back)";
+        let file = quoted(file);
+        all.push(undo(what, "remove", &file, &written_address(entry)));
     }
     all
 }

@@ -40,13 +40,6 @@ use crate::base::access::open_regular;
 /// can still be confirmed.
 pub const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
 
-/// A page's row in the directory.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    end: u64,
-    sum: u64,
-}
-
 /// An open filter file, whose small sections are read and checked.
 #[derive(Debug)]
 pub struct FilterFile {
@@ -55,7 +48,9 @@ pub struct FilterFile {
     /// The whole header.
     pub header: Header,
     sums: Vec<u64>,
-    directory: Vec<Slot>,
+    /// Where the block of each page begins in the records, and their end.
+    starts: Vec<u64>,
+    block_sums: Vec<u64>,
 }
 
 impl FilterFile {
@@ -85,13 +80,9 @@ impl FilterFile {
             Ok(bytes)
         };
         let sums = section("page sums", header.sections[SUMS])?;
-        let sums = sums
-            .as_chunks()
-            .0
-            .iter()
-            .map(|sum| u64::from_le_bytes(*sum));
+        let (sums, _) = sums.as_chunks();
         let directory = section("directory rows", header.sections[DIRECTORY])?;
-        let directory =
+        let (starts, block_sums) =
             decode_directory(&directory, header.sections[RECORDS].length).map_err(invalid)?;
         let listed = section("sources", header.sections[SOURCES])?;
         header.spec.sources = sources::decode(&listed, sources).map_err(invalid)?;
@@ -99,8 +90,9 @@ impl FilterFile {
             path: path.to_owned(),
             handle: file,
             header,
-            sums: sums.collect(),
-            directory,
+            sums: sums.iter().copied().map(u64::from_le_bytes).collect(),
+            starts,
+            block_sums,
         })
     }
 
@@ -121,10 +113,10 @@ impl FilterFile {
     /// [`Error::Invalid`] when the file fails its checks, [`Error::NoRecords`] when it is a filter
     /// without records, [`Error::Io`] when it cannot be read.
     pub fn open_with_records(path: &Path) -> Result<Self, Error> {
-        let reader = Self::open(path)?;
-        match reader.header.spec.records {
-            true => Ok(reader),
-            false => Err(reader.no_records()),
+        let file = Self::open(path)?;
+        match file.header.spec.records {
+            true => Ok(file),
+            false => Err(file.no_records()),
         }
     }
 
@@ -133,20 +125,20 @@ impl FilterFile {
     /// # Errors
     /// [`Error::Invalid`] also when it is not a part.
     pub fn open_part(path: &Path) -> Result<Self, Error> {
-        let reader = Self::open(path)?;
-        match reader.header.part {
-            Some(_) => Ok(reader),
-            None => Err(reader.invalid(Problem::unfit(
+        let file = Self::open(path)?;
+        match file.header.part {
+            Some(_) => Ok(file),
+            None => Err(file.invalid(Problem::unfit(
                 "not a part of a list; make one with blocklist-compile build --part",
             ))),
         }
     }
 
     pub(super) fn open_filter(path: &Path) -> Result<Self, Error> {
-        let reader = Self::open(path)?;
-        match reader.header.part {
-            None => Ok(reader),
-            Some(_) => Err(reader.invalid(Problem::unfit(
+        let file = Self::open(path)?;
+        match file.header.part {
+            None => Ok(file),
+            Some(_) => Err(file.invalid(Problem::unfit(
                 "one part of a list, not a filter; merge all its parts with blocklist-compile merge",
             ))),
         }
@@ -183,10 +175,8 @@ impl FilterFile {
     }
 
     fn range(&self, number: u64) -> Range<u64> {
-        let start = number
-            .checked_sub(1)
-            .map_or(0, |before| self.directory[index(before)].end);
-        start..self.directory[index(number)].end
+        let number = index(number);
+        self.starts[number]..self.starts[number + 1]
     }
 
     /// Returns the size of all records if they are kept in memory, else 0.
@@ -201,18 +191,15 @@ impl FilterFile {
     /// Returns the records of all pages, if they are kept in memory and are sound. Damaged records
     /// stay in the file, where each look-up finds the problem.
     pub(super) fn small_records(&self) -> Option<Vec<u8>> {
-        let bytes = usize::try_from(self.small_records_bytes()).ok()?;
-        if bytes == 0 {
+        if self.small_records_bytes() == 0 {
             return None;
         }
-        let mut all = vec![0; bytes];
-        let offset = self.header.sections[RECORDS].offset;
-        self.handle.read_exact_at(&mut all, offset).ok()?;
-        let is_sound = (0..).zip(&self.directory).all(|(number, slot)| {
-            let range = self.range(number);
-            records::sum(&all[index(range.start)..index(range.end)]) == slot.sum
-        });
-        is_sound.then_some(all)
+        let (mut all, mut block) = (Vec::new(), Vec::new());
+        for number in 0..self.header.shape.pages {
+            self.read_block(number, &mut block).ok()?;
+            all.extend_from_slice(&block);
+        }
+        Some(all)
     }
 
     /// Returns the block of the page of `key`, from the records of all pages.
@@ -223,14 +210,13 @@ impl FilterFile {
 
     /// Reads a page's records into `block`, and checks their sum.
     pub(super) fn read_block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
-        let slot = self.directory[index(number)];
         let range = self.range(number);
         // The directory was checked against the file's length.
         block.resize(index(range.end - range.start), 0);
         self.handle
             .read_exact_at(block, self.header.sections[RECORDS].offset + range.start)
             .map_err(Error::io(&self.path, "read the records of a page"))?;
-        if records::sum(block) != slot.sum {
+        if records::sum(block) != self.block_sums[index(number)] {
             let what = "they do not match their checksum";
             return Err(self.invalid(Problem::records(number, what)));
         }
@@ -244,19 +230,14 @@ impl FilterFile {
 
     /// Replaces `block` by the records of a page, decoded and checked.
     pub(super) fn decode(&self, number: u64, block: &mut Decoded) -> Result<(), Error> {
-        let Decoded {
-            bytes,
-            keys,
-            numbers,
-            classes,
-        } = block;
-        self.read_block(number, bytes)?;
-        let parsed = self.parse(number, bytes)?;
+        let mut bytes = std::mem::take(&mut block.bytes);
+        self.read_block(number, &mut bytes)?;
         let spec = &self.header.spec;
-        let checked = parsed.classes(spec.kinds, spec.sources.len(), classes);
-        checked
-            .and_then(|()| parsed.decode_keys(keys, numbers))
-            .map_err(|what| self.invalid(Problem::records(number, what)))
+        self.parse(number, &bytes)?
+            .decode(spec.kinds, spec.sources.len(), block)
+            .map_err(|what| self.invalid(Problem::records(number, what)))?;
+        block.bytes = bytes;
+        Ok(())
     }
 
     /// Visits the records of some pages in the order of their keys, as runs that differ only in
@@ -327,23 +308,27 @@ pub(super) fn room<T>(path: &Path, count: u64, bytes: u64) -> Result<Vec<T>, Err
     }
 }
 
-/// Decodes the directory. The ends of its rows must rise, and the last must be the end of the
-/// records, so that no row reaches out of the section.
-fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Problem> {
+/// Decodes the directory to the starts and the sums of the blocks. The ends of its rows must rise, and the
+/// last must be the end of the records, so that no block reaches out of the section.
+fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<(Vec<u64>, Vec<u64>), Problem> {
     let malformed = Problem::damaged("malformed directory");
-    let mut slots = Vec::with_capacity(bytes.len() / 16);
+    let (rows, _) = bytes.as_chunks().0.as_chunks::<2>();
+    let mut starts = Vec::with_capacity(rows.len() + 1);
+    let mut sums = Vec::with_capacity(rows.len());
     let mut before = 0;
-    for row in bytes.as_chunks().0.as_chunks::<2>().0 {
+    starts.push(before);
+    for row in rows {
         let [end, sum] = row.map(u64::from_le_bytes);
         // A block grows with its page's records: 4 GiB would be a page with 200 million.
         if end < before || end - before > u64::from(u32::MAX) {
             return Err(malformed);
         }
         before = end;
-        slots.push(Slot { end, sum });
+        starts.push(end);
+        sums.push(sum);
     }
     match before == records_bytes {
-        true => Ok(slots),
+        true => Ok((starts, sums)),
         false => Err(malformed),
     }
 }

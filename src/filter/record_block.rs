@@ -186,30 +186,26 @@ impl<'a> RecordBlock<'a> {
         Class::decode(class.ok_or(NO_CLASS)?)
     }
 
-    /// Replaces `classes` by those of the block, each checked against what the header declares:
-    /// `kinds` has one bit per kind.
-    pub(super) fn classes(
+    /// Replaces what was decoded before. Classes are checked against what the header declares: `kinds` has
+    /// one bit per kind.
+    pub(super) fn decode(
         &self,
         kinds: u8,
         sources: usize,
-        classes: &mut Vec<Class>,
+        decoded: &mut Decoded,
     ) -> Result<(), &'static str> {
+        let Decoded {
+            keys,
+            numbers,
+            classes,
+            ..
+        } = decoded;
         classes.clear();
         for bytes in self.classes {
             let class = Class::decode(bytes)?;
             class.check(kinds, sources)?;
             classes.push(class);
         }
-        Ok(())
-    }
-
-    /// Replaces `keys` by all keys in order, and `numbers` by the number of each one's class;
-    /// `numbers` is empty if there is one class.
-    pub(super) fn decode_keys(
-        &self,
-        keys: &mut Vec<Key>,
-        numbers: &mut Vec<u32>,
-    ) -> Result<(), &'static str> {
         keys.clear();
         match self.low_bits {
             WHOLE => {
@@ -302,9 +298,13 @@ mod tests {
     }
 
     fn decoded(block: &[u8], shape: Shape) -> Result<Vec<Key>, &'static str> {
-        let (mut keys, mut numbers) = (vec![Key(7)], vec![7]);
-        RecordBlock::parse(shape, false, 0, block)?.decode_keys(&mut keys, &mut numbers)?;
-        Ok(keys)
+        let mut decoded = Decoded {
+            keys: vec![Key(7)],
+            numbers: vec![7],
+            ..Decoded::default()
+        };
+        RecordBlock::parse(shape, false, 0, block)?.decode(1, 1, &mut decoded)?;
+        Ok(decoded.keys)
     }
 
     #[test]

@@ -97,19 +97,16 @@ impl DeltaWriter {
             bits.put(edits.len() as u64, COUNT_BITS);
         }
         let numbered = [!self.changed.is_empty(), self.added.len() > 1];
-        let mut parameters = [(0, 0); 2];
-        for (edits, parameters) in [&*touched, added].into_iter().zip(&mut parameters) {
+        let parameters = [&*touched, added].map(|edits| {
             let sum = |part: fn(&(u64, u64)) -> u64| {
                 edits.iter().map(|edit| u128::from(part(edit))).sum()
             };
-            *parameters = (
-                parameter(sum(|edit| edit.0), edits.len()),
-                parameter(sum(|edit| edit.1), edits.len()),
-            );
-            bits.put(parameters.0.into(), PARAMETER_BITS);
-            bits.put(parameters.1.into(), PARAMETER_BITS);
+            [sum(|edit| edit.0), sum(|edit| edit.1)].map(|sum| parameter(sum, edits.len()))
+        });
+        for parameter in parameters.as_flattened() {
+            bits.put((*parameter).into(), PARAMETER_BITS);
         }
-        for ((edits, (gaps, numbers)), numbered) in
+        for ((edits, [gaps, numbers]), numbered) in
             [touched, added].into_iter().zip(parameters).zip(numbered)
         {
             for (gap, number) in edits.drain(..) {
