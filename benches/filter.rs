@@ -78,7 +78,7 @@ static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     records.dedup();
     let mut writer = begin(&path, records.len() as u64);
     let shape = writer.shape();
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     let mut rest = &records[..];
     for number in 0..shape.pages {
         let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
@@ -173,7 +173,7 @@ fn write_pages(bencher: Bencher<'_, '_>) {
             let load = entries * (number + 1) / shape.pages - entries * number / shape.pages;
             let step = u64::MAX / shape.pages / load;
             let records: Vec<_> = (0..load).map(|i| record(Key(first.0 + i * step))).collect();
-            let mut page = EncodedPage::new();
+            let mut page = EncodedPage::default();
             encode_page(layout(shape, true), &records, &mut page);
             page
         })
@@ -210,7 +210,7 @@ const RATES: [f64; 3] = [1e-2, 1e-4, 1e-6];
 fn fill_page(bencher: Bencher<'_, '_>, fpr: f64) {
     let (shape, keys) = page_of_keys(fpr);
     let records: Vec<_> = keys.into_iter().map(record).collect();
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     bencher
         .counter(ItemsCount::new(records.len()))
         .bench_local(|| encode_page(layout(shape, false), black_box(&records), &mut page));
@@ -220,7 +220,7 @@ fn fill_page(bencher: Bencher<'_, '_>, fpr: f64) {
 fn fill_page_and_records(bencher: Bencher<'_, '_>, fpr: f64) {
     let (shape, keys) = page_of_keys(fpr);
     let records: Vec<_> = keys.into_iter().map(record).collect();
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     bencher
         .counter(ItemsCount::new(records.len()))
         .bench_local(|| encode_page(layout(shape, true), black_box(&records), &mut page));
@@ -237,7 +237,7 @@ fn fill_page_and_mixed_records(bencher: Bencher<'_, '_>, fpr: f64) {
         ..record(key)
     };
     let records: Vec<_> = keys.into_iter().map(mixed).collect();
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     bencher
         .counter(ItemsCount::new(records.len()))
         .bench_local(|| encode_page(layout(shape, true), black_box(&records), &mut page));

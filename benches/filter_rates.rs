@@ -78,7 +78,7 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let shape = sizing::shape(entries, fpr);
     let output = Replacement::claim(&path).expect("claim the output");
     let mut writer = Writer::begin(output, spec, entries, shape, None).expect("begin the filter");
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     let mut rest = &records[..];
     for number in 0..shape.pages {
         let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);

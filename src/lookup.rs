@@ -93,9 +93,6 @@ pub struct Read {
 
 impl Read {
     /// Reads the file. Do not call it on a thread that must not block.
-    ///
-    /// # Errors
-    /// [`Error::Filter`].
     pub fn answer(&self) -> Result<Answer, Error> {
         Ok(self.filter.look_up(self.key)?)
     }
@@ -154,9 +151,6 @@ impl Lookup {
     }
 
     /// Opens a filter file.
-    ///
-    /// # Errors
-    /// Those of [`Filter::open`] and [`new`](Self::new).
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         Self::new(Arc::new(Filter::open(path, load)?))
     }

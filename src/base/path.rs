@@ -23,9 +23,6 @@ pub fn beside(file: &Path, ending: &str) -> PathBuf {
 }
 
 /// Returns `None` if a file is missing. Any other error must not be taken for that.
-///
-/// # Errors
-/// The other ones.
 pub fn if_exists<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

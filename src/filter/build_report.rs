@@ -79,9 +79,6 @@ impl BuildReport {
     }
 
     /// Replaces the report of a filter.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self, filter: &Path) -> io::Result<()> {
         let replacement = Replacement::claim(&Self::path(filter)).map_err(io::Error::other)?;
         let json = serde_json::to_string_pretty(self)? + "\n";

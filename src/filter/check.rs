@@ -143,9 +143,6 @@ impl FilterFile {
     }
 
     /// Checks that this many records were read.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the header declares another number.
     pub(crate) fn check_count(&self, counted: u64) -> Result<(), Error> {
         let declared = self.header.entries;
         match counted == declared {
@@ -170,9 +167,6 @@ pub struct Stats {
 
 impl Filter {
     /// Reads the pages from the file, and computes the figures.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when a page is damaged, [`Error::Io`] when it cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
         let shape = self.shape();
         let mut counts = PageCounts::default();

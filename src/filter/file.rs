@@ -38,7 +38,7 @@ use crate::base::access::open_regular;
 /// Maximum size of records that are kept in memory along with the pages: those of about 200,000
 /// entries. Whatever happens to such a file later, for example if a new list overwrites it, a hit
 /// can still be confirmed.
-pub const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
+const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
 
 /// An open filter file, whose small sections are read and checked.
 #[derive(Debug)]
@@ -121,9 +121,6 @@ impl FilterFile {
     }
 
     /// Does the same for a part of a list only.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] also when it is not a part.
     pub fn open_part(path: &Path) -> Result<Self, Error> {
         let file = Self::open(path)?;
         match file.header.part {
@@ -145,10 +142,6 @@ impl FilterFile {
     }
 
     /// Returns whether the file is a part of a list.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when it is neither a filter nor a part, [`Error::Io`] when it cannot be
-    /// read.
     pub fn is_part(path: &Path) -> Result<bool, Error> {
         Ok(Self::open_header(path)?.1.part.is_some())
     }
@@ -242,10 +235,6 @@ impl FilterFile {
 
     /// Visits the records of some pages in the order of their keys, as runs that differ only in
     /// their keys.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when a block is damaged, [`Error::Io`] when it cannot be read, and the
-    /// errors of `visit`.
     pub(crate) fn each_run<E: From<Error>>(
         &self,
         pages: Range<u64>,

@@ -58,7 +58,7 @@ pub use build_report::{BuildReport, Reason};
 pub use check::Stats;
 pub use digest::Digest;
 pub use error::{Error, Problem};
-pub use file::{FilterFile, RECORDS_IN_MEMORY_BYTES};
+pub use file::FilterFile;
 pub use format::{Header, Spec};
 pub(crate) use record::{Class, Dates};
 pub use record::{Key, Record};
@@ -167,11 +167,7 @@ impl Filter {
         Digest::of_file(&self.file.handle, go_on).map_err(Error::io(self.path(), "read"))
     }
 
-    /// Reads a whole filter file, or a part of a list, and checks every sum, every record, and the
-    /// bits of every record.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the first problem, [`Error::Io`].
+    /// Checks a whole filter file, or a part of a list, and every record of it.
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let file = FilterFile::open(path)?;
         match file.header.part {

@@ -40,6 +40,7 @@ pub struct EncodedPage {
 }
 
 impl Default for EncodedPage {
+    /// Returns a page without entries.
     fn default() -> Self {
         let mut page = Self {
             bits: Box::new([0; PAGE_BYTES]),
@@ -58,11 +59,6 @@ impl Default for EncodedPage {
 }
 
 impl EncodedPage {
-    /// Returns an empty page.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Takes the bits of a page unchanged, without records, and without the number of keys: for
     /// the union of two pages.
     pub fn set_bits(&mut self, bits: &Page) {

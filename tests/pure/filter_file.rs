@@ -89,7 +89,7 @@ fn a_union_of_pages_holds_both() {
         let mut writer =
             Writer::begin(replacement, spec.clone(), records.len() as u64, shape, None).unwrap();
         for records in by_page(shape, records) {
-            let mut page = EncodedPage::new();
+            let mut page = EncodedPage::default();
             encode_page(writer.layout(), records, &mut page);
             writer.append(&[page]).unwrap();
         }
@@ -105,7 +105,7 @@ fn a_union_of_pages_holds_both() {
             .each_ref()
             .map(|filter| filter.page(number).unwrap());
         page::merge(&mut united, &other);
-        let mut page = EncodedPage::new();
+        let mut page = EncodedPage::default();
         page.set_bits(&united);
         writer.append(&[page]).unwrap();
     }

@@ -287,7 +287,7 @@ proptest! {
         let entries = records.len() as u64;
         let shape = sizing::shape(entries, spec.fpr);
         let mut writer = Writer::begin(replacement, spec, entries, shape, Some(digest)).unwrap();
-        let mut page = EncodedPage::new();
+        let mut page = EncodedPage::default();
         for number in 0..shape.pages {
             let here = |record: &&Record| page::page_of(record.key, shape.pages) == number;
             let here: Vec<_> = records.iter().filter(here).copied().collect();

@@ -87,7 +87,7 @@ pub fn begin(path: &Path, spec: Spec, entries: u64) -> Result<Writer, Error> {
 /// Writes a filter as a compiler would, page by page.
 pub fn write(path: &Path, spec: Spec, records: &[Record]) -> Result<Header, Error> {
     let mut writer = begin(path, spec, records.len() as u64)?;
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     for records in by_page(writer.shape(), records) {
         encode_page(writer.layout(), records, &mut page);
         writer.append(std::slice::from_ref(&page))?;

@@ -174,7 +174,7 @@ fn pages_that_hit_everybody_are_refused() {
     let shape = Shape { pages, probes };
     let replacement = Replacement::claim(&folder.at("a.blf")).unwrap();
     let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape, None).unwrap();
-    let mut page = EncodedPage::new();
+    let mut page = EncodedPage::default();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();
     let found = problem(writer.finish()).to_string();
@@ -210,7 +210,7 @@ fn lost_pages_and_entries_are_noticed() {
     let begin = |entries| begin(&path, spec(1e-6, true), entries).unwrap();
     let pages = |writer: &Writer| -> Vec<_> {
         let encoded = by_page(writer.shape(), &records).map(|records| {
-            let mut page = EncodedPage::new();
+            let mut page = EncodedPage::default();
             encode_page(writer.layout(), records, &mut page);
             page
         });

@@ -269,7 +269,7 @@ fn a_filter_that_says_yes_to_everybody_stays_out() {
 fn a_filter_of_other_address_rules_stays_out() {
     let rig = rig();
     let mut writer = begin(&rig, "old.blf", 0, |spec| spec.rules_version -= 1);
-    writer.append(&[EncodedPage::new()]).unwrap();
+    writer.append(&[EncodedPage::default()]).unwrap();
     writer.finish().unwrap();
     let asked = Lookup::open(&rig.path("old.blf"), Load::Memory).unwrap_err();
     let asked = asked.to_string();

@@ -37,7 +37,7 @@ pub(super) fn merge_pages(
 ) -> Result<Header, Error> {
     let pages = writer.shape().pages;
     progress.begin(Phase::Writing, pages);
-    let mut page = [EncodedPage::new()];
+    let mut page = [EncodedPage::default()];
     for number in 0..pages {
         progress.go_on()?;
         page[0].set_bits(&union_of_page(filters, number)?);

@@ -113,7 +113,7 @@ impl Shared<'_> {
             };
             pages.resize_with(
                 usize::try_from(numbers.end - numbers.start).unwrap_or(0),
-                EncodedPage::new,
+                EncodedPage::default,
             );
             for (number, page) in numbers.clone().zip(&mut pages) {
                 page.encode(
