@@ -87,7 +87,7 @@ pub enum Problem {
     /// The magic is missing.
     #[error("not a filter file; build one with blocklist-compile build")]
     NotAFilter,
-    /// It is sound as far as can be seen, but not the file that is needed; the text says what to do.
+    /// Not the file that is needed, or not all of it; the text says what to do.
     #[error("{0}")]
     Unfit(Cow<'static, str>),
     /// A checksum does not match, numbers contradict each other, or a field has a form that no writer

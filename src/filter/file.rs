@@ -243,7 +243,9 @@ impl FilterFile {
         let mut block = Decoded::default();
         for page in pages {
             self.decode(page, &mut block)?;
-            block.each_run(&mut visit)?;
+            for (class, keys) in block.runs() {
+                visit(class, keys)?;
+            }
         }
         Ok(())
     }

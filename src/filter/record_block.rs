@@ -4,8 +4,6 @@
 //! a block is checked before. Still nothing in it is trusted: a wrong count, a key out of order or
 //! out of the page is a problem.
 
-use std::convert::Infallible;
-
 use super::fields::Fields;
 use super::packed::{mask, unpack, unpacked};
 use super::page;
@@ -26,30 +24,27 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// Visits runs of records that differ only in their keys.
-    pub(super) fn each_run<E>(
-        &self,
-        mut visit: impl FnMut(Class, &[Key]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if let [class] = *self.classes {
-            return visit(class, &self.keys);
-        }
+    /// Returns runs of records that differ only in their keys.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Class, &[Key])> {
         let mut left = self.keys.as_slice();
-        for run in self.numbers.chunk_by(|a, b| a == b) {
+        let alike = match *self.classes {
+            [class] => Some((class, left)),
+            _ => None,
+        };
+        let runs = self.numbers.chunk_by(|a, b| a == b).map(move |run| {
             let (here, others) = left.split_at(run.len());
-            // Each number was checked.
-            visit(self.classes[run[0] as usize], here)?;
             left = others;
-        }
-        Ok(())
+            // Each number was checked.
+            (self.classes[run[0] as usize], here)
+        });
+        alike.into_iter().chain(runs)
     }
 
     pub(super) fn put_into(&self, out: &mut Vec<Record>) {
         out.reserve(self.keys.len());
-        let _ = self.each_run(|class, keys| {
+        for (class, keys) in self.runs() {
             out.extend(keys.iter().map(|key| class.record(*key)));
-            Ok::<_, Infallible>(())
-        });
+        }
     }
 }
 
@@ -289,39 +284,39 @@ mod tests {
     use super::super::records::{Layout, PageRecords, Scratch, encode};
     use super::*;
 
-    fn layout(shape: Shape) -> Layout {
-        Layout {
-            shape,
-            bits: true,
-            records: true,
-        }
-    }
+    const SHAPE: Shape = Shape {
+        pages: 2,
+        probes: 20,
+    };
+    const LAYOUT: Layout = Layout {
+        shape: SHAPE,
+        bits: true,
+        records: true,
+    };
 
-    fn decoded(block: &[u8], shape: Shape) -> Result<Vec<Key>, &'static str> {
+    fn decoded(block: &[u8]) -> Result<Vec<Key>, &'static str> {
         let mut decoded = Decoded {
             keys: vec![Key(7)],
             numbers: vec![7],
             ..Decoded::default()
         };
-        RecordBlock::parse(shape, false, 0, block)?.decode(1, 1, &mut decoded)?;
+        RecordBlock::parse(SHAPE, false, 0, block)?.decode(1, 1, &mut decoded)?;
         Ok(decoded.keys)
     }
 
     #[test]
     fn keys_out_of_order_or_outside_their_page_are_faults() {
-        let (pages, probes) = (2, 20);
-        let shape = Shape { pages, probes };
         let mut sound = Vec::new();
         let keys = [Key(5), Key(1 << 40)];
         let class = Class::of(&Record::default());
         let alike = PageRecords::Alike(&keys, class);
-        encode(layout(shape), alike, &mut Scratch::default(), &mut sound);
+        encode(LAYOUT, alike, &mut Scratch::default(), &mut sound);
         let mut problems = Vec::new();
         for at in 0..sound.len() {
             for value in 0..=u8::MAX {
                 let mut block = sound.clone();
                 block[at] = value;
-                match decoded(&block, shape) {
+                match decoded(&block) {
                     Ok(keys) => {
                         assert!(keys.is_sorted_by(|a, b| a < b));
                         let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
@@ -339,9 +334,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of order")]
     fn duplicates_are_refused() {
-        let shape = super::super::sizing::shape(1, 1e-6);
         let twice = PageRecords::Any(&[Record::default(); 2]);
         let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-        encode(layout(shape), twice, &mut scratch, &mut out);
+        encode(LAYOUT, twice, &mut scratch, &mut out);
     }
 }

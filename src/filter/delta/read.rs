@@ -49,38 +49,31 @@ impl Delta {
 
     /// Opens a delta, and checks its checksum and its head.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let failed = || Error::io(path, "read");
         let invalid = |problem| Error::invalid(path, problem);
         let truncated = Problem::Delta("it is truncated");
         let (file, bytes) = open(path)?;
         let mut file = BufReader::new(file);
-        let mut prelude = Vec::new();
-        let read = file.by_ref().take(PRELUDE_BYTES).read_to_end(&mut prelude);
-        read.map_err(failed())?;
-        let mut prelude = Fields::new(prelude.as_slice(), truncated.clone());
-        if prelude.array() != Ok(MAGIC) {
+        let mut fields = Fields::new(&mut file, truncated.clone());
+        if fields.array() != Ok(MAGIC) {
             return Err(invalid(Problem::unfit(
                 "not a delta; make one with blocklist-compile delta",
             )));
         }
-        let found = prelude.u32().map_err(invalid)?;
+        let found = fields.u32().map_err(invalid)?;
         if found != VERSION {
             return Err(invalid(Problem::unfit(format!(
                 "delta version {found}, but this program reads {VERSION}: use the whole filter, or update \
                  the program"
             ))));
         }
-        let head_bytes = prelude.u32().map_err(invalid)?;
+        let head_bytes = fields.u32().map_err(invalid)?;
         let segments_bytes = bytes
             .checked_sub(PRELUDE_BYTES + SUM_BYTES + u64::from(head_bytes))
             .filter(|_| head_bytes <= MAX_HEAD_BYTES)
             .ok_or_else(|| invalid(truncated.clone()))?;
         check_sum(path, file.get_ref(), bytes - SUM_BYTES)?;
-
-        let mut head = Vec::new();
-        let read = file.by_ref().take(head_bytes.into()).read_to_end(&mut head);
-        read.map_err(failed())?;
-        let head = Head::decode(&head).map_err(invalid)?;
+        let head = Fields::new(&mut file, truncated.clone()).bytes(head_bytes.into());
+        let head = head.and_then(|head| Head::decode(&head)).map_err(invalid)?;
         // Each edit takes at least one bit.
         let edits = head.touched_count.saturating_add(head.added_count);
         if edits > segments_bytes.saturating_mul(8) {
