@@ -77,7 +77,7 @@ static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     records.sort_unstable_by_key(|record| record.key);
     records.dedup();
     let mut writer = begin(&path, records.len() as u64);
-    let shape = writer.shape();
+    let shape = writer.layout().shape;
     let mut page = EncodedPage::default();
     let mut rest = &records[..];
     for number in 0..shape.pages {

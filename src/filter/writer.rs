@@ -196,11 +196,6 @@ impl Writer {
         })
     }
 
-    /// Returns the shape for which the pages must be encoded.
-    pub fn shape(&self) -> Shape {
-        self.header.shape
-    }
-
     /// Returns what must be encoded for each page.
     pub fn layout(&self) -> Layout {
         Layout {
@@ -262,18 +257,16 @@ impl Writer {
         if !self.left.is_empty() {
             return Err(self.unwritable("fewer pages than the shape has"));
         }
-        if let Some(counted) = self
-            .counted
-            .filter(|&counted| counted != self.header.entries)
-        {
-            let declared = self.header.entries;
-            let problem = Problem::count(declared, counted);
-            return Err(Error::invalid(self.replacement.target(), problem));
+        match self.counted {
+            Some(counted) if counted != self.header.entries => {
+                let problem = Problem::count(self.header.entries, counted);
+                return Err(Error::invalid(self.replacement.target(), problem));
+            }
+            None if self.header.spec.records => {
+                return Err(self.unwritable("pages without records in a filter with records"));
+            }
+            counted => self.header.estimated = counted.is_none(),
         }
-        if self.counted.is_none() && self.header.spec.records {
-            return Err(self.unwritable("pages without records in a filter with records"));
-        }
-        self.header.estimated = self.counted.is_none();
         self.write_sections()?;
         self.replacement.sync()?;
         write_at(&self.replacement, &format::encode_header(&self.header), 0)?;

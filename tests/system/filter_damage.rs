@@ -209,7 +209,7 @@ fn lost_pages_and_entries_are_noticed() {
     let records = records(2_500);
     let begin = |entries| begin(&path, spec(1e-6, true), entries).unwrap();
     let pages = |writer: &Writer| -> Vec<_> {
-        let encoded = by_page(writer.shape(), &records).map(|records| {
+        let encoded = by_page(writer.layout().shape, &records).map(|records| {
             let mut page = EncodedPage::default();
             encode_page(writer.layout(), records, &mut page);
             page

@@ -35,7 +35,7 @@ pub(super) fn merge_pages(
     filters: &[Arc<Filter>],
     progress: &Progress,
 ) -> Result<Header, Error> {
-    let pages = writer.shape().pages;
+    let pages = writer.layout().shape.pages;
     progress.begin(Phase::Writing, pages);
     let mut page = [EncodedPage::default()];
     for number in 0..pages {
