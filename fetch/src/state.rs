@@ -102,7 +102,7 @@ pub(crate) type Lock = Replacement;
 /// Another process holds the lock, or the folder is not writable.
 pub(crate) fn lock(file: &Path, ending: &str, program: &str) -> Result<Lock, Error> {
     Replacement::claim(&beside(file, ending)).map_err(|error| match error {
-        replacement::Error::Busy { .. } => Error::Settings(format!(
+        replacement::Error::Busy(_) => Error::Settings(format!(
             "{}: another {program} is running for this file",
             file.display()
         )),

@@ -87,7 +87,7 @@ fn in_memory(bytes: &[u8]) -> (File, PathBuf) {
 
 fn is_told(error: &Error) {
     assert!(
-        matches!(error, Error::Invalid { .. } | Error::NoRecords { .. }),
+        matches!(error, Error::Invalid { .. } | Error::NoRecords(_)),
         "{error}"
     );
     assert!(!error.to_string().is_empty());

@@ -36,17 +36,11 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process writes the same output.
-    #[error("{}: another process is writing this file; wait until it has finished", path.display())]
-    Busy {
-        /// The output.
-        path: PathBuf,
-    },
+    #[error("{}: another process is writing this file; wait until it has finished", .0.display())]
+    Busy(PathBuf),
     /// The output is not a regular file.
-    #[error("{}: not a regular file", path.display())]
-    NotAFile {
-        /// The output.
-        path: PathBuf,
-    },
+    #[error("{}: not a regular file", .0.display())]
+    NotAFile(PathBuf),
 }
 
 impl Error {
@@ -57,11 +51,6 @@ impl Error {
             action,
             source,
         }
-    }
-
-    fn busy(path: &Path) -> Self {
-        let path = path.to_owned();
-        Self::Busy { path }
     }
 }
 
@@ -118,9 +107,7 @@ impl Replacement {
         // If another error were taken for a missing file, an existing one would lose its mode or its content.
         let old = if_exists(fs::metadata(&target)).map_err(failed("find the output"))?;
         if target.file_name().is_none() || old.as_ref().is_some_and(|old| !old.is_file()) {
-            return Err(Error::NotAFile {
-                path: path.to_owned(),
-            });
+            return Err(Error::NotAFile(path.to_owned()));
         }
         let written = beside(&target, ".writing");
         let file = lock(path, &written)?;
@@ -170,7 +157,7 @@ impl Replacement {
         options.read(true).write(true).custom_flags(LEFTOVER_FLAGS);
         let file = options.open(complete).map_err(failed("open"))?;
         if !is_locked(&file, complete)? {
-            return Err(Error::busy(complete));
+            return Err(Error::Busy(complete.to_owned()));
         }
         let claimed = self.file.metadata().map_err(failed("read its owner"))?;
         let old = std::mem::replace(&mut self.file, file);
@@ -264,7 +251,7 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
                 let is_locked = is_locked(&file, written);
                 return match is_locked.and_then(|is| Ok(is && is_named(&file, written)?)) {
                     Ok(true) => Ok(file),
-                    Ok(false) => Err(Error::busy(path)),
+                    Ok(false) => Err(Error::Busy(path.to_owned())),
                     Err(error) => {
                         // The file is ours: where locks fail, nobody takes it over.
                         let _ = fs::remove_file(written);
@@ -290,12 +277,10 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
         };
         let is_file = leftover.metadata().map(|meta| meta.is_file());
         if !is_file.map_err(Error::io(written, "read"))? {
-            return Err(Error::NotAFile {
-                path: written.to_owned(),
-            });
+            return Err(Error::NotAFile(written.to_owned()));
         }
         if !is_locked(&leftover, written)? {
-            return Err(Error::busy(path));
+            return Err(Error::Busy(path.to_owned()));
         }
         // Between our open and our lock, its writer may have renamed or removed it.
         if is_named(&leftover, written)? {

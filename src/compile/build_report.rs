@@ -26,9 +26,7 @@ pub fn write_build_report(output: &Path, result: Result<&Report, &Error>) -> io:
             Error::Interrupted
             | Error::OutputIsInput { .. }
             | Error::NotReplaced { .. }
-            | Error::Replacement(
-                replacement::Error::Busy { .. } | replacement::Error::NotAFile { .. },
-            ),
+            | Error::Replacement(replacement::Error::Busy(_) | replacement::Error::NotAFile(_)),
         ) => return Ok(()),
         Err(error) => BuildReport {
             time_s: now_s(),

@@ -39,17 +39,11 @@ pub enum Error {
         bytes: u64,
     },
     /// The records of a filter that has none were needed.
-    #[error("{}: the filter has no records; build it without --no-records", path.display())]
-    NoRecords {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: the filter has no records; build it without --no-records", .0.display())]
+    NoRecords(PathBuf),
     /// The file to read is not a regular file.
-    #[error("{}: not a regular file", path.display())]
-    NotAFile {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: not a regular file", .0.display())]
+    NotAFile(PathBuf),
     /// The output cannot be claimed or replaced.
     #[error(transparent)]
     Replacement(#[from] replacement::Error),

@@ -101,9 +101,7 @@ impl FilterFile {
     }
 
     pub(super) fn no_records(&self) -> Error {
-        Error::NoRecords {
-            path: self.path.clone(),
-        }
+        Error::NoRecords(self.path.clone())
     }
 
     /// Opens a filter with records, or a part of a list, and checks what it reads: header, sums,
@@ -276,9 +274,7 @@ impl FilterFile {
 
 pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     let file = open_regular(path).map_err(|source| match source.kind() {
-        ErrorKind::InvalidInput => Error::NotAFile {
-            path: path.to_owned(),
-        },
+        ErrorKind::InvalidInput => Error::NotAFile(path.to_owned()),
         _ => Error::io(path, "open")(source),
     })?;
     let metadata = file.metadata();
