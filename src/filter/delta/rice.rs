@@ -137,18 +137,6 @@ impl<R: Read> BitReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn no_bytes_panic(bytes: Vec<u8>, parameters in prop::collection::vec(0_u8..64, 0..40)) {
-            let mut reader = BitReader::new(bytes.as_slice());
-            for k in parameters {
-                let _ = reader.rice(k);
-            }
-            let _ = (reader.take(64), reader.align());
-        }
-    }
 
     #[test]
     fn a_number_of_more_than_64_bits_is_a_fault() {
