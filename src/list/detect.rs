@@ -118,7 +118,6 @@ fn separator(head: &[u8]) -> Option<&'static str> {
         .map(|(_, mark)| mark)
 }
 
-/// Returns whether separators divide a line in cells of which some cannot be entries.
 fn is_divided(line: &[u8]) -> bool {
     let mut nesting = Nesting::new();
     let cells = line
@@ -131,7 +130,6 @@ fn is_divided(line: &[u8]) -> bool {
     is_entry.len() > 1 && is_entry.contains(&false)
 }
 
-/// Returns the format of JSON, by its first characters.
 fn json(head: &[u8]) -> Option<Format> {
     let text = head.trim_ascii_start();
     let (first, rest) = text.split_first()?;
@@ -178,7 +176,6 @@ fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What web pages and XML begin with.
 const PAGES: &str = "<!doctype <html <head <body <?xml <!--";
 
 /// Names of headers that a mail has among its first lines.

@@ -16,7 +16,7 @@
 //! | `text/` | from a text to lines, words, cells and tokens |
 //! | `row/` | what a line gives: an entry, or the reason why not |
 //! | `formats/` | the formats that are read line by line |
-//! | `registry` | one row for each format: its names, its mark, its reader |
+//! | `registry` | each format's names, mark and reader |
 //! | `detect` | which format a list has |
 //! | `table/` | how CSV and JSON are read |
 //! | `mapping/` | what the owner of a list declares, above all about tables |
@@ -35,13 +35,13 @@ mod table;
 mod text;
 
 pub use detect::detect;
+pub(crate) use formats::hosts;
 pub(crate) use formats::plain::{split_comment, written, written_address};
-pub(crate) use formats::{Usual, hosts};
-pub(crate) use mapping::all_rows;
 pub use mapping::{
     BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading,
     Separator, Why, reading,
 };
+pub(crate) use mapping::{Usual, all_rows};
 pub use reader::{Reader, cut};
 pub use registry::{Format, Splits};
 pub(crate) use row::entry::read as read_entry;
@@ -52,6 +52,5 @@ pub(crate) use table::dates::Dates;
 pub(crate) use table::text::decoded;
 pub(crate) use text::cells::{Cells, record_length, without_line_end};
 pub(crate) use text::json::{MAX_DOCUMENT_BYTES, Value, unescaped};
-pub(crate) use text::lines::newlines;
-pub use text::lines::{MAX_LINE, lines};
-pub(crate) use text::words::Pieces;
+pub use text::{MAX_LINE, lines};
+pub(crate) use text::{Pieces, newlines};

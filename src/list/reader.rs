@@ -10,7 +10,7 @@ use super::table::csv::{self, Csv};
 use super::table::json::{Document, JsonLines};
 use super::text::MAX_LINE;
 
-/// Reads a list in pieces of any size, and passes on its rows.
+/// Reads the rows of a list, in pieces of any size.
 #[derive(Debug)]
 pub struct Reader {
     parser: Parser,
@@ -127,7 +127,6 @@ impl Reader {
         done
     }
 
-    /// Skips to the end of a line that is too long.
     fn leave_long_line(&mut self, block: &[u8], last: bool) -> usize {
         let newline = memchr::memchr(b'\n', block);
         if newline.is_some() || last {
@@ -163,7 +162,6 @@ impl Reader {
     }
 }
 
-/// Number of bytes of a list that [`Reader::read_all`] reads at once.
 const BUFFER_BYTES: usize = 4 * MAX_LINE;
 
 /// Returns the domain of an entry that is nothing but a domain.

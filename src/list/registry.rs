@@ -1,17 +1,4 @@
 //! One row for each format: its names, the mark that tells it from others, how it is read.
-//!
-//! | format | listed | not listed |
-//! |---|---|---|
-//! | plain | `a@b` `a@` `@b` `b` `.b` `*.b` `*@b` | comments |
-//! | addresses | the same, several between commas and semicolons | comments |
-//! | hosts | names with a null or loopback address | hosts with a real one |
-//! | dnsmasq (also unbound), adblock, rbldnsd | domains, with their subdomains if the format says so | `!`, `@@`, real addresses |
-//! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
-//! | postfix-access, sendmail-access | REJECT, DISCARD, 5xx; a domain with its subdomains | OK, DUNNO, 4xx, `To:`, `Connect:` |
-//! | spamassassin | `blocklist_from` | `unblocklist_from`, `welcomelist_*` |
-//! | rspamd, amavis | a positive score or none | any other score |
-//! | exim | keys of `lsearch` files | `!` keys |
-//! | csv, json, jsonl | what their owner declares | what their owner declares |
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +10,7 @@ use super::formats::dnsmasq::{self, Resolver};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
-use super::formats::{KeyOf, LineFormat, ReadLine, access, exim, hosts, rbldnsd, score};
+use super::formats::{LineFormat, ReadLine, access, exim, hosts, rbldnsd, score};
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,21 +65,15 @@ pub enum Splits {
     Never,
 }
 
-/// Whether a line has the mark of a format.
-type IsMarked = fn(&[u8]) -> bool;
-
 /// What is known about a format.
 pub(crate) struct Registered {
     pub(crate) format: Format,
-    /// Its name, and then others: programs whose lists have this format.
+    /// Its name, then those of programs whose lists have it.
     names: &'static str,
     by: By,
     /// What only the lines of this format have: for people, and whether a line has it, trimmed and not
     /// a comment.
-    pub(crate) mark: Option<(&'static str, IsMarked)>,
-    /// The usual lines of an access table can be read without a reader: returns their key. A domain is
-    /// listed with its subdomains.
-    pub(crate) usual: Option<KeyOf>,
+    pub(crate) mark: Option<(&'static str, fn(&[u8]) -> bool)>,
 }
 
 /// How a list is read.
@@ -115,7 +96,6 @@ const fn row(format: Format, names: &'static str) -> Registered {
         names,
         by: By::Plain(Kind::Plain),
         mark: None,
-        usual: None,
     }
 }
 
@@ -125,13 +105,8 @@ impl Registered {
         self
     }
 
-    const fn marked(mut self, shown: &'static str, is_on: IsMarked) -> Self {
+    const fn marked(mut self, shown: &'static str, is_on: fn(&[u8]) -> bool) -> Self {
         self.mark = Some((shown, is_on));
-        self
-    }
-
-    const fn usually(mut self, key: KeyOf) -> Self {
-        self.usual = Some(key);
         self
     }
 
@@ -139,12 +114,10 @@ impl Registered {
         self.names.split(' ').next().unwrap_or_default()
     }
 
-    /// Returns whether it can be asked for.
     fn is_offered(&self) -> bool {
         !matches!(self.format, Format::Whitelist | Format::Removals)
     }
 
-    /// Returns where a list can be cut.
     pub(crate) fn splits(&self) -> Splits {
         match self.by {
             By::Plain(_) | By::Line(_) => Splits::AtLines,
@@ -200,15 +173,13 @@ pub(crate) static FORMATS: &[Registered] = &[
         .marked(":127.0.0.2:, $SOA, $NS or $DATASET", rbldnsd::is_marked),
     row(Format::PostfixAccess, "postfix-access access postfix")
         .by(By::Continued(|text, out| Program::Postfix.read(text, out)))
-        .marked("an action after a key", access::is_postfix)
-        .usually(access::usual),
+        .marked("an action after a key", access::is_postfix),
     row(Format::SendmailAccess, "sendmail-access sendmail")
         .by(By::Continued(|text, out| Program::Sendmail.read(text, out)))
         .marked(
             "From:, To: or another tag before a key, or ERROR: after it",
             access::is_sendmail,
-        )
-        .usually(access::usual),
+        ),
     row(Format::SpamAssassin, "spamassassin")
         .by(By::Whole(|| Box::<SpamAssassin>::default()))
         .marked(

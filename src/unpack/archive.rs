@@ -1,10 +1,9 @@
 //! ZIP and tar archives of lists: each file in an archive is a list of its own.
 //!
-//! A tar archive may be compressed as a whole (`lists.tar.gz`, `.bz2`, `.xz`, `.zst`). A file in an
-//! archive must be text: a file that is compressed again or encrypted, or an archive in an archive,
-//! is an error that names the file. Limits: [`MAX_MEMBERS`], the ratio of
-//! [`packed`](super::packed), and the work of reading a tar archive from its start once for each
-//! list.
+//! A tar archive may be compressed as a whole (`lists.tar.gz`). A file in an archive must be text: one
+//! that is compressed again or encrypted, or an archive, is an error that names it. Limits:
+//! [`MAX_MEMBERS`], the ratio of [`packed`](super::packed), and the work of reading a tar archive from
+//! its start once for each list.
 //!
 //! Only a regular file is read as an archive, since the directory of a ZIP archive is at its end,
 //! and each list is read from its position.
@@ -37,21 +36,17 @@ pub struct Member {
     pub name: Vec<u8>,
     /// Its size in bytes, unpacked.
     pub size_bytes: u64,
-    place: Place,
+    /// Where its bytes begin in a ZIP archive on disk, or in an unpacked tar archive.
+    start: u64,
+    /// How they are written in a ZIP archive.
+    zipped: Option<Zipped>,
 }
 
-/// Where its bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// In the archive as it is on disk.
-    Zip {
-        start: u64,
-        packed_bytes: u64,
-        deflated: bool,
-        crc: u32,
-    },
-    /// In the unpacked archive.
-    Tar { start: u64 },
+struct Zipped {
+    bytes: u64,
+    is_deflated: bool,
+    crc: u32,
 }
 
 /// Returns the files of an archive in its order; `None` if `path` is not an archive, or not a regular file.
@@ -82,30 +77,25 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
 /// When it cannot be read, or is compressed again.
 pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Send>> {
     let mut file = File::open(path)?;
-    let (content, crc): (Box<dyn Read + Send>, _) = match member.place {
-        Place::Zip {
-            start,
-            packed_bytes,
-            deflated,
-            crc,
-        } => {
-            file.seek(SeekFrom::Start(start))?;
-            let packed = file.take(packed_bytes);
-            match deflated {
-                true => (Box::new(DeflateDecoder::new(packed)), Some(crc)),
-                false => (Box::new(packed), Some(crc)),
+    let content: Box<dyn Read + Send> = match member.zipped {
+        Some(zipped) => {
+            file.seek(SeekFrom::Start(member.start))?;
+            let packed = file.take(zipped.bytes);
+            match zipped.is_deflated {
+                true => Box::new(DeflateDecoder::new(packed)),
+                false => Box::new(packed),
             }
         }
-        Place::Tar { start } => {
+        None => {
             let mut archive = unpacked(file)?;
-            io::copy(&mut archive.by_ref().take(start), &mut io::sink())?;
-            (archive, None)
+            io::copy(&mut archive.by_ref().take(member.start), &mut io::sink())?;
+            archive
         }
     };
     let mut content = Checked {
         content: CrcReader::new(content),
         left_bytes: member.size_bytes,
-        crc,
+        crc: member.zipped.map(|zipped| zipped.crc),
     };
     let head = first_bytes(&mut content, 8)?;
     if is_packed(&head) {
@@ -162,26 +152,27 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
         if member.is_symlink() {
             return refused("is a symbolic link");
         }
-        let deflated = match member.compression() {
+        let is_deflated = match member.compression() {
             CompressionMethod::DEFLATE => true,
             CompressionMethod::Stored => false,
             other => return refused(&format!("is compressed by method {other}")),
         };
-        let (packed_bytes, size_bytes) = (member.compressed_size(), member.size());
-        refuse_bomb(packed_bytes, size_bytes)
+        let (bytes, size_bytes, crc) = (member.compressed_size(), member.size(), member.crc32());
+        refuse_bomb(bytes, size_bytes)
             .map_err(|error| invalid(format!("{}: {error}", name.escape_ascii())))?;
         let Some(start) = member.data_start() else {
             return refused("has a path that leads out of the archive");
         };
+        let zipped = Zipped {
+            bytes,
+            is_deflated,
+            crc,
+        };
         members.push(Member {
-            place: Place::Zip {
-                start,
-                packed_bytes,
-                deflated,
-                crc: member.crc32(),
-            },
             name,
             size_bytes,
+            start,
+            zipped: Some(zipped),
         });
     }
     Ok(members)
@@ -212,7 +203,8 @@ fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
         members.push(Member {
             name,
             size_bytes: entry.size(),
-            place: Place::Tar { start },
+            start,
+            zipped: None,
         });
         // Reads to the end, so that a truncated archive is not taken for a shorter one.
         io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
@@ -240,150 +232,4 @@ fn too_many() -> io::Error {
     invalid(format!(
         "holds more than {MAX_MEMBERS} files, or too many for their size; unpack it first"
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::path::PathBuf;
-
-    use zip::ZipWriter;
-    use zip::write::SimpleFileOptions;
-
-    use super::*;
-    use crate::unpack::packed::testing::gzip;
-
-    const FILES: [(&str, &[u8]); 3] = [
-        ("lists/one.txt", b"a@b.example\n"),
-        ("lists/two.txt", b""),
-        ("three.txt", b"c@d.example\ne@f.example\n"),
-    ];
-
-    type Writer = ZipWriter<Cursor<Vec<u8>>>;
-
-    fn zip(method: CompressionMethod) -> Vec<u8> {
-        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-        let options = SimpleFileOptions::default().compression_method(method);
-        writer.add_directory("lists", options).unwrap();
-        for (name, content) in FILES {
-            writer.start_file(name, options).unwrap();
-            writer.write_all(content).unwrap();
-        }
-        writer.finish().unwrap().into_inner()
-    }
-
-    fn tar() -> Vec<u8> {
-        let mut builder = tar::Builder::new(Vec::new());
-        for (name, content) in FILES {
-            let mut header = tar::Header::new_ustar();
-            header.set_size(content.len() as u64);
-            builder.append_data(&mut header, name, content).unwrap();
-        }
-        builder.into_inner().unwrap()
-    }
-
-    fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
-        let path = folder.path().join("archive");
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    fn contents(path: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
-        let members = members(path)?.unwrap_or_default();
-        let contents = members.iter().map(|member| {
-            let mut content = Vec::new();
-            open_member(path, member)?.read_to_end(&mut content)?;
-            Ok((member.name.escape_ascii().to_string(), content))
-        });
-        contents.collect()
-    }
-
-    #[test]
-    fn every_file_is_a_list_of_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let expected = FILES.map(|(name, content)| (name.to_owned(), content.to_vec()));
-        for archive in [
-            zip(CompressionMethod::DEFLATE),
-            zip(CompressionMethod::Stored),
-            tar(),
-            gzip(&tar()),
-        ] {
-            let path = file(&folder, &archive);
-            assert_eq!(contents(&path).unwrap(), expected);
-        }
-        for list in [
-            b"a@b.example\n".to_vec(),
-            gzip(b"a@b.example\n"),
-            vec![],
-            b"PK@x.example".to_vec(),
-        ] {
-            assert_eq!(members(&file(&folder, &list)).unwrap(), None);
-        }
-    }
-
-    #[test]
-    fn what_is_damaged_is_an_error_and_never_a_shorter_list() {
-        let folder = tempfile::tempdir().unwrap();
-        for archive in [zip(CompressionMethod::DEFLATE), tar(), gzip(&tar())] {
-            for length in archive.len() * 3 / 4..archive.len() {
-                // Half of the zeros at the end of a tar archive may be missing.
-                let found = contents(&file(&folder, &archive[..length]));
-                assert!(
-                    found.map_or(true, |found| found.len() == FILES.len()),
-                    "{length}"
-                );
-            }
-        }
-        let archive = zip(CompressionMethod::Stored);
-        let at = archive
-            .windows(11)
-            .position(|part| part == b"c@d.example")
-            .unwrap();
-        let mut damaged = archive;
-        damaged[at] = b'x';
-        let error = contents(&file(&folder, &damaged)).unwrap_err();
-        assert!(error.to_string().contains("damaged"), "{error}");
-    }
-
-    #[test]
-    fn what_is_not_read_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-        let made = |make: &dyn Fn(&mut Writer)| {
-            let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-            make(&mut writer);
-            writer.finish().unwrap().into_inner()
-        };
-        let nested = made(&|writer| {
-            writer.start_file("inner.txt.gz", options).unwrap();
-            writer.write_all(&gzip(b"a@b.example\n")).unwrap();
-        });
-        let link = made(&|writer| writer.add_symlink("link", "/etc/passwd", options).unwrap());
-        let many = made(&|writer| {
-            for number in 0..=MAX_MEMBERS {
-                writer.start_file(number.to_string(), options).unwrap();
-            }
-        });
-        let mut builder = tar::Builder::new(Vec::new());
-        let mut header = tar::Header::new_ustar();
-        header.set_entry_type(tar::EntryType::Symlink);
-        header.set_size(0);
-        let linked = builder.append_link(&mut header, "link", "/etc/passwd");
-        let tar_link = linked.and_then(|()| builder.into_inner()).unwrap();
-        let mut encrypted = zip(CompressionMethod::Stored);
-        // Bit 0 of the flags in the directory at the end: encrypted.
-        let mut parts = encrypted.windows(4);
-        let at = parts.rposition(|part| part == b"PK\x01\x02").unwrap();
-        encrypted[at + 8] |= 1;
-        for (archive, what) in [
-            (nested, "compressed again"),
-            (link, "link: is a symbolic link"),
-            (many, "more than 1000 files"),
-            (tar_link, "link: is not a regular file"),
-            (encrypted, "three.txt: is encrypted"),
-        ] {
-            let error = contents(&file(&folder, &archive)).unwrap_err().to_string();
-            assert!(error.contains(what), "{error}");
-        }
-    }
 }

@@ -1,9 +1,5 @@
-//! From a file or standard input to the text in it, unpacked and decoded: of lists, logs and mailboxes.
-//!
-//! | module | about |
-//! |---|---|
-//! | `packed` | gzip, zstd, bzip2 and xz, recognized by their first bytes |
-//! | `archive` | the files in ZIP and tar archives |
+//! From a file or standard input to the text in it, unpacked (`packed`, and for the files in ZIP and tar
+//! archives, `archive`) and decoded: of lists, logs and mailboxes.
 //!
 //! A text in UTF-16, as Windows writes exports, is recognized by its byte order mark, and is read as
 //! UTF-8.
@@ -104,56 +100,4 @@ const TEXT_HEAD_BYTES: u64 = 4 << 10;
 const MAX_UTF16_BYTES: u64 = 256 << 20;
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Cursor, Read};
-
-    use super::packed::testing::{gzip, long, zstd};
-    use super::{is_text, text};
-
-    fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
-        let mut read = Vec::new();
-        text(Cursor::new(bytes))?.read_to_end(&mut read)?;
-        Ok(read)
-    }
-
-    #[test]
-    fn bytes_that_are_not_text_are_refused() {
-        let random = (0..5_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]);
-        assert!(!is_text(&random.collect::<Vec<_>>()) && !is_text(b"\x7fELF\x02\x01"));
-        // A few stray bytes only reject their lines.
-        assert!(is_text(b"a@b.example\n\0\0\0c@d.example\n"));
-        assert!(is_text(&[long(), b"\0".repeat(31)].concat()));
-    }
-
-    #[test]
-    fn what_is_not_read_is_named() {
-        for (bytes, what) in [
-            (gzip(&gzip(b"a@b.example\n")), "compressed twice"),
-            (zstd(&gzip(b"a@b.example\n")), "compressed twice"),
-            (b"a@b.example\rc@d.example".to_vec(), "CR alone"),
-        ] {
-            let error = read(bytes).unwrap_err().to_string();
-            assert!(error.contains(what), "{error}");
-        }
-        // The LF may be behind the first bytes.
-        let at_the_border = ("a".repeat(4095) + "\r\nb\r\n").into_bytes();
-        assert_eq!(read(at_the_border.clone()).unwrap(), at_the_border);
-    }
-
-    #[test]
-    fn utf16_becomes_utf8() {
-        let text = String::from_utf8(long()).unwrap();
-        let text = format!("\u{feff}{text}d\u{1f600}@b\u{fc}cher.example\n");
-        let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let big = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-        for (written, text) in [
-            (gzip(&little), &*text),
-            (little, &text),
-            (big, &text),
-            // Half a pair.
-            (b"\xff\xfea\0\x3d\xd8".to_vec(), "\u{feff}a\0"),
-        ] {
-            assert_eq!(read(written).unwrap(), text.as_bytes());
-        }
-    }
-}
+mod tests;

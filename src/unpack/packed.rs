@@ -1,9 +1,9 @@
 //! Compressed lists: gzip, zstd, bzip2 and xz.
 //!
-//! A compressed list is recognized by its first bytes, never by its name: feeds get renamed. Each
-//! format may hold several members, frames or streams one after the other (`cat a.gz b.gz`); all of
-//! them are read. A damaged or truncated file is an error, never a shorter list, and so is a file
-//! that unpacks to far more than any list does ([`MAX_RATIO`]).
+//! A compressed list is recognized by its first bytes, never by its name: feeds get renamed. All
+//! members, frames or streams of a file are read, one after the other (`cat a.gz b.gz`). A damaged or
+//! truncated file is an error, never a shorter list, and so is one that unpacks to far more than any
+//! list does ([`MAX_RATIO`]).
 
 use std::error::Error;
 use std::io::{self, Cursor, Read};
@@ -28,7 +28,7 @@ const MAX_XZ_MEMORY_KIB: u32 = 256 << 10;
 const HEAD_BYTES: u64 = 6;
 
 /// Formats that are not supported, by their first bytes.
-const NOT_READ: &[(&[u8], &str)] = &[
+pub(super) const NOT_READ: &[(&[u8], &str)] = &[
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"\x04\x22\x4d\x18", "an lz4 file"),
@@ -40,11 +40,8 @@ const NOT_READ: &[(&[u8], &str)] = &[
 /// Text, or bytes of which it is made.
 type Input = Box<dyn Read + Send>;
 
-/// Unpacks an input.
-type Unpack = fn(Input) -> Input;
-
 /// Returns how an input with these first bytes is compressed, and what unpacks it.
-fn packed(head: &[u8]) -> Option<(&'static str, Unpack)> {
+fn packed(head: &[u8]) -> Option<(&'static str, fn(Input) -> Input)> {
     Some(match head {
         [0x1f, 0x8b, 8, ..] => ("gzip", |input| Box::new(MultiGzDecoder::new(input))),
         // The latter is a skippable frame; parallel zstd compressors write one first.
@@ -64,7 +61,6 @@ fn packed(head: &[u8]) -> Option<(&'static str, Unpack)> {
     })
 }
 
-/// Returns whether these are the first bytes of compressed data or of an archive.
 pub(super) fn is_packed(head: &[u8]) -> bool {
     packed(head).is_some() || NOT_READ.iter().any(|(start, _)| head.starts_with(start))
 }
@@ -150,10 +146,7 @@ impl Read for Unpacked {
     }
 }
 
-/// Refuses a decompression bomb.
-///
-/// # Errors
-/// When no list unpacks from so few bytes to so many.
+/// Refuses a decompression bomb: no list unpacks from so few bytes to so many.
 pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
     if bytes < MIN_BOMB_BYTES || bytes / MAX_RATIO < packed_bytes {
         return Ok(());
@@ -163,7 +156,6 @@ pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
     )))
 }
 
-/// Returns an error about what an input holds.
 pub(super) fn invalid(what: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -210,7 +202,6 @@ impl Read for Zstd {
                     .map_err(invalid)?;
                 continue;
             }
-            // The frame before has ended, if there was one.
             let written = self.decoder.get_checksum_from_data();
             if written.is_some() && written != self.decoder.get_calculated_checksum() {
                 return Err(invalid("wrong checksum of a zstd frame"));
@@ -220,117 +211,5 @@ impl Read for Zstd {
             }
         }
         self.decoder.read(buffer)
-    }
-}
-
-/// What tests of lists compress.
-#[cfg(test)]
-pub(super) mod testing {
-    use std::io::Write as _;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-
-    pub(in super::super) fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    pub(in super::super) fn zstd(text: &[u8]) -> Vec<u8> {
-        compress_to_vec(text, CompressionLevel::Fastest)
-    }
-
-    /// Several blocks of each format, and of UTF-16.
-    pub(in super::super) fn long() -> Vec<u8> {
-        let line = |n| format!("spam{n}@bad.example\n").into_bytes();
-        (0..20_000).flat_map(line).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Cursor, Read, Write};
-
-    use bzip2::write::BzEncoder;
-    use lzma_rust2::{XzOptions, XzWriter};
-
-    use super::testing::{gzip, long, zstd};
-    use super::{MIN_BOMB_BYTES, NOT_READ, unpacked};
-
-    fn bzip2(text: &[u8]) -> Vec<u8> {
-        let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::fast());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    fn xz(text: &[u8]) -> Vec<u8> {
-        let mut encoder = XzWriter::new(Vec::new(), XzOptions::with_preset(1)).unwrap();
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    type Compress = fn(&[u8]) -> Vec<u8>;
-
-    const FORMATS: [Compress; 4] = [gzip, bzip2, xz, zstd];
-
-    fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
-        let mut text = Vec::new();
-        unpacked(Cursor::new(bytes))?.read_to_end(&mut text)?;
-        Ok(text)
-    }
-
-    #[test]
-    fn compressed_or_not_the_text_is_the_same() {
-        for text in [&b""[..], b"a", b"a@b.example\n", &long()] {
-            assert_eq!(read(text.to_vec()).unwrap(), text);
-            for format in FORMATS {
-                assert_eq!(read(format(text)).unwrap(), text);
-                let members = [format(text), format(text)].concat();
-                assert_eq!(read(members).unwrap(), text.repeat(2));
-            }
-            let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc".to_vec();
-            let frames = [zstd(text), skippable.clone(), zstd(text)].concat();
-            assert_eq!(read(frames).unwrap(), text.repeat(2));
-            assert_eq!(read([skippable, zstd(text)].concat()).unwrap(), text);
-        }
-    }
-
-    #[test]
-    fn a_cut_off_or_damaged_file_is_an_error() {
-        let text = long();
-        for packed in FORMATS.map(|format| format(&text)) {
-            for length in [10, packed.len() / 2, packed.len() - 1] {
-                let error = read(packed[..length].to_vec()).unwrap_err().to_string();
-                assert!(
-                    error.contains("download it again"),
-                    "cut at {length}: {error}"
-                );
-            }
-            let mut damaged = packed.clone();
-            let middle = packed.len() / 2;
-            damaged[middle] ^= 0x10;
-            assert!(read(damaged).is_err());
-            let followed = read([packed, b"rubbish, more than a header".to_vec()].concat());
-            assert!(followed.is_err());
-        }
-    }
-
-    #[test]
-    fn a_bomb_is_an_error() {
-        let zeros = vec![0; usize::try_from(MIN_BOMB_BYTES + 1).unwrap()];
-        for format in [gzip as Compress, bzip2, xz] {
-            let error = read(format(&zeros)).err().map(|error| error.to_string());
-            assert!(error.is_some_and(|error| error.contains("decompression bomb")));
-        }
-    }
-
-    #[test]
-    fn archives_that_are_not_read_are_refused() {
-        for (start, what) in NOT_READ {
-            let error = read([start, &[0; 8][..]].concat()).unwrap_err().to_string();
-            assert!(error.contains(what), "{error}");
-        }
     }
 }

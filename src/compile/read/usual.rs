@@ -75,7 +75,7 @@ impl UsualLines {
                 let text = block.get(from..start).unwrap_or_default();
                 read(text, before, &mut visit);
             }
-            let is_tree = usual.is_access && kind == Kind::Domain;
+            let is_tree = matches!(usual, Usual::Access) && kind == Kind::Domain;
             if is_tree {
                 below.clear();
                 below.extend_from_slice(entry);
@@ -110,14 +110,15 @@ impl UsualLines {
             // It may continue the line before, or stand between that line and one that does. (A byte
             // order mark may come before a blank.)
             let continues = |first: &u8| !first.is_ascii_graphic() || *first == b'#';
-            if usual.is_access && keys.len() > start && line.first().is_none_or(continues) {
+            let is_access = matches!(usual, Usual::Access);
+            if is_access && keys.len() > start && line.first().is_none_or(continues) {
                 keys.truncate(start);
                 keys.push(b'\n');
             }
             start = keys.len();
             // The reader does not read a longer one.
             if line.len() < MAX_LINE - 2 {
-                keys.extend_from_slice(usual.keys.key(line));
+                keys.extend_from_slice(usual.key(line));
             }
             keys.push(b'\n');
         }

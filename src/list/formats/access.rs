@@ -16,7 +16,7 @@
 //! `LookUpDomain` tries each parent domain), so it gives two entries.
 
 use super::Out;
-use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry, pattern};
+use crate::list::row::{Refusal, RejectReason, Skip, is_pattern, looks_like_entry};
 use crate::list::text::{Words, begins_with_one_of, is_one_of};
 
 /// The program that reads the table.
@@ -28,7 +28,6 @@ pub(crate) enum Program {
     Removals,
 }
 
-/// What an action does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Refuse,
@@ -72,7 +71,6 @@ impl Program {
         }
     }
 
-    /// Returns what the first word of an action does.
     fn action(self, word: &[u8]) -> Action {
         let is = |words| is_one_of(word, words);
         match self {
@@ -116,9 +114,8 @@ pub(crate) fn usual(line: &[u8]) -> &[u8] {
     }
 }
 
-/// Lists the entries of a key.
 fn list(key: &[u8], out: &mut Out<'_>) {
-    if pattern::is_pattern(key) || key.starts_with(b"!") {
+    if is_pattern(key) || key.starts_with(b"!") {
         return out.entry(key);
     }
     let is_v6 = key.contains(&b':');
@@ -147,7 +144,6 @@ fn sender_key(key: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the tag before a key.
 fn tag_of(key: &[u8]) -> Option<&[u8]> {
     let tag = key.get(..memchr::memchr(b':', key)?)?;
     (!tag.is_empty() && tag.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')).then_some(tag)
@@ -156,7 +152,6 @@ fn tag_of(key: &[u8]) -> Option<&[u8]> {
 /// Actions of Postfix alone, as they are written in tables.
 const POSTFIX: &str =
     "DUNNO HOLD WARN FILTER REDIRECT PREPEND DEFER_IF_PERMIT DEFER PERMIT BCC INFO";
-/// Tags of Sendmail.
 const TAGS: &str = "ClientConn ClientRate Connect From GreetPause Spam SRV_Features TLS_Clt TLS_Rcpt TLS_Srv To Try_TLS";
 
 /// Returns whether a line has the mark of Postfix: a key without a tag, and an action.
@@ -194,5 +189,5 @@ fn is_action_of_both(word: &[u8]) -> bool {
 }
 
 fn is_key(word: &[u8]) -> bool {
-    looks_like_entry(word) || pattern::is_pattern(word)
+    looks_like_entry(word) || is_pattern(word)
 }

@@ -71,7 +71,6 @@ impl LineFormat for Adblock {
 }
 
 impl Adblock {
-    /// Reads what follows `||`.
     fn anchored(&mut self, rule: &[u8], out: &mut Out<'_>) {
         let (name, options) = name_and_options(rule);
         let rule = |options: &[&[u8]]| [name, &options.join(&b',')].join(&b'$');
@@ -108,7 +107,6 @@ fn name_and_options(rule: &[u8]) -> (&[u8], impl Iterator<Item = &[u8]> + Clone)
     (name, options.filter(|option| !option.is_empty()))
 }
 
-/// Returns whether a line has the mark of such a list.
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     line.starts_with(b"||") || line.starts_with(b"@@||") || line.starts_with(b"[Adblock")
 }

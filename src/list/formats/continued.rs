@@ -5,7 +5,6 @@ use super::{LineFormat, Out, ReadLine};
 use crate::list::row::{RejectReason, Skip, looks_like_entry};
 use crate::list::text::MAX_LINE;
 
-/// Collects the lines of such a table.
 #[derive(Debug)]
 pub(crate) struct Continued {
     /// Reads a line with its continuations; their white space is one blank.

@@ -8,7 +8,6 @@
 use super::{LineFormat, Out, before_comment, includes, is_nowhere};
 use crate::list::row::{Refusal, RejectReason, Skip};
 
-/// The state between lines.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver {
     /// The zone of the last `redirect`.
@@ -72,7 +71,6 @@ fn names(option: &[u8], value: &[u8], out: &mut Out<'_>) {
 }
 
 impl Resolver {
-    /// Reads an option of unbound.
     fn unbound(&mut self, option: &[u8], value: &[u8], out: &mut Out<'_>) {
         let is_end = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'\'');
         let mut words = value.split(is_end).filter(|word| !word.is_empty());
@@ -106,7 +104,6 @@ impl Resolver {
     }
 }
 
-/// Returns whether a line has the mark of dnsmasq or unbound.
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     let mut starts = "local-zone: local-data: address=/ server=/ local=/".split(' ');
     starts.any(|start| line.starts_with(start.as_bytes()))

@@ -11,7 +11,6 @@ use crate::list::row::{RejectReason, Skip, looks_like_entry};
 use crate::list::text::Nesting;
 use crate::rfc5322::closing_quote;
 
-/// Reads a line with its continuations.
 pub(crate) fn read(text: &[u8], out: &mut Out<'_>) {
     match text.first() {
         Some(b'!') => out.skip(Skip::Allow),
@@ -20,7 +19,6 @@ pub(crate) fn read(text: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Returns the key at the start of a text.
 fn key_of(text: &[u8]) -> &[u8] {
     let mut nesting = Nesting::new();
     let is_end = |&b: &u8| nesting.step(b) && (b == b':' || b.is_ascii_whitespace());

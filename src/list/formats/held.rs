@@ -8,7 +8,6 @@ use crate::list::row::{Refusal, Skip};
 /// Maximum number of bytes held: texts, and what cancels them.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Rules in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// Each with its line.
@@ -19,7 +18,6 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Adds a rule.
     pub(crate) fn add(&mut self, rule: &[u8], out: &mut Out<'_>) {
         if self.has_room(rule, out) {
             self.rules.push((out.line, rule.into()));
@@ -33,7 +31,6 @@ impl Held {
         }
     }
 
-    /// Cancels a rule no longer.
     pub(crate) fn restore(&mut self, rule: &[u8]) {
         if !self.cancelled.is_empty() {
             self.cancelled.remove(rule.to_ascii_lowercase().as_slice());

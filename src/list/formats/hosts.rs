@@ -14,7 +14,6 @@ use crate::list::text::{Words, blank_words, is_one_of};
 const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-allrouters ip6-localhost ip6-localnet ip6-loopback \
      ip6-mcastprefix local localhost localhost.localdomain localhost4 localhost6";
 
-/// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     // A `#` anywhere begins a comment.
     let end = memchr::memchr(b'#', line).unwrap_or(line.len());

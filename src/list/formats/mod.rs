@@ -1,5 +1,4 @@
-//! The formats that are read line by line: one file for each, and what they share ([`out`],
-//! [`held`], [`continued`]).
+//! The formats that are read line by line, and what they share ([`out`], [`held`], [`continued`]).
 
 pub(crate) mod access;
 pub(crate) mod adblock;
@@ -25,7 +24,6 @@ pub(crate) use plain::{before_comment, split_comment};
 use super::row::{RejectReason, Row};
 use super::text::{BOM, MAX_LINE, is_one_of, lines};
 
-/// Reads the lines of one format.
 pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Reads one line, without its end and without a byte order mark.
     fn line(&mut self, line: &[u8], out: &mut Out<'_>);
@@ -33,31 +31,6 @@ pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Ends the list, or the part of it that this reader reads. The text of `out` is the last line if
     /// it has no end.
     fn finish(&mut self, _out: &mut Out<'_>) {}
-}
-
-/// The usual lines of a list: one entry with something around it, which can be cut off without the
-/// reader.
-pub(crate) struct Usual {
-    pub(crate) keys: Box<dyn Keys>,
-    /// Whether it is an access table: a domain is listed with its subdomains, and a line may go on in
-    /// the next.
-    pub(crate) is_access: bool,
-}
-
-/// Finds the entries of usual lines.
-pub(crate) trait Keys {
-    /// Takes the next line of the list, without its end. Returns the only entry on it, if it is a
-    /// plain domain or mailbox; empty if the reader must read the line.
-    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8];
-}
-
-/// Finds the entry of a line that is read alone.
-pub(crate) type KeyOf = fn(&[u8]) -> &[u8];
-
-impl Keys for KeyOf {
-    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
-        self(line)
-    }
 }
 
 /// Reads a line that means the same wherever it stands.
@@ -94,8 +67,7 @@ pub(crate) fn read_lines(
     whole
 }
 
-/// The words that such lines begin with, in lower case. What follows a word must be the name of a
-/// file.
+/// The words that the name of a file follows.
 const WORDS: &str = "!#include $include .include addn-hosts conf-dir conf-file include include-toplevel servers-file";
 
 /// Returns whether a line includes another file, whose entries are not read.

@@ -11,7 +11,6 @@ pub(crate) struct Out<'s> {
 }
 
 impl<'s> Out<'s> {
-    /// Takes the rows of line number `line`, which reads `text`.
     pub(crate) fn new(line: u64, text: &'s [u8], sink: &'s mut dyn FnMut(u64, Row<'_>)) -> Self {
         Self { line, text, sink }
     }

@@ -34,7 +34,6 @@ pub(crate) enum Kind {
     Whitelist,
 }
 
-/// Reads a plain list.
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) kind: Kind,
@@ -77,7 +76,6 @@ impl LineFormat for Plain {
 }
 
 impl Plain {
-    /// Reads the entries of a line between commas and semicolons.
     fn several(&self, raw: RawEntry<'_>, out: &mut Out<'_>) {
         let mut found = false;
         for text in Pieces(raw.text) {
@@ -94,7 +92,6 @@ impl Plain {
         }
     }
 
-    /// Reads a line that is not an entry.
     #[cold]
     fn other(&self, text: &[u8], reason: RejectReason, out: &mut Out<'_>) {
         use RejectReason::{CutOff, Hash, IpAddress, Url};

@@ -12,7 +12,6 @@ use super::{Out, includes};
 use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry};
 use crate::list::text::blank_words;
 
-/// Reads one line.
 pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
     let line = line.trim_ascii();
     let mut words = blank_words(line);

@@ -18,7 +18,6 @@ use super::{LineFormat, Out, includes};
 use crate::list::row::{Refusal, RejectReason, Skip};
 use crate::list::text::{blank_words, is_one_of};
 
-/// The state between lines.
 #[derive(Debug, Default)]
 pub(crate) struct Rpz {
     /// The zone's name with a dot at both ends (`.rpz.example.`), once known.
@@ -92,7 +91,6 @@ impl LineFormat for Rpz {
 }
 
 impl Rpz {
-    /// Reads a line that begins with `$`.
     fn directive(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut words = blank_words(text);
         let first = words.next().unwrap_or_default();
@@ -131,7 +129,6 @@ impl Rpz {
         absolute
     }
 
-    /// Reads a CNAME record of the last owner.
     fn rule(&self, target: &[u8], out: &mut Out<'_>) {
         match target.to_ascii_lowercase().as_slice() {
             b"." | b"*." | b"rpz-drop." => {}
@@ -203,7 +200,6 @@ fn depth_after(text: &[u8], mut depth: usize) -> usize {
     depth
 }
 
-/// Returns the text of a line before its comment.
 fn before_semicolon(line: &[u8]) -> &[u8] {
     let mut quoted = false;
     let end = line.iter().position(|&b| {

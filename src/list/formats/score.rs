@@ -17,12 +17,10 @@ use super::{Out, before_comment};
 use crate::list::row::{RejectReason, Skip, looks_like_entry};
 use crate::list::text::Words;
 
-/// Reads a line of a map of rspamd.
 pub(crate) fn rspamd(line: &[u8], out: &mut Out<'_>) {
     read(line, out, |key, out| out.entry(key));
 }
 
-/// Reads a line of a map of amavis.
 pub(crate) fn amavis(line: &[u8], out: &mut Out<'_>) {
     read(line, out, |key, out| match key {
         [b'.', domain @ ..] if !domain.is_empty() => out.tree(domain),
@@ -55,7 +53,6 @@ fn score_of(value: &[u8]) -> Option<f64> {
     }
 }
 
-/// Reads a score.
 fn number(word: &[u8]) -> Option<f64> {
     let is_number = |b: &u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.');
     let text = std::str::from_utf8(word)
@@ -86,7 +83,6 @@ pub(crate) fn is_of_rspamd(line: &[u8]) -> bool {
     })
 }
 
-/// Returns whether a line is an entry and one such value.
 fn has_value(line: &[u8], is_value: impl Fn(&[u8]) -> bool) -> bool {
     let mut words = Words(before_comment(line));
     words.next().is_some_and(looks_like_entry)

@@ -8,7 +8,6 @@ use super::{Held, LineFormat, Out, before_comment, includes};
 use crate::list::row::{Refusal, RejectReason, Skip, looks_like_entry};
 use crate::list::text::{Words, begins_with_one_of};
 
-/// The state between lines: what was listed, and may still be cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct SpamAssassin {
     held: Held,

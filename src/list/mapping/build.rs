@@ -140,7 +140,6 @@ fn url(value: &Value<'_>) -> Result<String, Invalid> {
     }
 }
 
-/// Most days after which an entry may end.
 const MAX_DAYS: u16 = 3650;
 
 impl Expires {

@@ -161,7 +161,6 @@ impl Declared {
     }
 }
 
-/// Takes the lower declaration if there is none.
 fn fill<T: Clone>(own: &mut Vec<T>, lower: &[T]) {
     if own.is_empty() {
         own.extend_from_slice(lower);

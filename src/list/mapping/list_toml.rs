@@ -174,7 +174,6 @@ fn file(section: Section<'_, '_>, read: &Declared) -> FileSection {
     }
 }
 
-/// Records what contradicts itself.
 fn check(section: &Section<'_, '_>, declared: &Declared) {
     if let Err((setting, why)) = declared.check() {
         section.wrong(setting, &why);
@@ -226,7 +225,6 @@ fn columns<T>(
     all
 }
 
-/// Reads a heading, a number from 1, or a key path.
 fn column_of(value: &Value<'_>) -> Result<String, Invalid> {
     let written = match (value.as_str(), value.as_integer()) {
         (Some(name), _) => name.to_owned(),
@@ -240,7 +238,6 @@ fn column_of(value: &Value<'_>) -> Result<String, Invalid> {
     Ok(written)
 }
 
-/// Reads the values of a column: texts, whole numbers, true and false.
 fn values(value: &Value<'_>) -> Result<Vec<String>, Invalid> {
     let one = |value: &Value<'_>| {
         let written = value.as_str().map(str::to_owned);
@@ -256,7 +253,6 @@ fn values(value: &Value<'_>) -> Result<Vec<String>, Invalid> {
         .ok_or_else(|| "needs a list of values, such as [\"Block\"]; a path of JSON needs quotes: \"meta.status\"".into())
 }
 
-/// Reads a number, whole or not.
 fn float(value: &Value<'_>) -> Result<f64, Invalid> {
     let written = value.as_integer().map(|number| number.as_str());
     let written = written.or_else(|| value.as_float().map(|number| number.as_str()));

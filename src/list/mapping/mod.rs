@@ -20,5 +20,6 @@ pub use build::{BuildSettings, Expires, FeedSettings, MaxRejects};
 pub(crate) use declared::all_rows;
 pub use declared::{Declared, Separator};
 pub use list_toml::{LIST_TOML, ListToml};
+pub(crate) use reading::Usual;
 pub use reading::{Reading, Why};
 pub use resolve::reading;

@@ -11,7 +11,6 @@ use super::list_toml;
 use crate::base::settings::{Checker, text};
 use crate::list::table::text::Text;
 
-/// A published export.
 #[derive(Debug)]
 pub(super) struct Profile {
     /// The product, and what it exports.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::list::formats::{Keys, Usual};
+use crate::list::formats::access;
 use crate::list::registry::{Format, Splits};
 use crate::list::table::Table;
 use crate::list::table::csv::Csv;
@@ -55,22 +55,43 @@ impl Reading {
 
     /// Returns the usual lines of the list, or of a later part of it, if it has some.
     pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
-        let table = self.table.as_ref();
-        let (keys, is_access): (Box<dyn Keys>, _) = match (self.format, table) {
-            (_, Some(table)) if table.rules.has_dates() => return None,
-            (Format::Csv, Some(table)) => (Box::new(Csv::new(Arc::clone(table), at_start)), false),
-            (Format::JsonLines, Some(table)) => {
-                (Box::new(JsonLines::new(Arc::clone(table))), false)
-            }
-            (format, _) => (Box::new(format.registered().usual?), true),
-        };
-        Some(Usual { keys, is_access })
+        let table = self.table.as_ref().map(Arc::clone);
+        match (self.format, table) {
+            (Format::PostfixAccess | Format::SendmailAccess, _) => Some(Usual::Access),
+            (_, Some(table)) if table.rules.has_dates() => None,
+            (Format::Csv, Some(table)) => Some(Usual::Csv(Csv::new(table, at_start))),
+            (Format::JsonLines, Some(table)) => Some(Usual::JsonLines(JsonLines::new(table))),
+            _ => None,
+        }
     }
 
     /// Returns where a list can be cut.
     #[must_use]
     pub fn splits(&self) -> Splits {
         self.format.registered().splits()
+    }
+}
+
+/// The usual lines of a list: one entry with something around it, which can be cut off without the
+/// reader.
+pub(crate) enum Usual {
+    /// Those of an access table: a domain is listed with its subdomains, and a line may go on in the
+    /// next.
+    Access,
+    Csv(Csv),
+    JsonLines(JsonLines),
+}
+
+impl Usual {
+    /// Takes the next line of the list, without its end. Returns the only entry on it, if it is a
+    /// plain domain or mailbox; empty if the reader must read the line.
+    #[inline]
+    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+        match self {
+            Self::Access => access::usual(line),
+            Self::Csv(csv) => csv.key(line),
+            Self::JsonLines(json) => json.key(line),
+        }
     }
 }
 

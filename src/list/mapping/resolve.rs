@@ -51,7 +51,6 @@ pub fn reading(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Readi
     })
 }
 
-/// Returns the format, and what decided it.
 fn format(head: &[u8], is_whole: bool, declared: &Declared) -> Result<(Format, Why), Refusal> {
     if let Some(format) = declared.format {
         let why = if declared.is_in_file {
@@ -92,10 +91,8 @@ fn with_profile(
     }
 }
 
-/// Finds the columns of a table with separators.
 fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Refusal> {
     let Some(record) = first_record(head, is_whole)? else {
-        // Nothing in it.
         return Ok((Table::default(), None));
     };
     let separator = match &declared.separator {
@@ -169,7 +166,6 @@ fn first_record(head: &[u8], is_whole: bool) -> Result<Option<&[u8]>, Refusal> {
     }
 }
 
-/// Returns what divides the first record.
 fn separator(record: &[u8]) -> Result<u8, Refusal> {
     let mut is_quoted = false;
     let mut found = record.iter().filter(|&&byte| {
@@ -189,7 +185,6 @@ fn is_number(column: &str) -> bool {
     column.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns a column for messages.
 fn shown_column(column: &str) -> String {
     match is_number(column) {
         true => format!("column {column}"),
@@ -240,7 +235,6 @@ fn column_number(column: &str, headings: &[String]) -> Result<usize, Refusal> {
 const SHOWN: usize = 12;
 const SHOWN_CHARS: usize = 40;
 
-/// Returns names for a message.
 fn shown(names: &[String]) -> String {
     let mut shown: Vec<String> = names
         .iter()
@@ -312,7 +306,6 @@ fn rules<P: PartialEq>(
     })
 }
 
-/// Finds the paths of JSON.
 fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Refusal> {
     let keys = keys(head)?;
     let (declared, profile) = &with_profile(true, &keys, declared);

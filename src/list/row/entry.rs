@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::{RejectReason, pattern};
+use super::RejectReason;
 use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
@@ -33,8 +33,8 @@ pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
     if text.iter().any(|b| is_control(b) && *b != b'\t') {
         return Err(RejectReason::Control);
     }
-    if pattern::is_pattern(text) {
-        return pattern::entry(text)
+    if is_pattern(text) {
+        return of_pattern(text)
             .map(Cow::Owned)
             .ok_or(RejectReason::Pattern);
     }
@@ -62,7 +62,6 @@ pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
     Ok(Cow::Borrowed(entry))
 }
 
-/// Checks a domain or a subtree without an `@`.
 fn name(text: &[u8]) -> Result<(), RejectReason> {
     if matches!(text, [b'+' | b'-', ..]) {
         return Err(RejectReason::Sign);
@@ -179,7 +178,6 @@ fn halves(entry: &[u8]) -> Result<(Option<&[u8]>, &[u8]), RejectReason> {
     }
 }
 
-/// Checks what stands before the `@`.
 fn local_part(local: &[u8]) -> Result<(), RejectReason> {
     let local = match local {
         b"" | b"*" => return Ok(()),
@@ -212,7 +210,6 @@ fn local_part(local: &[u8]) -> Result<(), RejectReason> {
     letters(local)
 }
 
-/// Checks what stands after the `@`, or is all there is.
 fn domain_of(local: Option<&[u8]>, domain: &[u8]) -> Result<(), RejectReason> {
     let has_local = local.is_some_and(|local| !matches!(local, b"" | b"*"));
     let name = match domain {
@@ -245,7 +242,6 @@ fn domain_of(local: Option<&[u8]>, domain: &[u8]) -> Result<(), RejectReason> {
     }
 }
 
-/// Returns the reason for a character that an entry cannot have.
 fn of_character(other: u8) -> RejectReason {
     match other {
         b'*' => RejectReason::Wildcard,
@@ -298,4 +294,65 @@ pub(crate) fn is_ip(text: &[u8]) -> bool {
     };
     let address = text.split_once('/').map_or(text, |(address, _)| address);
     address.parse::<IpAddr>().is_ok()
+}
+
+/// Returns whether a text is written as a pattern: between slashes, with flags or none.
+pub(crate) fn is_pattern(text: &[u8]) -> bool {
+    expression_and_flags(text).is_some()
+}
+
+fn expression_and_flags(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inner = text.strip_prefix(b"/")?;
+    let (expression, flags) = inner.split_at_checked(memchr::memrchr(b'/', inner)?)?;
+    let flags = flags.get(1..)?;
+    flags
+        .iter()
+        .all(u8::is_ascii_alphabetic)
+        .then_some((expression, flags))
+}
+
+/// Returns the only entry that a pattern matches, so that it can be looked up. Letter case does not
+/// matter in entries, so a flag `i` changes nothing.
+///
+/// ```text
+///   /^spam@bad\.example$/     spam@bad.example
+///   /^spam@/                  spam@
+///   /@bad\.example$/          @bad.example
+///   /\.bid$/i                 .bid
+/// ```
+fn of_pattern(text: &[u8]) -> Option<Vec<u8>> {
+    let (expression, flags) = expression_and_flags(text)?;
+    if !flags.iter().all(|&flag| flag == b'i') {
+        return None;
+    }
+    let anchors = (expression.starts_with(b"^"), expression.ends_with(b"$"));
+    let inner = expression.strip_prefix(b"^").unwrap_or(expression);
+    let text = literal(inner.strip_suffix(b"$").unwrap_or(inner))?;
+    let at = memchr::memchr(b'@', &text);
+    let is_one = match anchors {
+        (true, true) => at.is_some_and(|at| at > 0 && at + 1 < text.len()),
+        (true, false) => at.is_some_and(|at| at > 0 && at + 1 == text.len()),
+        (false, true) => {
+            (at == Some(0) || at.is_none() && text.starts_with(b".")) && text.len() > 1
+        }
+        (false, false) => false,
+    };
+    is_one.then_some(text)
+}
+
+/// Returns the text that an expression without any freedom matches.
+fn literal(expression: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(expression.len());
+    let mut bytes = expression.iter().copied();
+    while let Some(byte) = bytes.next() {
+        text.push(match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'@' | b'=' | b'#' | b'~' => {
+                byte
+            }
+            // A letter after it would be a class of characters: `\d`, `\w`.
+            b'\\' => bytes.next().filter(u8::is_ascii_punctuation)?,
+            _ => return None,
+        });
+    }
+    Some(text)
 }

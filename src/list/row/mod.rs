@@ -1,13 +1,10 @@
 //! What the lines of a list give: entries, or the reason why there are none.
 
 pub(crate) mod entry;
-pub(crate) mod pattern;
-mod refusal;
-mod reject_reason;
+mod reasons;
 
-pub(crate) use entry::looks_like_entry;
-pub use refusal::Refusal;
-pub use reject_reason::RejectReason;
+pub(crate) use entry::{is_pattern, looks_like_entry};
+pub use reasons::{Refusal, RejectReason};
 
 use crate::base::day::Day;
 use crate::base::named::named;

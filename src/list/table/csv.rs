@@ -7,12 +7,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Columns, Source, Table, list, report};
-use crate::list::formats::{Keys, Out};
+use crate::list::formats::Out;
 use crate::list::row::{Refusal, RejectReason, Row, Skip};
 use crate::list::text::cells::{Cells, record_length, without_line_end};
 use crate::list::text::{BOM, MAX_LINE, newlines};
 
-/// Reads a table with separators.
 #[derive(Debug)]
 pub(crate) struct Csv {
     table: Arc<Table>,
@@ -114,13 +113,11 @@ impl Csv {
         Ok(())
     }
 
-    /// Returns a value of a row.
     fn value<'t>(&self, columns: &Columns, text: &'t [u8], number: usize) -> Cow<'t, [u8]> {
         let column = columns.values.get(number).copied();
         self.cells.get(text, column.unwrap_or(usize::MAX))
     }
 
-    /// Reads the cells of a row.
     fn row(&self, columns: &Columns, text: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
         let cell = |column| self.cells.get(text, column);
         let value = |number: usize| Ok(self.value(columns, text, number));
@@ -143,10 +140,9 @@ impl Csv {
         }
         Ok(())
     }
-}
 
-impl Keys for Csv {
-    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+    /// Returns the entry of a usual line, or nothing.
+    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
         let Source::Columns(columns) = &self.table.source else {
             return b"";
         };

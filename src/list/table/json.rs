@@ -12,12 +12,11 @@ use super::path::{Paths, Step};
 use super::rules::{NotListed, Rules, Value as RowValue};
 use super::text::Text;
 use super::{Source, Table, list, report};
-use crate::list::formats::{Keys, LineFormat, Out};
+use crate::list::formats::{LineFormat, Out};
 use crate::list::row::{RawEntry, Refusal, RejectReason, Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
 use crate::list::text::{lines, newlines};
 
-/// Reads a document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     table: Arc<Table>,
@@ -75,67 +74,19 @@ pub(crate) struct JsonLines {
 
 impl JsonLines {
     pub(crate) fn new(table: Arc<Table>) -> Self {
-        let is_refused = false;
         let keys = match &table.source {
             Source::Paths(paths) if table.rules.has_rule => usual_keys(paths),
             _ => None,
         };
         Self {
             table,
-            is_refused,
+            is_refused: false,
             keys,
         }
     }
-}
 
-impl LineFormat for JsonLines {
-    fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
-        if self.is_refused {
-            return;
-        }
-        if line.trim_ascii().is_empty() {
-            return out.skip(Skip::Blank);
-        }
-        if check(line).is_err() {
-            return out.reject(RejectReason::NotJson, line);
-        }
-        if let Err((refusal, _)) = Walk::read(
-            &self.table,
-            line,
-            out.line,
-            &Cell::default(),
-            &mut *out.sink,
-        ) {
-            out.refuse(refusal);
-            self.is_refused = true;
-        }
-    }
-
-    fn finish(&mut self, out: &mut Out<'_>) {
-        if matches!(check(out.text), Err((Fault::BrokenOff, _))) {
-            out.refuse(Refusal::BrokenOff);
-        }
-    }
-}
-
-/// Most keys of a line that is read without [`Walk`].
-const MAX_USUAL: usize = 8;
-
-fn usual_keys(paths: &Paths) -> Option<Vec<Text>> {
-    let entries = paths.entries.iter().map(|path| match &path[..] {
-        [Step::Key(key)] => Some(key.clone()),
-        _ => None,
-    });
-    let values = paths.values.iter().map(|path| match &path[..] {
-        [key] => Some(key.clone()),
-        _ => None,
-    });
-    let keys: Option<Vec<Text>> = entries.chain(values).collect();
-    keys.filter(|keys| keys.len() <= MAX_USUAL)
-}
-
-impl Keys for JsonLines {
-    fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+    /// Returns the entry of a usual line, or nothing.
+    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
         let (Some(keys), Source::Paths(paths)) = (&self.keys, &self.table.source) else {
             return b"";
         };
@@ -166,6 +117,48 @@ impl Keys for JsonLines {
             _ => b"",
         }
     }
+}
+
+impl LineFormat for JsonLines {
+    fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
+        if self.is_refused {
+            return;
+        }
+        if line.trim_ascii().is_empty() {
+            return out.skip(Skip::Blank);
+        }
+        if check(line).is_err() {
+            return out.reject(RejectReason::NotJson, line);
+        }
+        let seen = Cell::default();
+        let read = Walk::read(&self.table, line, out.line, &seen, &mut *out.sink);
+        if let Err((refusal, _)) = read {
+            out.refuse(refusal);
+            self.is_refused = true;
+        }
+    }
+
+    fn finish(&mut self, out: &mut Out<'_>) {
+        if matches!(check(out.text), Err((Fault::BrokenOff, _))) {
+            out.refuse(Refusal::BrokenOff);
+        }
+    }
+}
+
+/// Most keys of a line that is read without [`Walk`].
+const MAX_USUAL: usize = 8;
+
+fn usual_keys(paths: &Paths) -> Option<Vec<Text>> {
+    let entries = paths.entries.iter().map(|path| match &path[..] {
+        [Step::Key(key)] => Some(key.clone()),
+        _ => None,
+    });
+    let values = paths.values.iter().map(|path| match &path[..] {
+        [key] => Some(key.clone()),
+        _ => None,
+    });
+    let keys: Option<Vec<Text>> = entries.chain(values).collect();
+    keys.filter(|keys| keys.len() <= MAX_USUAL)
 }
 
 /// Checks the rows of some lines.
@@ -202,7 +195,6 @@ fn all_there(rules: &Rules, seen: u64) -> Result<(), Refusal> {
 /// Of the bits of what was seen: a row. Those below are of the values.
 const ROW: u64 = 1 << 63;
 
-/// Goes through a document.
 struct Walk<'w, 't> {
     rules: &'w Rules,
     paths: &'w Paths,
@@ -216,18 +208,14 @@ struct Walk<'w, 't> {
     sink: &'w mut dyn FnMut(u64, Row<'_>),
 }
 
-/// What is known about the row around a value.
+/// The row around a value.
 #[derive(Clone, Copy)]
 enum Around {
-    /// There is none.
     Nothing,
-    /// It counts.
     Listed(RawEntry<'static>),
-    /// It does not.
     Unlisted,
 }
 
-/// The rest of a path to an entry.
 type Rest<'w> = &'w [Step];
 
 impl<'w, 't> Walk<'w, 't> {
@@ -258,10 +246,9 @@ impl<'w, 't> Walk<'w, 't> {
             sink,
         };
         let all: Vec<Rest<'_>> = paths.entries.iter().map(Vec::as_slice).collect();
-        let has_each = all.iter().any(|path| path.first() == Some(&Step::Each));
         let read = match Value::of(text) {
             // A leading `[]` may be left out.
-            Value::Members(members) if !members.is_object && !has_each => {
+            Value::Members(members) if !members.is_object && through_each(&all).is_empty() => {
                 walk.elements(&all, text, members, Around::Nothing)
             }
             _ => walk.element(&all, text, Around::Nothing),
@@ -302,27 +289,18 @@ impl<'w, 't> Walk<'w, 't> {
     /// Reads a value that these paths lead to, or through.
     fn value(&mut self, paths: &[Rest<'w>], text: &'t [u8], around: Around) -> Result<(), Refusal> {
         let is_entry = paths.iter().any(|path| path.is_empty());
-        let is_each = |path: &Rest<'w>| path.first() == Some(&Step::Each);
+        let is_end = paths.iter().all(|path| path.is_empty());
+        let each = through_each(paths);
         match Value::of(text) {
             Value::Text(written) if is_entry => {
                 self.entry(written, text, around);
                 Ok(())
             }
-            Value::Members(members)
-                if paths.iter().any(|path| match members.is_object {
-                    true => !path.is_empty(),
-                    false => is_each(path),
-                }) =>
-            {
-                let each = paths.iter().filter(|path| is_each(path));
-                let each: Vec<Rest<'w>> = each.filter_map(|path| path.get(1..)).collect();
-                if members.is_object {
-                    self.object(paths, text, members.clone(), around)?;
-                }
-                match each.is_empty() {
-                    true => Ok(()),
-                    false => self.elements(&each, text, members, around),
-                }
+            Value::Members(members) if !each.is_empty() => {
+                self.elements(&each, text, members, around)
+            }
+            Value::Members(members) if members.is_object && !is_end => {
+                self.object(paths, text, members, around)
             }
             value => {
                 // A value where a path leads on, or an entry of another kind.
@@ -470,6 +448,15 @@ impl<'w, 't> Walk<'w, 't> {
         };
         self.place.1
     }
+}
+
+/// Returns the rest of the paths that lead through an array; then no path leads to a key.
+fn through_each<'w>(paths: &[Rest<'w>]) -> Vec<Rest<'w>> {
+    let each = paths.iter().filter_map(|path| match path {
+        [Step::Each, rest @ ..] => Some(rest),
+        _ => None,
+    });
+    each.collect()
 }
 
 /// Returns a value of a row as text.

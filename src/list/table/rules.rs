@@ -7,7 +7,6 @@ use super::text::{Text, decoded};
 use crate::base::day::Day;
 use crate::list::row::{RawEntry, Refusal, RejectReason};
 
-/// What is said about one column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Condition {
     /// The number of the value in a row.
@@ -22,7 +21,6 @@ pub(crate) struct Condition {
     pub(crate) at_least: Option<f64>,
 }
 
-/// Which rows count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rules {
     /// Each of them must hold.
@@ -134,7 +132,6 @@ impl Condition {
     }
 }
 
-/// Longest value that is shown.
 const SHOWN_CHARS: usize = 60;
 
 /// Returns a column with its value: `Action = Allow`.

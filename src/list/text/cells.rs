@@ -105,7 +105,6 @@ impl Cells {
         });
     }
 
-    /// Returns the number of cells.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }

@@ -2,8 +2,41 @@
 
 pub(crate) mod cells;
 pub(crate) mod json;
-pub(crate) mod lines;
-pub(crate) mod words;
+mod words;
 
-pub(crate) use lines::{BOM, MAX_LINE, lines, newlines};
+use std::iter;
+
 pub(crate) use words::{Nesting, Pieces, Words, begins_with_one_of, blank_words, is_one_of};
+
+/// The longest line that is read, in bytes. The longest address has 320 bytes,
+/// so a hundred of them fit in one line, with names and comments.
+pub const MAX_LINE: usize = 64 << 10;
+
+/// The byte order mark that editors put before UTF-8.
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Returns the lines of `block` without their ends. A carriage return before the
+/// newline belongs to the end. A last line without a newline is a line too; an
+/// empty block has none.
+///
+/// ```
+/// let lines: Vec<_> = blocklist_milter::list::lines(b"a\r\n\nb").collect();
+/// assert_eq!(lines, [&b"a"[..], b"", b"b"]);
+/// ```
+pub fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    let (mut start, mut newlines) = (0, memchr::memchr_iter(b'\n', block));
+    iter::from_fn(move || {
+        let end = newlines.next().unwrap_or(block.len());
+        let line = block.get(start..end)?;
+        if line.is_empty() && end == block.len() {
+            return None;
+        }
+        start = end + 1;
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    })
+}
+
+/// Returns the number of newlines in a text.
+pub(crate) fn newlines(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
+}
