@@ -122,7 +122,6 @@ fn look_up(query: &mut Query, lines: &[u8], seen: &HashSet<Vec<u8>>) -> Result<V
     Ok(found)
 }
 
-/// The lines of a whitelist file, and comments.
 impl fmt::Display for KnownGood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

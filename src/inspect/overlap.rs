@@ -93,7 +93,6 @@ fn no_counts(filters: usize) -> Counts {
     vec![vec![0; filters + 1]; filters]
 }
 
-/// Counts the keys of some steps.
 fn count(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Counts, Error> {
     let first = first_key(steps.start, STEPS);
     let streams = filters.iter().map(|filter| filter.records_from(first));
@@ -147,7 +146,6 @@ fn estimate(filters: &[Arc<Filter>; 2]) -> Result<(u64, u64), Error> {
     Ok((a.saturating_add(b) - either, error.ceil() as u64))
 }
 
-/// Maximum length of a name in the table, in characters.
 const NAME_CHARS: usize = 32;
 
 impl fmt::Display for Overlap {

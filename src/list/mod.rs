@@ -38,12 +38,12 @@ pub use detect::detect;
 pub(crate) use formats::hosts;
 pub(crate) use formats::plain::{split_comment, written, written_address};
 pub use mapping::{
-    BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading,
-    Separator, Why, reading,
+    BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Why,
+    reading,
 };
-pub(crate) use mapping::{Usual, all_rows};
-pub use reader::{Reader, cut};
-pub use registry::{Format, Splits};
+pub(crate) use mapping::{Usual, all_rows, separator};
+pub use reader::Reader;
+pub use registry::{Cut, Format};
 pub(crate) use row::entry::read as read_entry;
 pub use row::{RawEntry, Refusal, RejectReason, Row, Skip};
 pub use table::Table;
@@ -52,5 +52,5 @@ pub(crate) use table::dates::Dates;
 pub(crate) use table::text::decoded;
 pub(crate) use text::cells::{Cells, record_length, without_line_end};
 pub(crate) use text::json::{MAX_DOCUMENT_BYTES, Value, unescaped};
+pub(crate) use text::{BOM, Pieces, newlines, whole_lines};
 pub use text::{MAX_LINE, lines};
-pub(crate) use text::{Pieces, newlines};

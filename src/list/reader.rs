@@ -2,11 +2,11 @@
 
 use std::io::{self, Read};
 
-use super::formats::{LineFormat, Out, continued, read_lines};
+use super::formats::{LineFormat, Out, read_lines};
 use super::mapping::Reading;
-use super::registry::{Format, Splits};
+use super::registry::Format;
 use super::row::{RawEntry, RejectReason, Row};
-use super::table::csv::{self, Csv};
+use super::table::csv::Csv;
 use super::table::json::{Document, JsonLines};
 use super::text::MAX_LINE;
 
@@ -37,7 +37,7 @@ impl Reader {
         Self::part(reading, true)
     }
 
-    /// Returns a reader for a part of a list that begins where [`Reading::splits`] allows it, perhaps
+    /// Returns a reader for a part of a list that begins where [`Reading::cut`] allows it, perhaps
     /// at its start.
     #[must_use]
     pub fn part(reading: &Reading, at_start: bool) -> Self {
@@ -113,10 +113,7 @@ impl Reader {
             if unfinished.len() <= MAX_LINE {
                 break;
             }
-            sink(
-                self.lines + 1,
-                Row::rejected(RejectReason::TooLong, unfinished),
-            );
+            Out::new(self.lines + 1, b"", sink).reject(RejectReason::TooLong, unfinished);
             self.in_long_line = true;
         }
         if last && let Parser::Lines(format) = &mut self.parser {
@@ -174,16 +171,4 @@ fn domain_of(entry: &[u8]) -> Option<&[u8]> {
     let is_domain =
         !name.is_empty() && !name.contains(&b'@') && !matches!(name, [b'.' | b'*' | b'[', ..]);
     is_domain.then_some(name)
-}
-
-/// Returns the length of the whole records at the start of `block`, the next bytes of a list that can
-/// be cut; `None` if it holds none.
-#[must_use]
-pub fn cut(reading: &Reading, block: &[u8]) -> Option<usize> {
-    let last_line = || memchr::memrchr(b'\n', block).map(|newline| newline + 1);
-    match (reading.splits(), reading.format) {
-        (Splits::AtLines | Splits::Never, _) => last_line(),
-        (Splits::AtRecords, Format::Csv) => csv::cut(block),
-        (Splits::AtRecords, _) => continued::cut(block),
-    }
 }

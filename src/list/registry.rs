@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use super::formats::access::Program;
 use super::formats::adblock::{self, Adblock};
-use super::formats::continued::Continued;
+use super::formats::continued::{self, Continued};
 use super::formats::dnsmasq::{self, Resolver};
 use super::formats::plain::{Kind, Plain};
 use super::formats::rpz::{self, Rpz};
 use super::formats::spamassassin::{self, SpamAssassin};
 use super::formats::{LineFormat, ReadLine, access, exim, hosts, rbldnsd, score};
+use super::text::cells::whole_records;
+use super::text::whole_lines;
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,17 +55,9 @@ pub enum Format {
     Removals,
 }
 
-/// Where a list can be cut, so that several readers read its parts at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Splits {
-    /// After each line.
-    AtLines,
-    /// Before each record: a line with the lines that continue it, in CSV those inside quotes, else
-    /// those that begin with white space.
-    AtRecords,
-    /// Nowhere.
-    Never,
-}
+/// Returns the length of the whole records at the start of a block, if there are some.
+pub type Cut = fn(&[u8]) -> Option<usize>;
+type IsMarked = fn(&[u8]) -> bool;
 
 /// What is known about a format.
 pub(crate) struct Registered {
@@ -73,7 +67,7 @@ pub(crate) struct Registered {
     by: By,
     /// What only the lines of this format have: for people, and whether a line has it, trimmed and not
     /// a comment.
-    pub(crate) mark: Option<(&'static str, fn(&[u8]) -> bool)>,
+    pub(crate) mark: Option<(&'static str, IsMarked)>,
 }
 
 /// How a list is read.
@@ -86,8 +80,8 @@ enum By {
     Continued(ReadLine),
     /// From its start to its end.
     Whole(fn() -> Box<dyn LineFormat>),
-    /// As a table, which can be cut there.
-    Table(Splits),
+    /// As a table, which can perhaps be cut.
+    Table(Option<Cut>),
 }
 
 const fn row(format: Format, names: &'static str) -> Registered {
@@ -105,7 +99,7 @@ impl Registered {
         self
     }
 
-    const fn marked(mut self, shown: &'static str, is_on: fn(&[u8]) -> bool) -> Self {
+    const fn marked(mut self, shown: &'static str, is_on: IsMarked) -> Self {
         self.mark = Some((shown, is_on));
         self
     }
@@ -118,12 +112,12 @@ impl Registered {
         !matches!(self.format, Format::Whitelist | Format::Removals)
     }
 
-    pub(crate) fn splits(&self) -> Splits {
+    pub(crate) fn cut(&self) -> Option<Cut> {
         match self.by {
-            By::Plain(_) | By::Line(_) => Splits::AtLines,
-            By::Continued(_) => Splits::AtRecords,
-            By::Whole(_) => Splits::Never,
-            By::Table(splits) => splits,
+            By::Plain(_) | By::Line(_) => Some(whole_lines),
+            By::Continued(_) => Some(continued::cut),
+            By::Whole(_) => None,
+            By::Table(cut) => cut,
         }
     }
 
@@ -197,9 +191,9 @@ pub(crate) static FORMATS: &[Registered] = &[
     row(Format::Exim, "exim lsearch")
         .by(By::Continued(exim::read))
         .marked("a colon after an entry", exim::is_marked),
-    row(Format::Csv, "csv").by(By::Table(Splits::AtRecords)),
-    row(Format::Json, "json").by(By::Table(Splits::Never)),
-    row(Format::JsonLines, "jsonl json-lines ndjson").by(By::Table(Splits::AtLines)),
+    row(Format::Csv, "csv").by(By::Table(Some(whole_records))),
+    row(Format::Json, "json").by(By::Table(None)),
+    row(Format::JsonLines, "jsonl json-lines ndjson").by(By::Table(Some(whole_lines))),
     row(Format::Whitelist, "whitelist").by(By::Plain(Kind::Whitelist)),
     row(Format::Removals, "removals")
         .by(By::Continued(|text, out| Program::Removals.read(text, out))),

@@ -39,9 +39,10 @@ pub(super) const NOT_READ: &[(&[u8], &str)] = &[
 
 /// Text, or bytes of which it is made.
 type Input = Box<dyn Read + Send>;
+type Unpack = fn(Input) -> Input;
 
 /// Returns how an input with these first bytes is compressed, and what unpacks it.
-fn packed(head: &[u8]) -> Option<(&'static str, fn(Input) -> Input)> {
+fn packed(head: &[u8]) -> Option<(&'static str, Unpack)> {
     Some(match head {
         [0x1f, 0x8b, 8, ..] => ("gzip", |input| Box::new(MultiGzDecoder::new(input))),
         // The latter is a skippable frame; parallel zstd compressors write one first.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use blocklist_milter::list::{
-    Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, Splits, cut, reading,
+    Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, reading,
 };
 use proptest::prelude::*;
 use proptest::sample;
@@ -238,14 +238,14 @@ proptest! {
     fn parts_read_apart_give_the_same(list in list()) {
         for &format in FORMATS {
             let reading = Reading::given(format);
-            if reading.splits() == Splits::Never {
+            let Some(cut) = reading.cut() else {
                 continue;
-            }
+            };
             let (whole, _) = rows(&list, &reading, usize::MAX);
             let (mut apart, mut before, mut start, mut end) = (Vec::new(), 0, 0, 0);
             while end < list.len() {
                 end = (end + 50).min(list.len());
-                let part = match cut(&reading, &list[start..end]) {
+                let part = match cut(&list[start..end]) {
                     _ if end == list.len() => &list[start..],
                     Some(length) => &list[start..start + length],
                     None => continue,

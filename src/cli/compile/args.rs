@@ -10,7 +10,7 @@ use crate::base::day::Day;
 use crate::base::numbers::with_unit;
 use crate::base::settings::Percent;
 use crate::cli::{examples, whole_number};
-use crate::list::{DateFormat, Expires, Format, MaxRejects, Separator, all_rows};
+use crate::list::{DateFormat, Expires, Format, MaxRejects, all_rows, separator};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
@@ -316,8 +316,8 @@ pub(super) struct Reading {
     /// What divides the columns of a table: , ; | : tab or space.
     ///
     /// Needed where the first line has several of comma, semicolon and tab.
-    #[arg(long, value_name = "SEPARATOR")]
-    pub separator: Option<Separator>,
+    #[arg(long, value_name = "SEPARATOR", value_parser = separator)]
+    pub separator: Option<u8>,
     /// The column that names the sender: its heading, or its number from 1; may be repeated.
     ///
     /// In JSON, a path such as items[].email: . goes into an object, [] through an array or the values of an object,

@@ -20,7 +20,7 @@ use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
-use crate::list::{self, Format, Reading, Refusal, Splits};
+use crate::list::{self, Format, Reading, Refusal};
 
 /// Size of a block. The text stays in the second-level cache between the copy from the page cache
 /// and the parser, and a block is larger than the longest line that a reader accepts.
@@ -196,7 +196,7 @@ impl<'a> Feed<'a> {
                 continue;
             };
             let reading = self.for_removal(reading);
-            if reading.splits() == Splits::Never {
+            if reading.cut().is_none() {
                 return Ok(Some(Work::Whole {
                     input,
                     reading,
@@ -296,10 +296,9 @@ impl Current {
                 return Ok((length > 0).then_some(length));
             }
             let block = &buffer[..length];
-            let last_line = || memchr::memrchr(b'\n', block).map(|newline| newline + 1);
-            let end = match list::cut(&self.reading, block) {
+            let end = match self.reading.cut().and_then(|cut| cut(block)) {
                 // Nothing but lines that continue another: in what follows, such a line is rejected.
-                None if self.reading.format != Format::Csv => last_line(),
+                None if self.reading.format != Format::Csv => list::whole_lines(block),
                 end => end,
             };
             match end {

@@ -13,9 +13,7 @@ use crate::list::{DateFormat, Dates, Pieces, decoded, read_entry};
 /// A column with more values than this, or longer ones, has no meaning that a condition could name.
 const SMALL: usize = 12;
 const SMALL_BYTES: usize = 60;
-/// Number of values that are told apart.
 const DISTINCT: usize = 1 << 13;
-/// Number of values that are shown.
 const SAMPLES: usize = 3;
 /// Number of cells of which the form of dates is taken.
 const DATED: u64 = 10_000;
@@ -73,7 +71,6 @@ pub struct Value {
     pub line: u64,
 }
 
-/// The form of the dates of a column.
 #[derive(Debug, Default)]
 struct DatesOf {
     cells: u64,

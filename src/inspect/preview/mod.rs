@@ -90,13 +90,15 @@ pub fn preview(
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
     let (mut report, against) = look(plan, &lists, against, progress)?;
     report.passed_over = passed_over;
+    let judge = Judge {
+        plan,
+        guard: plan.guard()?,
+    };
+    let path = &folder.join(LIST_TOML);
     let look = Look {
-        judge: Judge {
-            plan,
-            guard: plan.guard()?,
-        },
+        judge,
         progress,
-        path: &folder.join(LIST_TOML),
+        path,
     };
     let mut files = Vec::with_capacity(lists.len());
     for input in &lists {
@@ -124,16 +126,14 @@ pub fn preview(
     })
 }
 
-/// How files are looked at.
 struct Look<'a> {
     judge: Judge<'a>,
     progress: &'a Progress,
-    /// The `list.toml` about them.
+    /// The `list.toml` about the files.
     path: &'a Path,
 }
 
 impl Look<'_> {
-    /// Describes one file.
     fn file(&self, input: &Input, refused: Option<RefusedFile>) -> Result<FilePreview, Error> {
         let begun = self.begin(input)?;
         let reading = begun.reading.as_ref().ok();
@@ -201,7 +201,7 @@ fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), se
     Ok((text, list_toml))
 }
 
-/// Adds proposals to a `list.toml`; what stands in it stays.
+/// Adds proposals to a `list.toml`.
 ///
 /// # Errors
 /// When it cannot be written, or would have faults.
@@ -246,45 +246,13 @@ mod tests {
         (proposal.toml, promised)
     }
 
-    /// Tables of 40 rows: the file, its heading, each row, row 7; what is listed, if anything, and parts
-    /// of the proposal. `S` is a sender, `V` a verdict (30 block, 10 allow), `N` the number of the row.
-    const TABLES: &str = r#"
-a.csv           Sender;Verdict        S;V                             -                     30
-[1] "x".csv     2024;Verdict          S;V                             -                     30  entry = 1
-doubled.csv     Sender,Is,Is          S,V,N                           -                     30  when = { 2 =
-json.json       -                     {"who":"S","is":"V"}            -                     30  when = { is =
-keys.json       -                     {"who":"S","x.y":{},"x \"y":"V"}  -                   30  when = { "\"x \\\"y\"" =
-dates.csv       Sender;Is;Remove on   S;V;24.12.2139                  -                     30  date_format = "%d.%m.%Y"
-two.csv         Sender;Is;Kind        S;V;V2                          -                     no  # when = { Is =    "Kind" may decide
-review.csv      Sender;Is             S;V                             s@x.example;Review    no  when = { Is =      "Review" (1 row, first in line 9)
-missing.json    -                     {"who":"S","is":"V"}            {"who":"S"}           no  "is" = "" (1 row)
-end.csv         Sender;Is;Valid to    S;V;2139-12-24                  -                     no  # expires_in or added_in = "Valid to"
-forms.csv       Sender;Is;Expires     S;V;03/04/2139                  -                     no  # date_format = "%d/%m/%Y"    # date_format = "%m/%d/%Y"
-never.csv       Sender;Is;Expires     S;V;2139-04-03                  S;V;never             no  # never = ["never"]
-all.csv         Sender;Note           S;N                             -                     no  # rows = "all"
-who.csv         A;B;Is                S;me@us.example;V               -                     no  # entry = "A"    # entry = "B"
-rows.csv        x.example;block       dN.example;block                -                     no  line 1 may be
-numbers.csv     1;2                   S;V                             -                     no  by numbers alone
-"#;
-
     fn table(name: &str, heading: &str, row: &str, seventh: &str) -> Vec<u8> {
         let row = |n: usize| {
-            let written = if n == 7 && seventh != "-" {
-                seventh
-            } else {
-                row
-            };
-            written
-                .replace('S', &format!("s{n}@bad.example"))
-                .replace(
-                    'V',
-                    if n.is_multiple_of(4) {
-                        "allow"
-                    } else {
-                        "block"
-                    },
-                )
-                .replace('N', &n.to_string())
+            let is_seventh = n == 7 && seventh != "-";
+            let verdict = ["allow", "block", "block", "block"][n % 4];
+            let written = if is_seventh { seventh } else { row };
+            let written = written.replace('S', &format!("s{n}@bad.example"));
+            written.replace('V', verdict).replace('N', &n.to_string())
         };
         let rows: Vec<String> = (0..40).map(row).collect();
         let text = match name.ends_with(".json") {
@@ -295,24 +263,22 @@ numbers.csv     1;2                   S;V                             -         
     }
 
     /// A proposal is what a build reads, and gives the counts that it promised; in doubt, the file
-    /// stays refused.
+    /// stays refused. The tables have 40 rows: the file, its heading, each row, row 7; what is listed, if
+    /// anything, and parts of the proposal. `S` is a sender, `V` a verdict (30 block, 10 allow), `N` the
+    /// number of the row.
     #[test]
     fn a_build_counts_what_a_proposal_promised() {
-        for line in TABLES.lines().filter(|line| !line.is_empty()) {
-            let mut cells = line
-                .split("  ")
-                .map(str::trim)
-                .filter(|cell| !cell.is_empty());
+        for line in include_str!("../../../tests/pure/list/proposals.txt").lines() {
+            let cells = line.split("  ").map(str::trim);
+            let mut cells = cells.filter(|cell| !cell.is_empty());
             let mut cell = || cells.next().unwrap();
             let (name, heading, row, seventh, listed) = (cell(), cell(), cell(), cell(), cell());
             let (toml, counted) = try_out(name, &table(name, heading, row, seventh));
             for part in cells {
                 assert!(toml.contains(part), "{name}: no {part:?} in\n{toml}");
             }
-            let counts = listed
-                .parse()
-                .ok()
-                .map(|listed: u64| [(listed, 40 - listed); 2]);
+            let counts = listed.parse().ok();
+            let counts = counts.map(|listed: u64| [(listed, 40 - listed); 2]);
             assert_eq!(counted, counts, "{name}\n{toml}");
         }
     }

@@ -23,9 +23,7 @@ const SENDERS: &str = "sender spammer from";
 const ENDS: &str = "expire expires expiry expiration remove until";
 const ADDS: &str = "added created";
 
-/// Number of columns that are named for a choice.
 const CHOICES: usize = 8;
-/// Column of the notes.
 const NOTES: usize = 46;
 
 /// A `[[file]]`, as text.
@@ -69,7 +67,6 @@ impl Proposal {
 /// A column with few values: how a condition names it, and the values.
 type Small = (String, Vec<Value>);
 
-/// A proposal in progress.
 struct Draft<'s> {
     survey: &'s Survey,
     made: Proposal,
@@ -195,7 +192,6 @@ impl<'s> Draft<'s> {
         (deciding, others)
     }
 
-    /// Names the rows that count.
     fn rows(&mut self, entry: &'s Column) {
         if self.first().is_some() && self.survey.columns.len() == 1 {
             return;
@@ -252,7 +248,6 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Names what may say which rows count.
     fn choose_rows(&mut self, small: &[Small]) {
         for (column, values) in small.iter().take(CHOICES) {
             let all: Vec<&Value> = values.iter().collect();
@@ -269,7 +264,6 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Adds the lines about columns with dates.
     fn dates(&mut self, entry: &'s Column) {
         let (mut common, mut never): (Option<Vec<&str>>, Vec<String>) = (None, Vec::new());
         let (mut ends, mut adds) = (0, 0);
@@ -328,7 +322,6 @@ impl<'s> Draft<'s> {
     }
 }
 
-/// Returns whether a value is one of these words.
 fn is_of(value: &Value, words: &str) -> bool {
     is_one_of(&value.text.to_lowercase(), words)
 }
@@ -360,7 +353,6 @@ fn is_one_of(word: &str, words: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }
 
-/// Returns whether a name has one of these words.
 fn has_word(name: &str, words: &str) -> bool {
     let name = name.to_lowercase();
     name.split(|c: char| !c.is_alphanumeric())

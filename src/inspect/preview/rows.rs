@@ -6,13 +6,10 @@ use std::io::{self, Read};
 use crate::address::{Entry, escaped};
 use crate::compile::Plan;
 use crate::compile::guard::Guard;
-use crate::list::{Format, RawEntry, Reader, Reading, Row, Splits, cut, lines};
+use crate::list::{Format, RawEntry, Reader, Reading, Row, lines};
 
-/// Number of rows that are shown.
 const SHOWN: usize = 10;
-/// Number of outcomes that are told apart.
 const OUTCOMES: usize = 64;
-/// Longest text that is shown, in bytes.
 const SHOWN_BYTES: usize = 120;
 
 /// A row and its outcome.
@@ -28,7 +25,6 @@ pub struct Sample {
     pub detail: String,
 }
 
-/// Makes a text safe to show.
 pub(super) fn shown(text: &[u8]) -> String {
     escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string()
 }
@@ -56,9 +52,10 @@ impl Judge<'_> {
     ) -> io::Result<Vec<Sample>> {
         let mut next = Vec::new();
         Read::by_ref(&mut rest).take(1).read_to_end(&mut next)?;
-        let is_whole = next.is_empty() || reading.splits() == Splits::Never;
-        let begin = if is_whole { None } else { cut(reading, head) };
-        let begin = head.get(..begin.unwrap_or(head.len())).unwrap_or(head);
+        let cut = reading.cut().filter(|_| !next.is_empty());
+        let is_whole = cut.is_none();
+        let length = cut.and_then(|cut| cut(head)).unwrap_or(head.len());
+        let (begin, _) = head.split_at(length);
         let after = next.chain(rest).take(if is_whole { u64::MAX } else { 0 });
         let rows = begin.chain(after);
 

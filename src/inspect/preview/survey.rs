@@ -5,11 +5,10 @@ use std::io::{self, Read};
 
 use super::column::{Column, quoted};
 use crate::list::{
-    Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Reading, Value, cut, decoded, detect,
-    newlines, read_entry, record_length, unescaped, without_line_end,
+    BOM, Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, decoded, detect, newlines,
+    read_entry, record_length, unescaped, without_line_end,
 };
 
-/// Number of bytes read at once.
 const BLOCK_BYTES: u64 = 4 * MAX_LINE as u64;
 /// Number of columns, or of paths of JSON, that are described.
 const MAX_COLUMNS: usize = 64;
@@ -17,9 +16,8 @@ const MAX_PATHS: usize = 512;
 /// Objects and arrays of JSON further inside are not described, nor are keys that are longer.
 const MAX_DEPTH: usize = 16;
 const MAX_KEY_BYTES: usize = 200;
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// What a table has.
+/// What is in a table.
 #[derive(Debug)]
 pub struct Survey {
     /// Of which kind it is.
@@ -64,10 +62,8 @@ pub enum First {
     Either,
 }
 
-/// A walk through a table.
 struct Walk {
     survey: Survey,
-    /// The current line.
     line: u64,
     /// Of a table with separators, the number of cells of the first record; 0 before it.
     width: usize,
@@ -87,14 +83,11 @@ impl Survey {
         declared: &Declared,
     ) -> io::Result<Option<Self>> {
         let detected = || detect(head, false).ok().map(|(format, _)| format);
-        let format = match declared.format {
-            None if declared.is_of_table() => detected()
-                .filter(|format| format.is_table())
-                .or(Some(Format::Csv)),
-            None => detected(),
-            given => given,
-        };
-        let Some(format) = format.filter(|format| format.is_table()) else {
+        let format = declared.format.or_else(detected);
+        // As a build does: only a table has columns.
+        let columns = declared.format.is_none() && declared.is_of_table();
+        let format = format.filter(|format| format.is_table());
+        let Some(format) = format.or(columns.then_some(Format::Csv)) else {
             return Ok(None);
         };
         let kind = match format {
@@ -123,51 +116,42 @@ impl Survey {
 impl Walk {
     /// Reads a table, up to a record that is longer than any that a build reads.
     fn read(&mut self, mut content: impl Read, format: Format) -> io::Result<()> {
-        let most = match format {
-            Format::Json => MAX_DOCUMENT_BYTES,
-            _ => MAX_LINE,
+        let (most, length): (_, fn(&[u8]) -> Option<usize>) = match format {
+            Format::Json => (MAX_DOCUMENT_BYTES, |_| None),
+            Format::JsonLines => (MAX_LINE, |text| Some(memchr::memchr(b'\n', text)? + 1)),
+            _ => (MAX_LINE, record_length),
         };
         let mut text = Vec::new();
         while text.len() <= most {
             let is_last = content.by_ref().take(BLOCK_BYTES).read_to_end(&mut text)? == 0;
-            let whole = match format {
-                _ if is_last => text.len(),
-                Format::Json => 0,
-                format => cut(&Reading::given(format), &text).unwrap_or(0),
-            };
-            let rest = text.split_off(whole);
-            self.records(&text, format);
+            let mut rest = &text[..];
+            while let Some(length) = length(rest).or(is_last.then_some(rest.len()))
+                && !rest.is_empty()
+            {
+                let (record, after) = rest.split_at(length);
+                self.record(record);
+                rest = after;
+            }
             if is_last {
                 break;
             }
-            text = rest;
+            text.drain(..text.len() - rest.len());
         }
         Ok(())
     }
 
-    /// Takes whole records.
-    fn records(&mut self, mut text: &[u8], format: Format) {
-        while !text.is_empty() {
-            let length = match format {
-                Format::Csv => record_length(text),
-                Format::JsonLines => memchr::memchr(b'\n', text).map(|at| at + 1),
-                _ => None,
-            };
-            let (record, after) = text.split_at(length.unwrap_or(text.len()));
-            let next = self.line + newlines(record);
-            match self.survey.kind {
-                Kind::Cells {
-                    separator, first, ..
-                } => self.record(without_line_end(record), separator, first),
-                Kind::Json { .. } => self.document(record),
-            }
-            self.line = next;
-            text = after;
+    fn record(&mut self, record: &[u8]) {
+        let next = self.line + newlines(record);
+        match self.survey.kind {
+            Kind::Cells {
+                separator, first, ..
+            } => self.row(without_line_end(record), separator, first),
+            Kind::Json { .. } => self.document(record),
         }
+        self.line = next;
     }
 
-    /// Takes a record of a table with separators.
-    fn record(&mut self, record: &[u8], separator: u8, first: First) {
+    fn row(&mut self, record: &[u8], separator: u8, first: First) {
         let record = match self.width {
             0 => record.strip_prefix(BOM).unwrap_or(record),
             _ => record,
@@ -194,7 +178,6 @@ impl Walk {
         }
     }
 
-    /// Takes the first record, which perhaps has the names of the columns.
     fn heading(&mut self, record: &[u8], has_names: bool) {
         let heading = |number| decoded(&self.cells.get(record, number)).trim().to_owned();
         let headings: Vec<String> = (0..self.width).map(heading).collect();
@@ -305,9 +288,7 @@ impl Walk {
 /// Finds what divides the cells, and what the first row is.
 fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
-    let record = text
-        .get(..record_length(text).unwrap_or(text.len()))
-        .unwrap_or_default();
+    let (record, _) = text.split_at(record_length(text).unwrap_or(text.len()));
     let record = without_line_end(record);
     let count = |separator: u8| {
         let mut cells = Cells::default();
@@ -316,10 +297,8 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let candidates = [b',', b';', b'\t'].map(|separator| (count(separator), separator));
     let several = candidates.iter().filter(|(count, _)| *count > 1).count() > 1;
     let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
-    let given = declared.separator.map(|separator| separator.0);
-    let separator = given
-        .or_else(|| most.map(|(_, separator)| separator))
-        .unwrap_or(b',');
+    let given = declared.separator;
+    let separator = given.unwrap_or(most.map_or(b',', |(_, separator)| separator));
     let mut cells = Cells::default();
     let is_found = cells.find(record, separator).is_ok();
     let mut first = First::Heading;

@@ -22,7 +22,7 @@ pub(crate) use out::Out;
 pub(crate) use plain::{before_comment, split_comment};
 
 use super::row::{RejectReason, Row};
-use super::text::{BOM, MAX_LINE, is_one_of, lines};
+use super::text::{BOM, MAX_LINE, is_one_of, lines, whole_lines};
 
 pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Reads one line, without its end and without a byte order mark.
@@ -50,15 +50,14 @@ pub(crate) fn read_lines(
     count: &mut u64,
     sink: &mut dyn FnMut(u64, Row<'_>),
 ) -> usize {
-    let whole = match memchr::memrchr(b'\n', block) {
-        _ if last => block.len(),
-        Some(newline) => newline + 1,
-        None => 0,
+    let whole = match last {
+        true => block.len(),
+        false => whole_lines(block).unwrap_or(0),
     };
     for line in lines(block.get(..whole).unwrap_or_default()) {
         *count += 1;
         if line.len() > MAX_LINE {
-            sink(*count, Row::rejected(RejectReason::TooLong, line));
+            Out::new(*count, line, sink).reject(RejectReason::TooLong, line);
             continue;
         }
         let line = line.strip_prefix(BOM).unwrap_or(line);

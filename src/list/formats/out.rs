@@ -17,17 +17,22 @@ impl<'s> Out<'s> {
 
     /// Reports that nobody is listed here.
     pub(crate) fn skip(&mut self, skip: Skip) {
-        (self.sink)(self.line, Row::skipped(skip, self.text));
+        self.skip_by(skip, self.text);
+    }
+
+    fn skip_by(&mut self, skip: Skip, text: &[u8]) {
+        let text = beginning(text);
+        (self.sink)(self.line, Row::Skipped { skip, text });
     }
 
     /// Reports that this is about something else, counted by a word.
     pub(crate) fn other(&mut self, word: &[u8]) {
-        (self.sink)(self.line, Row::skipped(Skip::Other, word));
+        self.skip_by(Skip::Other, word);
     }
 
     /// Reports a row that its owner has declared as not listed, counted by a word.
     pub(crate) fn unlisted(&mut self, word: &[u8]) {
-        (self.sink)(self.line, Row::skipped(Skip::Unlisted, word));
+        self.skip_by(Skip::Unlisted, word);
     }
 
     /// Reports a line without a text to read: a blank line, or a comment.
@@ -40,12 +45,14 @@ impl<'s> Out<'s> {
 
     /// Reports a text that cannot be an entry.
     pub(crate) fn reject(&mut self, reason: RejectReason, text: &[u8]) {
-        (self.sink)(self.line, Row::rejected(reason, text));
+        let text = beginning(text);
+        (self.sink)(self.line, Row::Rejected { reason, text });
     }
 
     /// Reports a text for which nothing of the list can be used.
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
-        (self.sink)(self.line, Row::refused(refusal, self.text));
+        let text = beginning(self.text);
+        (self.sink)(self.line, Row::Refused { refusal, text });
     }
 
     /// Lists an entry.
@@ -97,3 +104,11 @@ impl<'s> Out<'s> {
 
 /// Maximum number of bytes of a name, in any script.
 const MAX_NAME_BYTES: usize = 512;
+
+/// Maximum number of bytes of a line that are passed on for a message.
+const SHOWN: usize = 120;
+
+fn beginning(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii();
+    text.get(..SHOWN).unwrap_or(text)
+}

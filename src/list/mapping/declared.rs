@@ -15,7 +15,7 @@ pub struct Declared {
     /// The format.
     pub format: Option<Format>,
     /// What divides the columns.
-    pub separator: Option<Separator>,
+    pub separator: Option<u8>,
     /// The columns that name the sender.
     pub entry: Vec<String>,
     /// Columns, with the values that list a row.
@@ -40,20 +40,13 @@ pub struct Declared {
     pub is_in_file: bool,
 }
 
-/// What divides the columns of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Separator(pub(crate) u8);
-
-impl std::str::FromStr for Separator {
-    type Err = &'static str;
-
-    fn from_str(written: &str) -> Result<Self, Self::Err> {
-        match written {
-            "tab" | "\t" => Ok(Self(b'\t')),
-            "space" | " " => Ok(Self(b' ')),
-            "," | ";" | "|" | ":" => written.bytes().next().map(Self).ok_or(""),
-            _ => Err("must be one of , ; | : tab space"),
-        }
+/// Reads what divides the columns of a table.
+pub(crate) fn separator(written: &str) -> Result<u8, &'static str> {
+    match (written, written.as_bytes()) {
+        ("tab" | "\t", _) => Ok(b'\t'),
+        ("space" | " ", _) => Ok(b' '),
+        (_, &[sign @ (b',' | b';' | b'|' | b':')]) => Ok(sign),
+        _ => Err("must be one of , ; | : tab space"),
     }
 }
 

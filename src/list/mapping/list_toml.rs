@@ -15,7 +15,7 @@
 use std::path::Path;
 
 use super::build::{BuildSettings, FeedSettings};
-use super::declared::{Declared, all_rows};
+use super::declared::{Declared, all_rows, separator};
 use crate::base::path::if_exists;
 use crate::base::settings::{
     Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
@@ -190,7 +190,7 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
     Declared {
         is_in_file: format.is_some(),
         format,
-        separator: section.optional("separator", parsed),
+        separator: section.optional("separator", |value| Ok(separator(text(value)?)?)),
         entry: section.items("entry", column_of),
         when: columns(section, "when", VALUES, values),
         unless: columns(section, "unless", VALUES, values),

@@ -17,8 +17,8 @@ mod reading;
 mod resolve;
 
 pub use build::{BuildSettings, Expires, FeedSettings, MaxRejects};
-pub(crate) use declared::all_rows;
-pub use declared::{Declared, Separator};
+pub use declared::Declared;
+pub(crate) use declared::{all_rows, separator};
 pub use list_toml::{LIST_TOML, ListToml};
 pub(crate) use reading::Usual;
 pub use reading::{Reading, Why};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::list::formats::access;
-use crate::list::registry::{Format, Splits};
+use crate::list::registry::{Cut, Format};
 use crate::list::table::Table;
 use crate::list::table::csv::Csv;
 use crate::list::table::json::JsonLines;
@@ -65,10 +65,12 @@ impl Reading {
         }
     }
 
-    /// Returns where a list can be cut.
+    /// Returns what finds where the list can be cut, so that several readers read its parts at once:
+    /// the length of the whole records at the start of its next bytes, if there are some. `None` if it
+    /// is read from its start to its end.
     #[must_use]
-    pub fn splits(&self) -> Splits {
-        self.format.registered().splits()
+    pub fn cut(&self) -> Option<Cut> {
+        self.format.registered().cut()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::list::table::path::{Paths, Step, steps};
 use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
 use crate::list::table::{Columns, Source, Table};
+use crate::list::text::BOM;
 use crate::list::text::cells::{Cells, record_length, without_line_end};
 use crate::list::text::json::{Value, unescaped};
 use crate::unpack::is_text;
@@ -95,8 +96,8 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     let Some(record) = first_record(head, is_whole)? else {
         return Ok((Table::default(), None));
     };
-    let separator = match &declared.separator {
-        Some(separator) => separator.0,
+    let separator = match declared.separator {
+        Some(separator) => separator,
         None => separator(record)?,
     };
     let mut cells = Cells::default();
@@ -147,7 +148,7 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
 
 /// Returns the first record that is not blank, without its line end.
 fn first_record(head: &[u8], is_whole: bool) -> Result<Option<&[u8]>, Refusal> {
-    let mut rest = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let mut rest = head.strip_prefix(BOM).unwrap_or(head);
     loop {
         let length = match record_length(rest) {
             Some(length) => length,
@@ -348,10 +349,7 @@ fn json(head: &[u8], format: Format, declared: &Declared) -> Result<Resolved, Re
 
 /// Returns whether JSON begins as an array of strings does, or is an empty array.
 fn is_array_of_strings(head: &[u8]) -> bool {
-    let text = head
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(head)
-        .trim_ascii_start();
+    let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
     let inner = text.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     inner.is_some_and(|inner| matches!(inner.first(), Some(b'"' | b']')))
 }

@@ -9,9 +9,6 @@ pub use reasons::{Refusal, RejectReason};
 use crate::base::day::Day;
 use crate::base::named::named;
 
-/// Maximum number of bytes of a rejected or skipped line that are passed on for a message.
-const SHOWN: usize = 120;
-
 /// What one list says about one sender, domain, subtree or local part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawEntry<'a> {
@@ -60,29 +57,6 @@ pub enum Row<'a> {
         /// The text, or its beginning.
         text: &'a [u8],
     },
-}
-
-impl<'a> Row<'a> {
-    pub(crate) fn rejected(reason: RejectReason, text: &'a [u8]) -> Self {
-        let text = beginning(text);
-        Self::Rejected { reason, text }
-    }
-
-    pub(crate) fn refused(refusal: Refusal, text: &'a [u8]) -> Self {
-        let text = beginning(text);
-        Self::Refused { refusal, text }
-    }
-
-    pub(crate) fn skipped(skip: Skip, text: &'a [u8]) -> Self {
-        let text = beginning(text);
-        Self::Skipped { skip, text }
-    }
-}
-
-/// Returns the part of a text that a message shows.
-fn beginning(text: &[u8]) -> &[u8] {
-    let text = text.trim_ascii();
-    text.get(..SHOWN).unwrap_or(text)
 }
 
 named! {

@@ -49,12 +49,6 @@ impl DateFormat {
         let is_within = time.to_time().is_ok_and(|time| time != Time::midnight());
         Some((time.to_date().ok()?, is_within))
     }
-
-    /// Returns it as written.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// How the date columns of a table are read.
@@ -123,7 +117,7 @@ mod tests {
             let found = format.parse().map(|format| {
                 let (format, never) = (Some(format), Vec::new());
                 let found = Dates { format, never }.end(cell.as_bytes());
-                found.map_or("no date".to_owned(), |day| day.unwrap().to_string())
+                found.map_or_else(|_| "no date".to_owned(), |day| day.unwrap().to_string())
             });
             assert_eq!(found.as_deref().unwrap_or("no format"), day, "{row}");
         }

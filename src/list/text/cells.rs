@@ -33,6 +33,22 @@ pub(crate) fn record_length(block: &[u8]) -> Option<usize> {
     None
 }
 
+/// Returns the length of the whole records at the start of a block that begins with a record.
+pub(crate) fn whole_records(block: &[u8]) -> Option<usize> {
+    let quotes = |text: &[u8]| memchr::memchr_iter(b'"', text).count();
+    let mut is_quoted = !quotes(block).is_multiple_of(2);
+    let mut end = block.len();
+    for newline in memchr::memrchr_iter(b'\n', block) {
+        let after = block.get(newline + 1..end).unwrap_or_default();
+        is_quoted ^= !quotes(after).is_multiple_of(2);
+        if !is_quoted {
+            return Some(newline + 1);
+        }
+        end = newline;
+    }
+    None
+}
+
 /// Returns a record without its line end.
 pub(crate) fn without_line_end(record: &[u8]) -> &[u8] {
     let record = record.strip_suffix(b"\n").unwrap_or(record);

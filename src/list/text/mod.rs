@@ -36,6 +36,11 @@ pub fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     })
 }
 
+/// Returns the length of the whole lines at the start of a block, if there are some.
+pub(crate) fn whole_lines(block: &[u8]) -> Option<usize> {
+    memchr::memrchr(b'\n', block).map(|newline| newline + 1)
+}
+
 /// Returns the number of newlines in a text.
 pub(crate) fn newlines(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
