@@ -59,8 +59,7 @@ pub struct Info {
     pub age_days: u64,
     /// Whether the number of entries is an estimate: for a union of filters without records.
     pub estimated: bool,
-    /// Number of distinct entries by kind; empty if there are no records, which alone have the
-    /// kinds.
+    /// Number of distinct entries by kind; empty if there are no records.
     pub kinds: Vec<KindCount>,
     /// Size of the pages in bytes.
     pub page_bytes: u64,
@@ -76,8 +75,7 @@ pub struct Info {
     pub fill: f64,
     /// False-positive rate of the actual pages.
     pub fpr_expected: f64,
-    /// The same rate for a sender. A sender is looked up under several keys if there are several
-    /// kinds of entries.
+    /// The same rate for a sender, who is looked up under a key for each kind.
     pub fpr_per_sender: f64,
     /// Number of entries, estimated from the fill of the pages.
     pub entries_estimated: f64,

@@ -79,9 +79,7 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
                     }
                     found.asked += 1;
                     match finding {
-                        Some(finding)
-                            if finding.listed && finding.matches.iter().any(|it| it.proved) =>
-                        {
+                        Some(finding) if finding.matches.iter().any(|it| it.proved) => {
                             found.listed.push(finding);
                         }
                         Some(_) => found.hit.push(escaped(&address).to_string()),
@@ -154,8 +152,7 @@ const SEPARATORS: [bool; 256] = {
     separators
 };
 
-/// Returns everything that looks like an address: the text around an `@`, up to white
-/// space, quotes, brackets and the like.
+/// Returns everything that looks like an address: the text around an `@`, up to a separator.
 fn addresses(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_end = |byte: &u8| SEPARATORS[usize::from(*byte)];
     let mut from = 0;

@@ -115,9 +115,6 @@ fn count(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Counts, Error> {
 
 /// Estimates the entries that two filters of one size and rate share, and two standard deviations
 /// of that number.
-///
-/// # Errors
-/// When they differ in size or rate, or a file cannot be read.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

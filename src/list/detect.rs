@@ -123,10 +123,8 @@ fn is_divided(line: &[u8]) -> bool {
     let cells = line
         .split(|&b| nesting.step(b) && matches!(b, b',' | b';' | b'\t'))
         .map(<[u8]>::trim_ascii);
-    let is_entry: Vec<bool> = cells
-        .filter(|cell| !cell.is_empty())
-        .map(looks_like_entry)
-        .collect();
+    let is_entry = cells.filter(|cell| !cell.is_empty()).map(looks_like_entry);
+    let is_entry: Vec<bool> = is_entry.collect();
     is_entry.len() > 1 && is_entry.contains(&false)
 }
 
@@ -160,20 +158,14 @@ fn json(head: &[u8]) -> Option<Format> {
 /// Returns what a text is that is not a list, and what to do.
 fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
     if begins_with_one_of(head.trim_ascii_start(), PAGES) {
-        Some((
-            "a web page or XML",
-            "was the download refused? Convert XML to plain text or CSV",
-        ))
-    } else if is_mail(head) {
-        Some(("a mail", "list its senders, one a line"))
-    } else if is_of_mailscanner(head) {
-        Some((
-            "rules of MailScanner",
-            "list the senders whom they block, one a line",
-        ))
-    } else {
-        None
+        let remedy = "was the download refused? Convert XML to plain text or CSV";
+        return Some(("a web page or XML", remedy));
     }
+    if is_mail(head) {
+        return Some(("a mail", "list its senders, one a line"));
+    }
+    let remedy = "list the senders whom they block, one a line";
+    is_of_mailscanner(head).then_some(("rules of MailScanner", remedy))
 }
 
 const PAGES: &str = "<!doctype <html <head <body <?xml <!--";
@@ -198,14 +190,15 @@ fn is_mail(head: &[u8]) -> bool {
     is_folder || first_lines.next().is_some_and(is_header) && first_lines.take(40).any(is_of_mail)
 }
 
-/// Returns whether a text begins with a rule of MailScanner, which may allow or block: `From:
-/// *@bad.example yes`, `FromOrTo: default no`.
+/// Returns whether a text begins with a rule of MailScanner: `From: *@bad.example yes`.
 fn is_of_mailscanner(head: &[u8]) -> bool {
-    let mut words = blank_words(significant(head).next().unwrap_or_default());
-    let is_direction = |word| is_one_of(word, "From: To: FromOrTo: FromAndTo:");
-    let is_answer = |word| is_one_of(word, "yes no");
-    let has_both =
-        words.next().is_some_and(is_direction) && words.next_back().is_some_and(is_answer);
-    // Between them is whom it is about.
-    has_both && words.next().is_some()
+    let words: Vec<&[u8]> = significant(head)
+        .next()
+        .map_or_else(Vec::new, |line| blank_words(line).collect());
+    match words.as_slice() {
+        [direction, _, .., answer] => {
+            is_one_of(direction, "From: To: FromOrTo: FromAndTo:") && is_one_of(answer, "yes no")
+        }
+        _ => false,
+    }
 }

@@ -14,7 +14,6 @@ use super::text::MAX_LINE;
 #[derive(Debug)]
 pub struct Reader {
     parser: Parser,
-    /// Number of lines read to their end.
     lines: u64,
     /// Whether the input is inside a line that was rejected as too long.
     in_long_line: bool,
@@ -22,7 +21,6 @@ pub struct Reader {
     subdomains: bool,
 }
 
-/// How a format is read, with its state between lines if it has one.
 #[derive(Debug)]
 enum Parser {
     Lines(Box<dyn LineFormat>),
@@ -133,11 +131,9 @@ impl Reader {
         newline.map_or(block.len(), |newline| newline + 1)
     }
 
-    /// Reads a list to its end: [`Reader::read`] with a buffer of its own. Returns whether the last
-    /// line has no end.
+    /// Reads a list to its end. Returns whether the last line has no end.
     ///
     /// # Errors
-    ///
     /// An error of reading `input`. The rows before the error were passed on.
     pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<bool>
     where
@@ -163,12 +159,9 @@ const BUFFER_BYTES: usize = 4 * MAX_LINE;
 
 /// Returns the domain of an entry that is nothing but a domain.
 fn domain_of(entry: &[u8]) -> Option<&[u8]> {
-    let name = entry
-        .strip_prefix(b"*")
-        .filter(|rest| rest.starts_with(b"@"));
-    let name = name.unwrap_or(entry);
-    let name = name.strip_prefix(b"@").unwrap_or(name);
-    let is_domain =
-        !name.is_empty() && !name.contains(&b'@') && !matches!(name, [b'.' | b'*' | b'[', ..]);
+    let name = match entry {
+        [b'*', b'@', name @ ..] | [b'@', name @ ..] | name => name,
+    };
+    let is_domain = !name.contains(&b'@') && !matches!(name, [] | [b'.' | b'*' | b'[', ..]);
     is_domain.then_some(name)
 }

@@ -65,8 +65,7 @@ pub(crate) struct Registered {
     /// Its name, then those of programs whose lists have it.
     names: &'static str,
     by: By,
-    /// What only the lines of this format have: for people, and whether a line has it, trimmed and not
-    /// a comment.
+    /// What only its lines have: for people, and whether a line (trimmed, no comment) has it.
     pub(crate) mark: Option<(&'static str, IsMarked)>,
 }
 

@@ -18,7 +18,6 @@ use packed::{first_bytes, invalid, is_packed, unpacked};
 /// Opens a file for reading; `-` is standard input.
 ///
 /// # Errors
-///
 /// An error of opening the file, and those of [`text`].
 pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" {
@@ -31,7 +30,6 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 /// Reads `input`, and unpacks it if its first bytes say that it is compressed.
 ///
 /// # Errors
-///
 /// An error of reading the first bytes, and an archive that is not supported. A damaged or
 /// truncated file is an error during reading, never a shorter list.
 pub fn text(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {

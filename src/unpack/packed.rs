@@ -67,9 +67,6 @@ pub(super) fn is_packed(head: &[u8]) -> bool {
 }
 
 /// Returns `input`, unpacked if its first bytes say that it is compressed.
-///
-/// # Errors
-/// An error of reading the first bytes, and an archive that is not supported.
 pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Input> {
     let head = first_bytes(&mut input, HEAD_BYTES)?;
     if let Some((_, what)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {

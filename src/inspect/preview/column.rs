@@ -161,20 +161,15 @@ impl Column {
     /// Returns the formats that read the dates of the column, and the texts in it that are no dates;
     /// `None` if it has no dates.
     pub(super) fn dates(&self) -> Option<(Vec<&'static str>, Vec<&str>)> {
-        let DatesOf {
-            cells,
-            read,
-            others,
-            other_cells,
-        } = &self.dates;
-        let most = read.iter().max().copied().filter(|most| *most > 0)?;
-        if others.len() > NEVER || most + other_cells != *cells {
+        let dates = &self.dates;
+        let most = dates.read.into_iter().max().filter(|most| *most > 0)?;
+        if dates.others.len() > NEVER || most + dates.other_cells != dates.cells {
             return None;
         }
-        let formats = DATE_FORMATS.iter().zip(read);
-        let formats = formats.filter(|(_, read)| **read == most);
+        let formats = DATE_FORMATS.iter().zip(dates.read);
+        let formats = formats.filter(|(_, read)| *read == most);
         let formats = formats.map(|(format, _)| *format).collect();
-        Some((formats, others.iter().map(String::as_str).collect()))
+        Some((formats, dates.others.iter().map(String::as_str).collect()))
     }
 }
 

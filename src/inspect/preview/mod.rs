@@ -179,9 +179,6 @@ impl Look<'_> {
 }
 
 /// Returns a `list.toml` with proposals at its end. What stands in it stays.
-///
-/// # Errors
-/// When it cannot be read, or would have faults.
 fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), settings::Error> {
     let mut text = match settings::text_of(path) {
         Err(settings::Error::Unreadable { source, .. })

@@ -41,9 +41,6 @@ type Outcome = (&'static str, String, String);
 impl Judge<'_> {
     /// Returns rows of a list that begins with `head`: the first of each outcome, then the second, until
     /// there are enough. They are those of the beginning, unless what follows may cancel them.
-    ///
-    /// # Errors
-    /// When the list cannot be read.
     pub(super) fn samples(
         &self,
         reading: &Reading,

@@ -74,9 +74,6 @@ struct Walk {
 
 impl Survey {
     /// Describes the table that begins with `head`; `None` if it is none.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub(super) fn of(
         head: &[u8],
         rest: impl Read,

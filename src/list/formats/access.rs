@@ -119,12 +119,11 @@ fn list(key: &[u8], out: &mut Out<'_>) {
         return out.entry(key);
     }
     let is_v6 = key.contains(&b':');
-    let is_number = key.iter().all(|b| {
-        b.is_ascii_digit()
-            || matches!(b, b'.' | b'/')
-            || is_v6 && (*b == b':' || b.is_ascii_hexdigit())
-    });
-    if is_number || matches!(key, [b'[', ..] | b"<>" | b"<@>") {
+    let is_part = |b: &u8| match b {
+        b'0'..=b'9' | b'.' | b'/' => true,
+        b => is_v6 && (*b == b':' || b.is_ascii_hexdigit()),
+    };
+    if key.iter().all(is_part) || matches!(key, [b'[', ..] | b"<>" | b"<@>") {
         // The address of a client, or the null sender, which is nobody's.
         out.skip(Skip::NotSender);
     } else if key.contains(&b'@') || key.starts_with(b".") {
@@ -171,8 +170,7 @@ pub(crate) fn is_sendmail(line: &[u8]) -> bool {
     })
 }
 
-/// Returns whether the first two words of a line are marks. A code needs a text: without one it may be
-/// a count.
+/// Returns whether the first two words of a line are marks. A code without a text may be a count.
 fn is_marked(line: &[u8], is_mark: impl Fn(&[u8], &[u8]) -> bool) -> bool {
     let mut words = Words(line);
     match (words.next(), words.next(), words.next()) {
@@ -182,8 +180,7 @@ fn is_marked(line: &[u8], is_mark: impl Fn(&[u8], &[u8]) -> bool) -> bool {
     }
 }
 
-/// Returns whether a word is an action of both programs, as they are written in tables. `OK` in
-/// another letter case is a word.
+/// Returns whether a word is an action of both programs. `OK` in another letter case is a word.
 fn is_action_of_both(word: &[u8]) -> bool {
     matches!(word, b"REJECT" | b"DISCARD" | b"OK") || is_code(word, b'4') || is_code(word, b'5')
 }

@@ -3,7 +3,7 @@
 
 use super::{LineFormat, Out, ReadLine};
 use crate::list::row::{RejectReason, Skip, looks_like_entry};
-use crate::list::text::MAX_LINE;
+use crate::list::text::{MAX_LINE, blank_words};
 
 #[derive(Debug)]
 pub(crate) struct Continued {
@@ -35,10 +35,10 @@ impl LineFormat for Continued {
                 return out.reject(RejectReason::Indented, text);
             }
             // Perhaps it is meant as a line of its own.
-            let mut words = text.split(u8::is_ascii_whitespace);
+            let mut words = blank_words(text);
             let is_entry = words.next().is_some_and(looks_like_entry);
             let is_action = |word: &[u8]| word.iter().all(u8::is_ascii_uppercase);
-            if is_entry && words.find(|word| !word.is_empty()).is_none_or(is_action) {
+            if is_entry && words.next().is_none_or(is_action) {
                 return out.reject(RejectReason::Indented, text);
             }
             // What the line says is in its first words.

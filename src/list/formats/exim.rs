@@ -26,16 +26,15 @@ fn key_of(text: &[u8]) -> &[u8] {
     text.get(..end).unwrap_or(text)
 }
 
-/// Returns what double quotes at the start of a text enclose, unless they belong to the address:
-/// `"a b"@bad.example: data`.
+/// Returns what double quotes at the start enclose, unless they are of the address: `"a b"@bad.example`.
 fn quoted_key(text: &[u8]) -> Option<&[u8]> {
     let end = closing_quote(text, 1).filter(|_| text.starts_with(b"\""))?;
     let key = text.get(1..end)?;
     (text.get(end + 1) != Some(&b'@')).then_some(key)
 }
 
-/// Returns whether a line may be of such a file: an entry, a colon, and a blank or the end. Other files have such lines,
-/// too (YAML, aliases), in which the data decides.
+/// Returns whether a line may be of such a file: an entry, a colon, and a blank or the end. YAML and
+/// aliases have such lines, too.
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     let key = key_of(line);
     let is_end = |b: &u8| b.is_ascii_whitespace();

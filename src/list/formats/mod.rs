@@ -28,8 +28,7 @@ pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Reads one line, without its end and without a byte order mark.
     fn line(&mut self, line: &[u8], out: &mut Out<'_>);
 
-    /// Ends the list, or the part of it that this reader reads. The text of `out` is the last line if
-    /// it has no end.
+    /// Ends the list, or a part of it. The text of `out` is the last line if it has no end.
     fn finish(&mut self, _out: &mut Out<'_>) {}
 }
 

@@ -55,10 +55,7 @@ impl<'s> Out<'s> {
         (self.sink)(self.line, Row::Refused { refusal, text });
     }
 
-    /// Lists an entry.
-    ///
-    /// # Errors
-    /// Why its text cannot be one. Nothing is reported then.
+    /// Lists an entry; on an error, nothing is reported.
     pub(crate) fn list(&mut self, raw: RawEntry<'_>) -> Result<(), RejectReason> {
         let text = &entry::read(raw.text)?;
         (self.sink)(self.line, Row::Entry(RawEntry { text, ..raw }));

@@ -65,8 +65,13 @@ impl LineFormat for Plain {
             [entry @ .., b',' | b';'] => entry.trim_ascii_end(),
             _ => text,
         };
-        let text = match self.kind {
-            Kind::Whitelist => without_ok(text),
+        let text = match text {
+            // `friend@good.example OK`
+            [entry @ .., blank, b'O' | b'o', b'K' | b'k']
+                if self.kind == Kind::Whitelist && blank.is_ascii_whitespace() =>
+            {
+                entry.trim_ascii_end()
+            }
             _ => text,
         };
         if let Err(reason) = out.list(RawEntry { text, ..raw }) {
@@ -143,8 +148,7 @@ pub(crate) fn split_comment(line: &[u8], has_several: bool) -> (&[u8], Option<&[
     }
 }
 
-/// Returns the day on which a comment ends its entry: `expires 2026-12-24`, and then the end or a
-/// blank.
+/// Returns the day on which a comment ends its entry: `expires 2026-12-24 perhaps with a note`.
 fn end(comment: &[u8]) -> Result<Option<Day>, RejectReason> {
     let mut words = blank_words(comment);
     let (Some(b"expires"), Some(day)) = (words.next(), words.next()) else {
@@ -160,47 +164,32 @@ fn end(comment: &[u8]) -> Result<Option<Day>, RejectReason> {
     }
 }
 
-/// Returns the entry of a line of a whitelist: `friend@good.example OK`.
-fn without_ok(text: &[u8]) -> &[u8] {
-    match text {
-        [entry @ .., blank, b'O' | b'o', b'K' | b'k'] if blank.is_ascii_whitespace() => {
-            entry.trim_ascii_end()
-        }
-        _ => text,
-    }
-}
-
 /// Returns whether a text begins with a sign, and has an entry after it.
 fn is_signed(text: &[u8]) -> bool {
     match text {
-        [b'!' | b'+' | b'-', rest @ ..] => {
-            let mut words = blank_words(rest);
-            words.next().is_some_and(looks_like_entry)
-        }
+        [b'!' | b'+' | b'-', rest @ ..] => blank_words(rest).next().is_some_and(looks_like_entry),
         _ => false,
     }
 }
 
 /// Returns whether a line is only a heading: `[x]`, `== x ==`, `x:`, or words of which none can be
-/// an entry.
+/// an entry: one has an `@`, or a dot before its last character.
 fn is_heading(text: &[u8]) -> bool {
     let mut words = text.split(u8::is_ascii_whitespace);
+    let may_be = |word: &[u8]| match word {
+        [before @ .., _] => word.contains(&b'@') || before.contains(&b'.'),
+        [] => false,
+    };
     let is_alone = !text.iter().any(u8::is_ascii_whitespace);
     match text {
         [b'[', .., b']'] | [b'=', b'=', ..] => true,
         [word @ .., b':'] if !is_alone || !looks_like_entry(word) => true,
-        _ => !words.any(has_inner_mark),
+        _ => !words.any(may_be),
     }
 }
 
-/// Returns whether a word has an `@`, or a dot before its last character.
-fn has_inner_mark(word: &[u8]) -> bool {
-    let (_, before) = word.split_last().unwrap_or((&0, b""));
-    word.contains(&b'@') || before.contains(&b'.')
-}
-
-/// Returns how a list writes a mailbox in canonical form. A local part that could be read as something
-/// else gets double quotes, which are no part of the address.
+/// Returns how a list writes a mailbox in canonical form: a local part that could be read as something
+/// else gets double quotes.
 pub(crate) fn written_address(address: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-=".contains(c);
     let is_read_back = |local: &str| match local.chars().next() {
@@ -214,11 +203,7 @@ pub(crate) fn written_address(address: &str) -> String {
 }
 
 /// Returns how a plain list writes an entry, so that it is read back as this entry whatever comment
-/// follows. A local part that begins like a comment or with a sign, or has a `?`, gets double quotes, which are no
-/// part of the address.
-///
-/// # Errors
-/// Why it is not an entry.
+/// follows: a local part that begins like a comment or with a sign, or has a `?`, gets double quotes.
 pub(crate) fn written(text: &str) -> Result<String, RejectReason> {
     let quoted = |text: &str| {
         text.split_once('@')

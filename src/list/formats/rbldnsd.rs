@@ -44,14 +44,17 @@ pub(crate) fn read(line: &[u8], out: &mut Out<'_>) {
 pub(crate) fn is_marked(line: &[u8]) -> bool {
     match line {
         // `::1` is an address of a hosts file.
-        [b':', b'0'..=b'9', rest @ ..] => rest.contains(&b':'),
+        [b':', b'0'..=b'9', ..] => is_answer(line),
         [b'$', ..] => [&b"$SOA "[..], b"$NS ", b"$DATASET "]
             .iter()
             .any(|start| line.starts_with(start)),
         _ => {
             let mut words = blank_words(line);
-            words.next().is_some_and(looks_like_entry)
-                && words.next().is_some_and(|answer| matches!(answer, [b':', b'0'..=b'9', rest @ ..] if rest.contains(&b':')))
+            words.next().is_some_and(looks_like_entry) && words.next().is_some_and(is_answer)
         }
     }
+}
+
+fn is_answer(word: &[u8]) -> bool {
+    matches!(word, [b':', b'0'..=b'9', rest @ ..] if rest.contains(&b':'))
 }

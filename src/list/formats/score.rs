@@ -55,18 +55,14 @@ fn score_of(value: &[u8]) -> Option<f64> {
 
 fn number(word: &[u8]) -> Option<f64> {
     let is_number = |b: &u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.');
-    let text = std::str::from_utf8(word)
-        .ok()
-        .filter(|_| word.iter().all(is_number))?;
-    text.parse().ok()
+    let text = std::str::from_utf8(word).ok()?;
+    text.parse().ok().filter(|_| word.iter().all(is_number))
 }
 
 /// Returns whether a word is a symbol of rspamd: `BAD_SENDER`.
 fn is_symbol(word: &[u8]) -> bool {
-    word.contains(&b'_')
-        && word
-            .iter()
-            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_')
+    let is_part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
+    word.contains(&b'_') && word.iter().all(is_part)
 }
 
 /// Returns whether a line has the mark of such a map: an entry, and a score with a sign or decimals.

@@ -117,40 +117,29 @@ impl Declared {
     /// # Errors
     /// The name of a setting that contradicts another, and why.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        let wrong = |setting, why: String| Err((setting, why));
         if self.all_rows && self.has_condition() {
-            return wrong(
-                "rows",
-                "every row counts, so when, unless and at_least cannot be given, too".to_owned(),
-            );
+            let why = "every row counts, so when, unless and at_least cannot be given, too";
+            return Err(("rows", why.to_owned()));
         }
         for (column, values) in &self.when {
+            let values: Vec<Text> = values.iter().map(|value| Text::new(value)).collect();
             let same = |(other, _): &&Values| Text::new(other) == Text::new(column);
-            let not_listed = self
+            let mut not_listed = self
                 .unless
                 .iter()
                 .filter(same)
                 .flat_map(|(_, values)| values);
-            for value in not_listed {
-                if values
-                    .iter()
-                    .any(|other| Text::new(other) == Text::new(value))
-                {
-                    return wrong("unless", format!("{column} = \"{value}\" is in when, too"));
-                }
+            if let Some(value) = not_listed.find(|value| values.contains(&Text::new(value))) {
+                return Err(("unless", format!("{column} = \"{value}\" is in when, too")));
             }
         }
-        if let Some(format) = self.format.filter(|format| !format.is_table())
-            && self.is_of_table()
-        {
-            return wrong(
-                "format",
-                format!(
-                    "{format} has no columns; leave out what is said about columns, rows and dates"
-                ),
-            );
+        match self.format.filter(|format| !format.is_table()) {
+            Some(format) if self.is_of_table() => {
+                let remedy = "leave out what is said about columns, rows and dates";
+                Err(("format", format!("{format} has no columns; {remedy}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -121,10 +121,7 @@ impl ListToml {
         let matches = |file: &&FileSection| names.iter().any(|name| fits(name, &file.glob));
         match self.files.iter().find(matches) {
             None => Some(self.read.clone()),
-            Some(file) => file
-                .declared
-                .as_ref()
-                .map(|declared| declared.clone().or(&self.read)),
+            Some(file) => Some(file.declared.clone()?.or(&self.read)),
         }
     }
 }
@@ -161,10 +158,8 @@ fn file(section: Section<'_, '_>, read: &Declared) -> FileSection {
     let is_ignored = section.get("ignore", false, boolean);
     let own = declared(&section);
     if is_ignored && own != Declared::default() {
-        section.wrong(
-            "ignore",
-            "the file is not read, so nothing else can be said about it",
-        );
+        let why = "the file is not read, so nothing else can be said about it";
+        section.wrong("ignore", why);
     }
     check(&section, &own.clone().or(read));
     section.finish();
@@ -204,8 +199,7 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
     }
 }
 
-/// Reads what is said about columns. Records those that are named twice: headings are compared without
-/// case.
+/// Reads what is said about columns. Headings are compared without case.
 fn columns<T>(
     section: &Section<'_, '_>,
     name: &'static str,
@@ -216,10 +210,8 @@ fn columns<T>(
     let mut rest = all.iter().map(|(column, _)| Text::new(column));
     while let Some(column) = rest.next() {
         if rest.clone().any(|other| other == column) {
-            section.wrong(
-                name,
-                "names a column twice; give all its values in one list",
-            );
+            let why = "names a column twice; give all its values in one list";
+            section.wrong(name, why);
         }
     }
     all
@@ -268,19 +260,15 @@ fn fits(name: &str, glob: &str) -> bool {
         return name == glob;
     };
     let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let inner = name
-        .strip_prefix(start)
-        .and_then(|rest| rest.strip_suffix(end));
+    let inner = name.strip_prefix(start);
+    let inner = inner.and_then(|rest| rest.strip_suffix(end));
     let mut parts = between.split('*');
-    inner.is_some_and(|mut left| {
-        parts.all(|part| match left.split_once(part) {
-            Some((_, after)) => {
-                left = after;
-                true
-            }
-            None => false,
+    let left = inner.and_then(|left| {
+        parts.try_fold(left, |left, part| {
+            left.split_once(part).map(|(_, after)| after)
         })
-    })
+    });
+    left.is_some()
 }
 
 #[cfg(test)]

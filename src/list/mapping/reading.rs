@@ -74,11 +74,9 @@ impl Reading {
     }
 }
 
-/// The usual lines of a list: one entry with something around it, which can be cut off without the
-/// reader.
+/// The usual lines of a list: one entry, and something around it that can be cut off.
 pub(crate) enum Usual {
-    /// Those of an access table: a domain is listed with its subdomains, and a line may go on in the
-    /// next.
+    /// A domain is listed with its subdomains, and a line may go on in the next.
     Access,
     Csv(Csv),
     JsonLines(JsonLines),

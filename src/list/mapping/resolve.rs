@@ -54,12 +54,10 @@ pub fn reading(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Readi
 
 fn format(head: &[u8], is_whole: bool, declared: &Declared) -> Result<(Format, Why), Refusal> {
     if let Some(format) = declared.format {
-        let why = if declared.is_in_file {
-            Why::Declared
-        } else {
-            Why::Given
-        };
-        return Ok((format, why));
+        return Ok(match declared.is_in_file {
+            true => (format, Why::Declared),
+            false => (format, Why::Given),
+        });
     }
     match detect(head, is_whole) {
         Err(refusal @ Refusal::NotAList { .. }) => Err(refusal),
@@ -108,11 +106,8 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
         .collect();
     let (declared, profile) = &with_profile(false, &headings, declared);
     let undeclared = || {
-        let what = format!(
-            "a table with the columns {}: say which column",
-            shown(&headings)
-        );
-        Refusal::Table(what.into())
+        let columns = shown(&headings);
+        Refusal::Table(format!("a table with the columns {columns}: say which column").into())
     };
     let is_alone = width == 1 && !declared.is_of_table();
     if is_alone && declared.format.is_none() {
@@ -129,21 +124,17 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
         column_number(column, &headings)
     };
     let rules = rules(declared, &mut values, find)?;
-    let entry: Result<Vec<usize>, Refusal> =
-        declared.entry.iter().map(|column| find(column)).collect();
-    let columns = Columns {
+    let entry = declared.entry.iter().map(|column| find(column));
+    let entry = entry.collect::<Result<Vec<usize>, Refusal>>()?;
+    let source = Source::Columns(Columns {
         separator,
         width,
-        entry: if is_alone { vec![0] } else { entry? },
+        entry: if is_alone { vec![0] } else { entry },
         has_heading: has_heading.get(),
         values,
         is_undeclared: is_alone,
-    };
-    let table = Table {
-        source: Source::Columns(columns),
-        rules,
-    };
-    Ok((table, *profile))
+    });
+    Ok((Table { source, rules }, *profile))
 }
 
 /// Returns the first record that is not blank, without its line end.
@@ -196,26 +187,20 @@ fn shown_column(column: &str) -> String {
 /// Finds a column by its heading, or its number from 1.
 fn column_number(column: &str, headings: &[String]) -> Result<usize, Refusal> {
     if is_number(column) {
+        let width = headings.len();
         let number = column
-            .parse::<usize>()
+            .parse()
             .ok()
-            .and_then(|number| number.checked_sub(1));
+            .filter(|number| (1..=width).contains(number));
+        let wrong = || format!("there is no column {column}; the first line has {width}");
         return number
-            .filter(|number| *number < headings.len())
-            .ok_or_else(|| {
-                mapping(format!(
-                    "there is no column {column}; the first line has {}",
-                    headings.len()
-                ))
-            });
+            .map(|number| number - 1)
+            .ok_or_else(|| mapping(wrong()));
     }
     let wanted = Text::new(column);
-    let mut found = headings
-        .iter()
-        .enumerate()
-        .filter(|(_, heading)| Text::new(heading) == wanted);
+    let mut found = (0..headings.len()).filter(|&at| Text::new(&headings[at]) == wanted);
     match (found.next(), found.next()) {
-        (Some((number, _)), None) => Ok(number),
+        (Some(number), None) => Ok(number),
         (Some(_), Some(_)) => Err(mapping(format!(
             "the heading \"{column}\" is there twice, so that it is unclear which column is meant; rename one, or give the columns numbers"
         ))),
@@ -237,16 +222,11 @@ const SHOWN: usize = 12;
 const SHOWN_CHARS: usize = 40;
 
 fn shown(names: &[String]) -> String {
-    let mut shown: Vec<String> = names
-        .iter()
-        .take(SHOWN)
-        .map(|name| {
-            name.chars()
-                .take(SHOWN_CHARS)
-                .flat_map(char::escape_debug)
-                .collect()
-        })
-        .collect();
+    let name = |name: &String| {
+        let chars = name.chars().take(SHOWN_CHARS);
+        chars.flat_map(char::escape_debug).collect()
+    };
+    let mut shown: Vec<String> = names.iter().take(SHOWN).map(name).collect();
     if names.len() > SHOWN {
         shown.push(format!("and {} more", names.len() - SHOWN));
     }
@@ -355,18 +335,14 @@ fn is_array_of_strings(head: &[u8]) -> bool {
 }
 
 /// Returns the keys of the first object that JSON begins with, perhaps in an array.
-///
-/// # Errors
-/// [`Refusal::NotJson`] for a text that is no JSON from its beginning.
 fn keys(head: &[u8]) -> Result<Vec<String>, Refusal> {
     let mut value = Value::of(head);
     loop {
         match value {
             Value::Members(members) if members.is_object => {
                 let keys = members.filter_map(|(key, _)| key);
-                return Ok(keys
-                    .map(|key| decoded(&unescaped(key)).into_owned())
-                    .collect());
+                let keys = keys.map(|key| decoded(&unescaped(key)).into_owned());
+                return Ok(keys.collect());
             }
             Value::Members(mut members) => match members.next() {
                 Some((_, first)) => value = Value::of(first),

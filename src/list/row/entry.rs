@@ -20,9 +20,6 @@ use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
 /// pattern stands for.
-///
-/// # Errors
-/// Why it is not an entry.
 pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
     let Ok(shown) = std::str::from_utf8(text) else {
         return Err(RejectReason::NotUtf8);
@@ -34,9 +31,8 @@ pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
         return Err(RejectReason::Control);
     }
     if is_pattern(text) {
-        return of_pattern(text)
-            .map(Cow::Owned)
-            .ok_or(RejectReason::Pattern);
+        let entry = of_pattern(text).ok_or(RejectReason::Pattern)?;
+        return Ok(Cow::Owned(entry));
     }
     let entry = match text {
         [.., b'>'] => in_brackets(text)?,
@@ -63,23 +59,14 @@ pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
 }
 
 fn name(text: &[u8]) -> Result<(), RejectReason> {
-    if matches!(text, [b'+' | b'-', ..]) {
-        return Err(RejectReason::Sign);
-    }
     // Only a name of more than one label can be told from a word. `address` reads `.bid`.
     let dot = memchr::memchr(b'.', text);
     if dot.is_none_or(|dot| dot + 1 == text.len()) {
         return Err(hash(text).unwrap_or(RejectReason::NotAnEntry));
     }
-    if text.last().is_some_and(u8::is_ascii_digit) {
-        if is_ip(text) {
-            return Err(RejectReason::IpAddress);
-        }
-        if let Some(hash) = text.strip_prefix(b".").and_then(hash) {
-            return Err(hash);
-        }
-    }
-    labels(text, true)
+    let below = text.strip_prefix(b".");
+    let below = below.filter(|_| text.last().is_some_and(u8::is_ascii_digit));
+    below.and_then(hash).map_or_else(|| labels(text, true), Err)
 }
 
 /// Checks the labels of a name: none is empty but, in a subtree, the first.
@@ -113,13 +100,11 @@ fn hash(text: &[u8]) -> Option<RejectReason> {
 
 /// Returns why a text with white space outside quotes is not an entry.
 fn beside(text: &[u8]) -> RejectReason {
-    let mut words = text
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| looks_like_entry(word));
-    match (words.next(), words.next()) {
-        (None, _) => RejectReason::NotAnEntry,
-        (Some(_), None) => RejectReason::Words,
-        (Some(_), Some(_)) => RejectReason::Several,
+    let words = text.split(u8::is_ascii_whitespace);
+    match words.filter(|word| looks_like_entry(word)).count() {
+        0 => RejectReason::NotAnEntry,
+        1 => RejectReason::Words,
+        _ => RejectReason::Several,
     }
 }
 
@@ -129,12 +114,10 @@ fn in_brackets(text: &[u8]) -> Result<&[u8], RejectReason> {
     let open = memchr::memrchr(b'<', inner).ok_or(RejectReason::NotAnEntry)?;
     let (name, address) = inner.split_at(open);
     let is_phrase = match name.strip_prefix(b"\"") {
-        Some(_) => closing_quote(name, 1).is_some_and(|end| {
-            name.get(end + 1..)
-                .unwrap_or_default()
-                .trim_ascii()
-                .is_empty()
-        }),
+        Some(_) => {
+            let after = closing_quote(name, 1).and_then(|end| name.get(end + 1..));
+            after.is_some_and(|after| after.trim_ascii().is_empty())
+        }
         // `user=<a@b>` and `To: <a@b>` are of a log or a mail.
         None => {
             !name.iter().any(|b| b"()<>[]:;@\\,\"=".contains(b))

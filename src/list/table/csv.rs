@@ -25,8 +25,7 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// Returns a reader for a table, or with `at_start` unset for a later part of it, which has no
-    /// heading line.
+    /// Returns a reader for a table; without `at_start`, for a later part of it.
     pub(crate) fn new(table: Arc<Table>, at_start: bool) -> Self {
         Self {
             table,
@@ -37,8 +36,7 @@ impl Csv {
         }
     }
 
-    /// Reads the whole records of a block, and counts their lines. Returns the number of bytes
-    /// used; all, if it is the `last` block.
+    /// Reads the whole records of a block, and counts their lines. Returns the number of bytes used.
     pub(crate) fn read(
         &mut self,
         block: &[u8],
@@ -58,10 +56,9 @@ impl Csv {
             let record = rest.get(..length).unwrap_or_default();
             let text = without_line_end(record);
             let mut out = Out::new(*lines + 1, text, &mut *sink);
-            let is_good = if length > MAX_LINE {
-                Err(Refusal::TooLong)
-            } else {
-                self.record(text, is_cut, &mut out)
+            let is_good = match length > MAX_LINE {
+                true => Err(Refusal::TooLong),
+                false => self.record(text, is_cut, &mut out),
             };
             if let Err(refusal) = is_good {
                 out.refuse(refusal);
@@ -75,8 +72,7 @@ impl Csv {
             };
             done += length;
         }
-        let rest = block.get(done..).unwrap_or_default();
-        *lines += newlines(rest);
+        *lines += newlines(block.get(done..).unwrap_or_default());
         block.len()
     }
 
@@ -153,18 +149,16 @@ impl Csv {
             self.at_start &= line.trim_ascii().is_empty();
             return b"";
         }
-        if self.cells.find(line, columns.separator).is_err() || self.cells.count() != columns.width
+        let is_found = self.cells.find(line, columns.separator).is_ok();
+        let value = |number| Ok(self.value(columns, line, number));
+        if !is_found
+            || self.cells.count() != columns.width
+            || self.table.rules.judge(value).is_err()
         {
             return b"";
         }
-        let value = |number| Ok(self.value(columns, line, number));
-        if self.table.rules.judge(value).is_err() {
-            return b"";
-        }
-        let cells = columns
-            .entry
-            .iter()
-            .map(|&column| self.cells.get(line, column));
+        let cells = columns.entry.iter();
+        let cells = cells.map(|&column| self.cells.get(line, column));
         let mut filled = cells.filter(|cell| !cell.is_empty());
         match (filled.next(), filled.next()) {
             (Some(Cow::Borrowed(cell)), None) => cell,

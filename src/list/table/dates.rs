@@ -24,16 +24,13 @@ impl FromStr for DateFormat {
     fn from_str(written: &str) -> Result<Self, String> {
         let format = Self(written.to_owned());
         let sample = Date::constant(2026, 12, 24).at(22, 41, 53, 0);
-        let same = sample
-            .to_zoned(TimeZone::UTC)
-            .ok()
-            .and_then(|sample| strtime::format(written, &sample).ok())
-            .and_then(|text| format.read(&text))
-            .is_some_and(|(date, _)| date == sample.date());
-        if same {
-            Ok(format)
-        } else {
-            Err("must name day, month and year, such as \"%d.%m.%Y\" or \"%m/%d/%Y %I:%M:%S %p\"; \"%s\" are seconds since 1970".to_owned())
+        let read_back = || {
+            let sample = sample.to_zoned(TimeZone::UTC).ok()?;
+            format.read(&strtime::format(written, &sample).ok()?)
+        };
+        match read_back() {
+            Some((date, _)) if date == sample.date() => Ok(format),
+            _ => Err("must name day, month and year, such as \"%d.%m.%Y\" or \"%m/%d/%Y %I:%M:%S %p\"; \"%s\" are seconds since 1970".to_owned()),
         }
     }
 }
@@ -62,44 +59,36 @@ pub(crate) struct Dates {
 
 impl Dates {
     /// Reads the first day on which an entry is no longer listed: the next day, if the date has a
-    /// time after midnight. `None` if there is none, or if it is too far away to store
-    /// (`9999-12-31`).
+    /// time after midnight. `None` if there is none, or if it is too far away to store (`9999-12-31`).
     pub(crate) fn end(&self, cell: &[u8]) -> Result<Option<Day>, RejectReason> {
-        match self.date(cell)? {
-            None => Ok(None),
-            Some((date, is_within)) => Day::end(date, is_within).ok_or_else(|| self.fault()),
-        }
+        self.day(cell, Day::end)
     }
 
     /// Reads the day on which an entry was added; `None` if there is none.
     pub(crate) fn start(&self, cell: &[u8]) -> Result<Option<Day>, RejectReason> {
-        match self.date(cell)? {
-            None => Ok(None),
-            Some((date, _)) => Day::of(date).map(Some).ok_or_else(|| self.fault()),
-        }
+        self.day(cell, |date, _| Day::of(date).map(Some))
     }
 
-    fn fault(&self) -> RejectReason {
-        match self.format {
-            None => RejectReason::Date,
-            Some(_) => RejectReason::DateFormat,
-        }
-    }
-
-    /// Reads a date, and whether it has a time after midnight; `None` if the cell says that there
-    /// is none.
-    fn date(&self, cell: &[u8]) -> Result<Option<(Date, bool)>, RejectReason> {
+    /// Reads the day for a date, and whether that has a time after midnight.
+    fn day(
+        &self,
+        cell: &[u8],
+        day: fn(Date, bool) -> Option<Option<Day>>,
+    ) -> Result<Option<Day>, RejectReason> {
         let cell = cell.trim_ascii();
         if cell.is_empty() || self.never.iter().any(|never| never.is(cell)) {
             return Ok(None);
         }
-        let read = match &self.format {
-            None => iso(cell),
-            Some(format) => std::str::from_utf8(cell)
-                .ok()
-                .and_then(|cell| format.read(cell.trim())),
+        let text = || std::str::from_utf8(cell).ok();
+        let (read, fault) = match &self.format {
+            None => (iso(cell), RejectReason::Date),
+            Some(format) => {
+                let read = text().and_then(|text| format.read(text.trim()));
+                (read, RejectReason::DateFormat)
+            }
         };
-        read.map(Some).ok_or_else(|| self.fault())
+        let day = read.and_then(|(date, is_within)| day(date, is_within));
+        day.ok_or(fault)
     }
 }
 

@@ -161,10 +161,7 @@ fn usual_keys(paths: &Paths) -> Option<Vec<Text>> {
     keys.filter(|keys| keys.len() <= MAX_USUAL)
 }
 
-/// Checks the rows of some lines.
-///
-/// # Errors
-/// As [`all_there`].
+/// Checks the rows of some lines as [`all_there`].
 pub(crate) fn check_lines(table: &Table, text: &[u8]) -> Result<(), Refusal> {
     let seen = Cell::new(0);
     for line in lines(text) {
@@ -177,10 +174,8 @@ pub(crate) fn check_lines(table: &Table, text: &[u8]) -> Result<(), Refusal> {
     all_there(&table.rules, seen.get())
 }
 
-/// Checks that some row has each value on which rows depend.
-///
-/// # Errors
-/// None has: its key may be misspelt, unless its owner says that it may be missing.
+/// Checks that some row has each value on which rows depend. If none has, its key may be misspelt,
+/// unless its owner says that it may be missing.
 fn all_there(rules: &Rules, seen: u64) -> Result<(), Refusal> {
     let missing = rules.conditions.iter().find(|condition| {
         let mut values = condition.when.iter().chain(&condition.unless);
@@ -219,10 +214,7 @@ enum Around {
 type Rest<'w> = &'w [Step];
 
 impl<'w, 't> Walk<'w, 't> {
-    /// Passes on the rows of a document that begins in this line.
-    ///
-    /// # Errors
-    /// Why the file is refused, and the line.
+    /// Passes on the rows of a document that begins in this line. An error refuses the file.
     fn read(
         table: &'w Table,
         text: &'t [u8],
@@ -256,7 +248,7 @@ impl<'w, 't> Walk<'w, 't> {
         read.map_err(|refusal| (refusal, walk.place.1))
     }
 
-    /// Reads a document, or what `[]` leads to: something is expected in it.
+    /// Reads a document, or what `[]` leads to: it must have an entry.
     fn element(
         &mut self,
         paths: &[Rest<'w>],

@@ -66,9 +66,8 @@ impl Default for Source {
     }
 }
 
-/// Lists the entries of a cell, with the dates of its row: one, or in a declared column several between
-/// commas, semicolons and line breaks. If one of them is none, all are rejected: the cell may say
-/// something else.
+/// Lists the entries of a cell: one, or in a declared column several between commas, semicolons and
+/// line breaks. If one of them is none, all are rejected: the cell may say something else.
 #[inline]
 pub(crate) fn list(cell: &[u8], is_undeclared: bool, row: RawEntry<'_>, out: &mut Out<'_>) {
     // In a cell, a name before an address needs no quotes: `Last, First <a@b>`.
@@ -98,10 +97,7 @@ pub(crate) fn list(cell: &[u8], is_undeclared: bool, row: RawEntry<'_>, out: &mu
     }
 }
 
-/// Reports a row that lists nobody; `row` is its text.
-///
-/// # Errors
-/// Why the file is refused.
+/// Reports a row that lists nobody; `row` is its text. An error refuses the file.
 #[cold]
 pub(crate) fn report(why: NotListed, row: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
     match why {

@@ -25,9 +25,6 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Returns the paths to entries, and to values of their rows.
-    ///
-    /// # Errors
-    /// What is wrong with them.
     pub(crate) fn new(entries: Vec<Vec<Step>>, values: &[Vec<Step>]) -> Result<Self, &'static str> {
         if entries.len().max(values.len()) > MAX {
             return Err("more than 32 paths");
@@ -76,10 +73,7 @@ pub(crate) enum Step {
     Names,
 }
 
-/// Reads a path.
-///
-/// # Errors
-/// What is wrong with it.
+/// Reads a path; an error says what is wrong with it.
 pub(crate) fn steps(written: &str) -> Result<Vec<Step>, String> {
     let wrong = |why: &str| format!("\"{written}\" is no path such as items[].email: {why}");
     let mut steps: Vec<Step> = Vec::new();
@@ -119,8 +113,7 @@ pub(crate) fn steps(written: &str) -> Result<Vec<Step>, String> {
     }
 }
 
-/// Returns the key at the start of a path, and what follows it; `None` for a quote that is not
-/// closed.
+/// Returns the key at the start of a path, and what follows it, unless a quote is not closed.
 fn key(path: &str) -> Option<(String, &str)> {
     match path.as_bytes().first() {
         Some(b'\'') => {

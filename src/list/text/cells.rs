@@ -13,9 +13,7 @@
 
 use std::borrow::Cow;
 
-/// Returns the length of the record at the start of `block`, with its newline; `None` if its end is
-/// not there. A block that does not begin with a record needs its parity: whether it `is_quoted`
-/// there.
+/// Returns the length of the record at the start of `block`, with its newline, if that is there.
 pub(crate) fn record_length(block: &[u8]) -> Option<usize> {
     let end = memchr::memchr(b'\n', block)?;
     let line = block.get(..=end).unwrap_or_default();
@@ -125,8 +123,7 @@ impl Cells {
         self.0.len()
     }
 
-    /// Returns a cell of the record, trimmed and without quotes; empty if there is none with this
-    /// number.
+    /// Returns a cell of the record, trimmed and without quotes; empty if there is none.
     #[inline]
     pub(crate) fn get<'r>(&self, record: &'r [u8], number: usize) -> Cow<'r, [u8]> {
         let Some(cell) = self.0.get(number) else {
@@ -146,8 +143,7 @@ impl Cells {
     }
 }
 
-/// Returns the place of the quote that closes a cell which is open at `from`, and whether the cell
-/// has doubled quotes.
+/// Returns the place of the quote that closes a cell, and whether the cell has doubled quotes.
 fn closing(record: &[u8], from: usize) -> Option<(usize, bool)> {
     let (mut at, mut has_quotes) = (from, false);
     loop {

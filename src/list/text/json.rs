@@ -23,11 +23,8 @@ pub(crate) enum Fault {
     BrokenOff,
 }
 
-/// Checks that a text is one document, or nothing but white space. It may begin with a byte order
-/// mark. Time is linear, and memory a bit for each level of arrays and objects.
-///
-/// # Errors
-/// What is wrong, and in which line.
+/// Checks that a text is one document, or nothing but white space; an error has its line. Time is
+/// linear, and memory a bit for each level of arrays and objects.
 pub(crate) fn check(text: &[u8]) -> Result<(), (Fault, u64)> {
     let body = text.strip_prefix(BOM).unwrap_or(text);
     if body.trim_ascii().is_empty() {
@@ -74,8 +71,7 @@ impl<'t> Value<'t> {
     }
 }
 
-/// The members of an object or the elements of an array: the key, with its escapes, if there is one,
-/// and the text of the value.
+/// The members of an object or array: the key, with its escapes, if there is one, and the value.
 #[derive(Clone)]
 pub(crate) struct Members<'t> {
     rest: &'t [u8],

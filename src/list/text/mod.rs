@@ -15,9 +15,7 @@ pub const MAX_LINE: usize = 64 << 10;
 /// The byte order mark that editors put before UTF-8.
 pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Returns the lines of `block` without their ends. A carriage return before the
-/// newline belongs to the end. A last line without a newline is a line too; an
-/// empty block has none.
+/// Returns the lines of `block` without their ends (LF or CR LF). The last may have none.
 ///
 /// ```
 /// let lines: Vec<_> = blocklist_milter::list::lines(b"a\r\n\nb").collect();

@@ -16,8 +16,7 @@ impl Nesting {
         }
     }
 
-    /// Reads the next byte, and returns whether it is outside of all of them. The bracket that
-    /// opens is outside, the one that closes is not.
+    /// Reads the next byte, and returns whether it is outside of all of them, as an opening bracket is.
     pub(crate) fn step(&mut self, byte: u8) -> bool {
         let was_angled = self.angled;
         let outside = self.inner.step(byte) == Role::Outside;
@@ -30,8 +29,7 @@ impl Nesting {
     }
 }
 
-/// The words of a text. White space in quotes, brackets and comments does not divide words; one
-/// that is not closed extends to the end.
+/// The words of a text between white space outside of quotes, brackets and comments.
 #[derive(Clone)]
 pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
 
@@ -79,8 +77,7 @@ pub(crate) fn begins_with_one_of(text: &[u8], words: &str) -> bool {
     starts.any(|(word, start)| start.is_some_and(|start| is_one_of(start, word)))
 }
 
-/// The pieces of a text between commas, semicolons and line breaks; those in quotes and brackets do
-/// not count.
+/// The pieces of a text between commas, semicolons and line breaks outside of quotes and brackets.
 pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Pieces<'a> {
