@@ -1,12 +1,5 @@
-//! Answers to questions about filters.
-//!
-//! | file | about |
-//! |---|---|
-//! | `query` | who is listed, by which entry, from which list, since when |
-//! | `info` | an overview of a filter, or of a part of a list |
-//! | `overlap` | the number of entries that several filters share, counted or estimated; two filters |
-//! | `preview` | what a list is read as, and what would come of it |
-//! | `known_good` | looks up senders that are known to be good |
+//! Answers to questions about filters: who is listed by them, what is in them, which entries they share,
+//! which known good senders they would refuse; and what would come of a list.
 
 mod info;
 mod known_good;

@@ -2,14 +2,8 @@
 //!
 //! The counts are those of a build, made by the same code. For a table, the columns or the paths of JSON
 //! are described. If nothing is declared about it, a declaration is proposed, and the table is read
-//! as it says: what a proposal promises is what a build counts.
-//!
-//! | file | about |
-//! |---|---|
-//! | `rows` | some rows of a list, with what becomes of each |
-//! | `column` | the values of one column, or of one path of JSON |
-//! | `survey` | the columns of a table |
-//! | `proposal` | a `[[file]]` for `list.toml`; the only place that uses the meaning of words |
+//! as it says: what a proposal promises is what a build counts. Only `proposal` uses the meaning of
+//! words.
 
 mod column;
 mod proposal;

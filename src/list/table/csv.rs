@@ -117,22 +117,17 @@ impl Csv {
     fn row(&self, columns: &Columns, text: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
         let cell = |column| self.cells.get(text, column);
         let value = |number: usize| Ok(self.value(columns, text, number));
+        let cells = columns.entry.iter().map(|&column| cell(column));
+        let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
         // Nothing but separators, as spreadsheets have them at the end.
         let is_blank = || (0..columns.width).all(|column| cell(column).is_empty());
         match self.table.rules.judge(value) {
-            Err(why) if !is_blank() => return report(why, text, out),
-            Err(_) => out.skip(Skip::Blank),
-            Ok(row) => {
-                let cells = columns.entry.iter().map(|&column| cell(column));
-                let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
-                match filled.peek() {
-                    Some(_) => {
-                        filled.for_each(|cell| list(&cell, columns.is_undeclared, row, out));
-                    }
-                    None if is_blank() => out.skip(Skip::Blank),
-                    None => out.reject(RejectReason::NoEntry, text),
-                }
+            Ok(row) if filled.peek().is_some() => {
+                filled.for_each(|cell| list(&cell, columns.is_undeclared, row, out));
             }
+            _ if is_blank() => out.skip(Skip::Blank),
+            Ok(_) => out.reject(RejectReason::NoEntry, text),
+            Err(why) => return report(why, text, out),
         }
         Ok(())
     }

@@ -1,11 +1,4 @@
 //! Tables: CSV and JSON, read by a [`Table`], which says what its columns or keys mean.
-//!
-//! | module | about |
-//! |---|---|
-//! | `text`, `dates` | how values are compared, how dates are read |
-//! | `rules` | which rows count |
-//! | `path` | key paths of JSON |
-//! | `csv`, `json` | the readers |
 
 pub(crate) mod csv;
 pub(crate) mod dates;
