@@ -5,8 +5,8 @@ use std::io::{self, Read};
 
 use super::column::{Column, quoted};
 use crate::list::{
-    BOM, Cells, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, decoded, detect, newlines,
-    read_entry, record_length, unescaped, without_line_end,
+    BOM, Cells, Cut, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, decoded, detect,
+    newlines, read_entry, record_length, unescaped, without_line_end,
 };
 
 const BLOCK_BYTES: u64 = 4 * MAX_LINE as u64;
@@ -84,7 +84,7 @@ impl Survey {
         // As a build does: only a table has columns.
         let columns = declared.format.is_none() && declared.is_of_table();
         let format = format.filter(|format| format.is_table());
-        let Some(format) = format.or(columns.then_some(Format::Csv)) else {
+        let Some(format) = format.or_else(|| columns.then_some(Format::Csv)) else {
             return Ok(None);
         };
         let kind = match format {
@@ -113,7 +113,7 @@ impl Survey {
 impl Walk {
     /// Reads a table, up to a record that is longer than any that a build reads.
     fn read(&mut self, mut content: impl Read, format: Format) -> io::Result<()> {
-        let (most, length): (_, fn(&[u8]) -> Option<usize>) = match format {
+        let (most, length): (_, Cut) = match format {
             Format::Json => (MAX_DOCUMENT_BYTES, |_| None),
             Format::JsonLines => (MAX_LINE, |text| Some(memchr::memchr(b'\n', text)? + 1)),
             _ => (MAX_LINE, record_length),
@@ -122,7 +122,7 @@ impl Walk {
         while text.len() <= most {
             let is_last = content.by_ref().take(BLOCK_BYTES).read_to_end(&mut text)? == 0;
             let mut rest = &text[..];
-            while let Some(length) = length(rest).or(is_last.then_some(rest.len()))
+            while let Some(length) = length(rest).or_else(|| is_last.then_some(rest.len()))
                 && !rest.is_empty()
             {
                 let (record, after) = rest.split_at(length);
@@ -295,7 +295,7 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let several = candidates.iter().filter(|(count, _)| *count > 1).count() > 1;
     let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
     let given = declared.separator;
-    let separator = given.unwrap_or(most.map_or(b',', |(_, separator)| separator));
+    let separator = given.unwrap_or_else(|| most.map_or(b',', |(_, separator)| separator));
     let mut cells = Cells::default();
     let is_found = cells.find(record, separator).is_ok();
     let mut first = First::Heading;
