@@ -152,8 +152,7 @@ impl Made {
     fn new(header: &Header, counts: Option<&EntryCounts>) -> Self {
         let spec = &header.spec;
         let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
-        let kinds = Kind::ALL.into_iter();
-        let kinds = kinds.filter(|kind| present.contains(*kind));
+        let kinds = Kind::ALL.into_iter().filter(|kind| present.contains(*kind));
         let rules = Rules::from_bits(spec.rules).unwrap_or_default();
         let rules = [
             (rules.providers, "providers"),
@@ -161,6 +160,9 @@ impl Made {
             (rules.srs, "srs"),
             (rules.nfkc, "nfkc"),
         ];
+        let rules = rules
+            .into_iter()
+            .filter_map(|(on, name)| on.then_some(name));
         let source = |(number, source): (u32, &Source)| SourceInfo {
             source: source.clone(),
             own: counts.map(|counts| counts.of_source(number)),
@@ -175,10 +177,7 @@ impl Made {
             fpr_target: spec.fpr,
             seed_id: format!("{seed_id:04x}"),
             rules_version: spec.rules_version,
-            rules: rules
-                .into_iter()
-                .filter_map(|(on, name)| on.then_some(name))
-                .collect(),
+            rules: rules.collect(),
             sources: (0..).zip(&spec.sources).map(source).collect(),
         }
     }

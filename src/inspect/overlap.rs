@@ -123,19 +123,15 @@ fn count(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Counts, Error> {
 fn estimate(filters: &[Arc<Filter>; 2]) -> Result<(u64, u64), Error> {
     let [a, b] = filters;
     if a.shape() != b.shape() {
+        let (a, b) = (a.path().display(), b.path().display());
         return Err(Error::Plan(format!(
-            "{}: differs in size or rate from {}, and one of them has no records; build it again with records",
-            b.path().display(),
-            a.path().display()
+            "{b}: differs in size or rate from {a}, and one of them has no records; build it again with records"
         )));
     }
     let (shape, progress) = (a.shape(), Progress::new());
     let entries = |some| Ok::<_, Error>(estimate_union(some, &progress)?.0);
-    let sums = [
-        entries(&filters[..1])?,
-        entries(&filters[1..])?,
-        entries(filters)?,
-    ];
+    let (first, second) = (entries(&filters[..1])?, entries(&filters[1..])?);
+    let sums = [first, second, entries(filters)?];
     let deviations = sums.map(|sum| sizing::estimate_deviation(sum, shape).powi(2));
     let error = 2.0 * deviations.iter().sum::<f64>().sqrt();
     let (a, b) = (a.entries(), b.entries());
@@ -148,10 +144,9 @@ const NAME_CHARS: usize = 32;
 impl fmt::Display for Overlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.names.len();
-        let labels: Vec<_> = (1..)
-            .zip(&self.names)
-            .map(|(n, name)| format!("{n:>2} {}", shortened(name, NAME_CHARS)))
-            .collect();
+        let labels = (1..).zip(&self.names);
+        let labels = labels.map(|(n, name)| format!("{n:>2} {}", shortened(name, NAME_CHARS)));
+        let labels: Vec<String> = labels.collect();
         let left = labels.iter().map(|label| label.chars().count()).max();
         let left = left.unwrap_or(0) + 1;
         let numbers = self.entries.iter().map(|entries| grouped(*entries).len());
@@ -237,10 +232,8 @@ impl fmt::Display for Comparison {
         for (label, entries, other) in [("first", self.a, "second"), ("second", self.b, "first")] {
             let missing = grouped(entries - self.both);
             let entries = counted(entries, "entry", "entries");
-            writeln!(
-                f,
-                "{label:<10}{entries}, {missing} of them not in the {other}"
-            )?;
+            let line = format_args!("{label:<10}{entries}, {missing} of them not in the {other}");
+            writeln!(f, "{line}")?;
         }
         writeln!(f, "both      {}", grouped(self.both))?;
         write!(f, "either    {}", grouped(self.either))?;

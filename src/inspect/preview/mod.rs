@@ -88,11 +88,10 @@ pub fn preview(
         plan,
         guard: plan.guard()?,
     };
-    let path = &folder.join(LIST_TOML);
     let look = Look {
         judge,
         progress,
-        path,
+        path: &folder.join(LIST_TOML),
     };
     let mut files = Vec::with_capacity(lists.len());
     for input in &lists {
@@ -174,12 +173,9 @@ impl Look<'_> {
 
 /// Returns a `list.toml` with proposals at its end. What stands in it stays.
 fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), settings::Error> {
+    let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let mut text = match settings::text_of(path) {
-        Err(settings::Error::Unreadable { source, .. })
-            if source.kind() == io::ErrorKind::NotFound =>
-        {
-            String::new()
-        }
+        Err(settings::Error::Unreadable { source, .. }) if is_missing(&source) => String::new(),
         read => read?,
     };
     for proposal in proposals {

@@ -89,11 +89,8 @@ impl<'s> Draft<'s> {
     /// Names the format and the separator, if an option gave them or there are several.
     fn form(&mut self, given: &Declared) {
         if let Some(format) = given.format {
-            self.put(
-                &format!("format = {}", quoted(format.name())),
-                "as given",
-                false,
-            );
+            let format = quoted(format.name());
+            self.put(&format!("format = {format}"), "as given", false);
         }
         let Kind::Cells {
             separator,
@@ -125,18 +122,15 @@ impl<'s> Draft<'s> {
         };
         let (all, by_word) = (with(&|_| true), with(&|it| has_word(&it.name, SENDERS)));
         let (([column], _) | (_, [column])) = (all.as_slice(), by_word.as_slice()) else {
-            let mut perhaps: Vec<&Column> =
-                columns.iter().filter(|column| column.entries > 0).collect();
+            let perhaps = columns.iter().filter(|column| column.entries > 0);
+            let mut perhaps: Vec<&Column> = perhaps.collect();
             perhaps.sort_by_key(|column| std::cmp::Reverse(column.entries));
             if perhaps.is_empty() {
                 self.doubt("no column has entries: name the one that has, with entry");
             }
             for column in perhaps.iter().take(CHOICES) {
-                let note = format!(
-                    "{} of {} are entries: the sender?",
-                    grouped(column.entries),
-                    grouped(column.filled)
-                );
+                let (entries, filled) = (grouped(column.entries), grouped(column.filled));
+                let note = format!("{entries} of {filled} are entries: the sender?");
                 self.put(&format!("entry = {}", column.as_entry), &note, true);
             }
             self.doubt("and say which rows count, with when, unless, at_least or rows = \"all\"");
@@ -148,9 +142,8 @@ impl<'s> Draft<'s> {
         }
         self.put(&format!("entry = {}", column.as_entry), &note, false);
         if self.first() == Some(First::Either) {
-            self.doubt(
-                "line 1 may be a row: if it is, name columns by their numbers, and it counts",
-            );
+            let why = "line 1 may be a row: if it is, name columns by their numbers, and it counts";
+            self.doubt(why);
         }
         Some(*column)
     }
@@ -175,10 +168,8 @@ impl<'s> Draft<'s> {
             let cells = values.iter().map(|value| value.count).sum();
             let count = entry.filled.saturating_sub(cells);
             if count > 0 && self.first().is_none() {
-                values.push(Value {
-                    count,
-                    ..Value::default()
-                });
+                let missing = Value::default();
+                values.push(Value { count, ..missing });
             }
             // What is different in each row is a note or a number.
             let repeats = values.len() < 4 || values.iter().any(|value| value.count > 1);
@@ -204,9 +195,8 @@ impl<'s> Draft<'s> {
         let is_named = |name: &str| name.starts_with('"');
         let has_name = is_named(column) || is_named(&entry.as_entry);
         if self.first() == Some(First::Heading) && !has_name {
-            self.doubt(
-                "by numbers alone, line 1 is a row, too: give a column a heading of its own",
-            );
+            let why = "by numbers alone, line 1 is a row, too: give a column a heading of its own";
+            self.doubt(why);
         }
         let (lists, rest): (Vec<&Value>, Vec<&Value>) =
             values.iter().partition(|value| is_of(value, LISTS));
@@ -217,16 +207,16 @@ impl<'s> Draft<'s> {
             && others.is_empty()
             && !lists.is_empty()
             && (open.is_empty() || !clears.is_empty());
-        for (setting, values, what) in [
+        let settings = [
             ("when", &lists, "listed"),
             ("unless", &clears, "not listed"),
-        ] {
-            if values.is_empty() {
-                continue;
+        ];
+        for (setting, values, what) in settings {
+            if !values.is_empty() {
+                let setting = condition(setting, column, values);
+                let note = format!("{what}: {}", rows_of(values));
+                self.put(&setting, &note, !is_certain);
             }
-            let setting = condition(setting, column, values);
-            let note = format!("{what}: {}", rows_of(values));
-            self.put(&setting, &note, !is_certain);
         }
         self.made.names_rows = is_certain;
         for value in open {
@@ -234,17 +224,14 @@ impl<'s> Draft<'s> {
                 0 => String::new(),
                 line => format!(", first in line {}", grouped(line)),
             };
+            let (text, rows) = (quoted(&value.text), rows_of(&[value]));
             self.doubt(&format!(
-                "{column} = {} ({}{first}): put it into when or unless, or the file is refused",
-                quoted(&value.text),
-                rows_of(&[value]),
+                "{column} = {text} ({rows}{first}): put it into when or unless, or the file is refused"
             ));
         }
         for (column, values) in others.iter().take(CHOICES) {
-            self.doubt(&format!(
-                "{column} may decide, too: {}",
-                with_counts(values)
-            ));
+            let counts = with_counts(values);
+            self.doubt(&format!("{column} may decide, too: {counts}"));
         }
     }
 
@@ -284,13 +271,8 @@ impl<'s> Draft<'s> {
             self.put(&setting, &note, *count > 1);
             if *count == 1 {
                 never.extend(others.iter().map(|text| quoted(text)));
-                common = Some(match common {
-                    None => formats,
-                    Some(mut common) => {
-                        common.retain(|format| formats.contains(format));
-                        common
-                    }
-                });
+                let common = common.get_or_insert_with(|| formats.clone());
+                common.retain(|format| formats.contains(format));
             }
         }
         if let Some(formats) = common {
@@ -338,11 +320,9 @@ fn condition(setting: &str, column: &str, values: &[&Value]) -> String {
 }
 
 fn with_counts(values: &[Value]) -> String {
-    let counts: Vec<String> = values
-        .iter()
-        .map(|value| format!("{} ({})", quoted(&value.text), grouped(value.count)))
-        .collect();
-    counts.join(", ")
+    let counts = values.iter();
+    let counts = counts.map(|it| format!("{} ({})", quoted(&it.text), grouped(it.count)));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 fn rows_of(values: &[&Value]) -> String {

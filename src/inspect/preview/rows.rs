@@ -148,8 +148,6 @@ fn alike(outcome: &'static str, detail: String) -> Outcome {
 
 /// Returns the outcome of a rejected row. What to do about it is shown with the totals.
 fn rejected(why: &str) -> Outcome {
-    alike(
-        "REJECTED",
-        why.split(';').next().unwrap_or_default().to_owned(),
-    )
+    let (why, _) = why.split_once(';').unwrap_or((why, ""));
+    alike("REJECTED", why.to_owned())
 }

@@ -266,12 +266,8 @@ impl Walk {
                     true => String::new(),
                     false => quoted(key),
                 };
-                columns.push(Column::new(
-                    path.to_owned(),
-                    quoted(path),
-                    as_value,
-                    object.to_owned(),
-                ));
+                let (name, object) = (path.to_owned(), object.to_owned());
+                columns.push(Column::new(name, quoted(path), as_value, object));
                 self.paths.insert(path.to_owned(), columns.len() - 1);
                 columns.len() - 1
             }
