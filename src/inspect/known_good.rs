@@ -141,27 +141,20 @@ impl fmt::Display for KnownGood {
     }
 }
 
-/// The bytes that end an address in a log or an address book.
-const SEPARATORS: [bool; 256] = {
-    let mut separators = [false; 256];
-    let mut signs: &[u8] = b" \t\n\x0c\r<>()[]{},;:\"'|\0";
-    while let [sign, rest @ ..] = signs {
-        separators[*sign as usize] = true;
-        signs = rest;
-    }
-    separators
-};
+/// Returns whether a byte ends an address in a log or an address book.
+fn is_separator(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || b"<>()[]{},;:\"'|\0".contains(byte)
+}
 
 /// Returns everything that looks like an address: the text around an `@`, up to a separator.
 fn addresses(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_end = |byte: &u8| SEPARATORS[usize::from(*byte)];
     let mut from = 0;
     // Most of a log contains no addresses, so this goes from one `@` to the next.
     let words = std::iter::from_fn(move || {
         let at = from + memchr::memchr(b'@', &lines[from..])?;
-        let before = lines[from..at].iter().rposition(is_end);
+        let before = lines[from..at].iter().rposition(is_separator);
         let start = before.map_or(from, |before| from + before + 1);
-        let behind = lines[at..].iter().position(is_end);
+        let behind = lines[at..].iter().position(is_separator);
         from = behind.map_or(lines.len(), |behind| at + behind);
         Some(&lines[start..from])
     });
