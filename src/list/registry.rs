@@ -181,12 +181,10 @@ pub(crate) static FORMATS: &[Registered] = &[
         ),
     row(Format::Rspamd, "rspamd")
         .by(By::Line(score::rspamd))
-        .marked("a score after an entry", |line| {
-            score::is_marked(line) || score::is_of_rspamd(line)
-        }),
+        .marked("a score after an entry", score::is_of_rspamd),
     row(Format::Amavis, "amavis")
         .by(By::Line(score::amavis))
-        .marked("a score after an entry", score::is_marked),
+        .marked("a score after an entry", score::is_of_amavis),
     row(Format::Exim, "exim lsearch")
         .by(By::Continued(exim::read))
         .marked("a colon after an entry", exim::is_marked),

@@ -65,18 +65,18 @@ fn is_symbol(word: &[u8]) -> bool {
     word.contains(&b'_') && word.iter().all(is_part)
 }
 
-/// Returns whether a line has the mark of such a map: an entry, and a score with a sign or decimals.
-pub(crate) fn is_marked(line: &[u8]) -> bool {
+/// Returns whether a line has the mark of either map: an entry, and a score with a sign or decimals.
+pub(crate) fn is_of_amavis(line: &[u8]) -> bool {
+    let is_sign = |b: &u8| b"+-.".contains(b);
     has_value(line, |value| {
-        value.iter().any(|b| b"+-.".contains(b)) && number(value).is_some()
+        value.iter().any(is_sign) && number(value).is_some()
     })
 }
 
-/// Returns whether a line has the mark of rspamd alone: an entry, and a symbol with a score.
+/// Returns whether a line has that mark, or one of rspamd alone: an entry, and a symbol with a score.
 pub(crate) fn is_of_rspamd(line: &[u8]) -> bool {
-    has_value(line, |value| {
-        value.contains(&b':') && score_of(value).is_some()
-    })
+    let is_symbol = |value: &[u8]| value.contains(&b':') && score_of(value).is_some();
+    is_of_amavis(line) || has_value(line, is_symbol)
 }
 
 fn has_value(line: &[u8], is_value: impl Fn(&[u8]) -> bool) -> bool {

@@ -55,12 +55,14 @@ impl Reading {
 
     /// Returns the usual lines of the list, or of a later part of it, if it has some.
     pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
-        let table = self.table.as_ref().map(Arc::clone);
-        match (self.format, table) {
-            (Format::PostfixAccess | Format::SendmailAccess, _) => Some(Usual::Access),
-            (_, Some(table)) if table.rules.has_dates() => None,
-            (Format::Csv, Some(table)) => Some(Usual::Csv(Csv::new(table, at_start))),
-            (Format::JsonLines, Some(table)) => Some(Usual::JsonLines(JsonLines::new(table))),
+        if matches!(self.format, Format::PostfixAccess | Format::SendmailAccess) {
+            return Some(Usual::Access);
+        }
+        let table = self.table.as_ref().map(Arc::clone)?;
+        let has_dates = table.rules.added.or(table.rules.expires).is_some();
+        match self.format {
+            Format::Csv if !has_dates => Some(Usual::Csv(Csv::new(table, at_start))),
+            Format::JsonLines if !has_dates => Some(Usual::JsonLines(JsonLines::new(table))),
             _ => None,
         }
     }

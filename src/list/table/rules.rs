@@ -55,11 +55,6 @@ impl Rules {
         condition.map_or("a column of dates", |condition| &condition.name)
     }
 
-    /// Returns whether a row can have dates of its own.
-    pub(crate) fn has_dates(&self) -> bool {
-        self.added.is_some() || self.expires.is_some()
-    }
-
     /// Judges a row by its values, trimmed; returns what is the same for all of its entries.
     pub(crate) fn judge<'v>(
         &self,
