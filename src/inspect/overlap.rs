@@ -52,7 +52,7 @@ pub struct Overlap {
 /// When their keys cannot be compared, or a file cannot be read.
 pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     let filters = open_alike(files)?;
-    let names = filters.iter().map(|filter| &filter.spec().name);
+    let name = |filter: &Arc<Filter>| escaped(filter.spec().name.as_bytes()).to_string();
     let exact = filters.iter().all(|filter| filter.spec().records);
     let all = filters.len();
     let (mut counts, mut error) = (no_counts(all), 0);
@@ -74,9 +74,7 @@ pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     }
     let shared = |i: usize| -> Vec<u64> { (0..all).map(|j| counts[i.min(j)][i.max(j)]).collect() };
     Ok(Overlap {
-        names: names
-            .map(|name| escaped(name.as_bytes()).to_string())
-            .collect(),
+        names: filters.iter().map(name).collect(),
         entries: (0..all).map(|i| counts[i][i]).collect(),
         shared: (0..all).map(shared).collect(),
         alone: exact.then(|| counts.iter().map(|row| row[all]).collect()),

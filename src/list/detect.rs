@@ -112,17 +112,19 @@ fn separator(head: &[u8]) -> Option<&'static str> {
     {
         return Some("a quoted entry");
     }
-    [(b',', "commas"), (b';', "semicolons"), (b'\t', "tabs")]
-        .into_iter()
-        .find(|(sign, _)| first.contains(sign) && second.contains(sign) && is_divided(first))
+    let marks = [(b',', "commas"), (b';', "semicolons"), (b'\t', "tabs")];
+    let is_in_both = |sign: &u8| first.contains(sign) && second.contains(sign);
+    let mut found = marks.into_iter().filter(|(sign, _)| is_in_both(sign));
+    found
+        .next()
+        .filter(|_| is_divided(first))
         .map(|(_, mark)| mark)
 }
 
 fn is_divided(line: &[u8]) -> bool {
     let mut nesting = Nesting::new();
-    let cells = line
-        .split(|&b| nesting.step(b) && matches!(b, b',' | b';' | b'\t'))
-        .map(<[u8]>::trim_ascii);
+    let is_end = |&b: &u8| nesting.step(b) && matches!(b, b',' | b';' | b'\t');
+    let cells = line.split(is_end).map(<[u8]>::trim_ascii);
     let is_entry = cells.filter(|cell| !cell.is_empty()).map(looks_like_entry);
     let is_entry: Vec<bool> = is_entry.collect();
     is_entry.len() > 1 && is_entry.contains(&false)
@@ -141,9 +143,8 @@ fn json(head: &[u8]) -> Option<Format> {
             (end == Some(&b',')).then_some(Format::Json)
         }
         (b'{', [b'"' | b'}', ..]) => {
-            let mut lines = lines(text)
-                .map(<[u8]>::trim_ascii)
-                .filter(|line| !line.is_empty());
+            let lines = lines(text).map(<[u8]>::trim_ascii);
+            let mut lines = lines.filter(|line| !line.is_empty());
             let is_object = lines.next().is_some_and(|line| line.ends_with(b"}"));
             let is_next_one = lines.next().is_some_and(|line| line.starts_with(b"{"));
             Some(match is_object && is_next_one {
@@ -192,9 +193,8 @@ fn is_mail(head: &[u8]) -> bool {
 
 /// Returns whether a text begins with a rule of MailScanner: `From: *@bad.example yes`.
 fn is_of_mailscanner(head: &[u8]) -> bool {
-    let words: Vec<&[u8]> = significant(head)
-        .next()
-        .map_or_else(Vec::new, |line| blank_words(line).collect());
+    let line = significant(head).next().unwrap_or_default();
+    let words: Vec<&[u8]> = blank_words(line).collect();
     match words.as_slice() {
         [direction, _, .., answer] => {
             is_one_of(direction, "From: To: FromOrTo: FromAndTo:") && is_one_of(answer, "yes no")

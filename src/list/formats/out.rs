@@ -20,19 +20,15 @@ impl<'s> Out<'s> {
         self.skip_by(skip, self.text);
     }
 
-    fn skip_by(&mut self, skip: Skip, text: &[u8]) {
+    /// Reports the same, counted by a word.
+    pub(crate) fn skip_by(&mut self, skip: Skip, text: &[u8]) {
         let text = beginning(text);
         (self.sink)(self.line, Row::Skipped { skip, text });
     }
 
-    /// Reports that this is about something else, counted by a word.
+    /// Reports that this is about something else.
     pub(crate) fn other(&mut self, word: &[u8]) {
         self.skip_by(Skip::Other, word);
-    }
-
-    /// Reports a row that its owner has declared as not listed, counted by a word.
-    pub(crate) fn unlisted(&mut self, word: &[u8]) {
-        self.skip_by(Skip::Unlisted, word);
     }
 
     /// Reports a line without a text to read: a blank line, or a comment.

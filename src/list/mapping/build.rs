@@ -159,17 +159,15 @@ impl FromStr for Expires {
     /// Reads `2026-12-31` and `30d`.
     fn from_str(written: &str) -> Result<Self, String> {
         if let Some(days) = written.strip_suffix(['d', 'D']) {
-            let days = days
-                .parse()
-                .ok()
-                .filter(|days| (1..=MAX_DAYS).contains(days));
-            return days
-                .map(Self::After)
-                .ok_or_else(|| format!("must be 1d to {MAX_DAYS}d"));
+            return match days.parse() {
+                Ok(days @ 1..=MAX_DAYS) => Ok(Self::After(days)),
+                _ => Err(format!("must be 1d to {MAX_DAYS}d")),
+            };
         }
-        let day = Day::read(written.as_bytes()).filter(|day| day.0 < u16::MAX);
-        day.map(Self::On)
-            .ok_or_else(|| "must be a date such as 2026-12-31, or days such as 30d".to_owned())
+        match Day::read(written.as_bytes()) {
+            Some(day) if day.0 < u16::MAX => Ok(Self::On(day)),
+            _ => Err("must be a date such as 2026-12-31, or days such as 30d".to_owned()),
+        }
     }
 }
 

@@ -124,11 +124,8 @@ impl Declared {
         for (column, values) in &self.when {
             let values: Vec<Text> = values.iter().map(|value| Text::new(value)).collect();
             let same = |(other, _): &&Values| Text::new(other) == Text::new(column);
-            let mut not_listed = self
-                .unless
-                .iter()
-                .filter(same)
-                .flat_map(|(_, values)| values);
+            let unless = self.unless.iter().filter(same);
+            let mut not_listed = unless.flat_map(|(_, values)| values);
             if let Some(value) = not_listed.find(|value| values.contains(&Text::new(value))) {
                 return Err(("unless", format!("{column} = \"{value}\" is in when, too")));
             }

@@ -101,9 +101,8 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     let mut cells = Cells::default();
     cells.find(record, separator).map_err(|_| Refusal::Quote)?;
     let width = cells.count();
-    let headings: Vec<String> = (0..width)
-        .map(|column| decoded(&cells.get(record, column)).into_owned())
-        .collect();
+    let heading = |column| decoded(&cells.get(record, column)).into_owned();
+    let headings: Vec<String> = (0..width).map(heading).collect();
     let (declared, profile) = &with_profile(false, &headings, declared);
     let undeclared = || {
         let columns = shown(&headings);
@@ -188,14 +187,11 @@ fn shown_column(column: &str) -> String {
 fn column_number(column: &str, headings: &[String]) -> Result<usize, Refusal> {
     if is_number(column) {
         let width = headings.len();
-        let number = column
-            .parse()
-            .ok()
-            .filter(|number| (1..=width).contains(number));
         let wrong = || format!("there is no column {column}; the first line has {width}");
-        return number
-            .map(|number| number - 1)
-            .ok_or_else(|| mapping(wrong()));
+        return match column.parse::<usize>() {
+            Ok(number @ 1..) if number <= width => Ok(number - 1),
+            _ => Err(mapping(wrong())),
+        };
     }
     let wanted = Text::new(column);
     let mut found = (0..headings.len()).filter(|&at| Text::new(&headings[at]) == wanted);
@@ -257,9 +253,7 @@ fn rules<P: PartialEq>(
     let mut conditions: Vec<Condition> = Vec::new();
     for (column, when, unless, at_least) in when.chain(unless).chain(at_least) {
         let value = value(column)?;
-        let known = conditions
-            .iter()
-            .position(|condition| condition.value == value);
+        let known = conditions.iter().position(|other| other.value == value);
         let at = known.unwrap_or(conditions.len());
         if known.is_none() {
             conditions.push(Condition {

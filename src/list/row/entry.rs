@@ -170,10 +170,8 @@ fn local_part(local: &[u8]) -> Result<(), RejectReason> {
         }
         _ => local,
     };
-    if let Some(&other) = local
-        .iter()
-        .find(|&&b| !is_atext(b) && b != b'.' || b == b'|')
-    {
+    let is_other = |b: &&u8| !is_atext(**b) && **b != b'.' || **b == b'|';
+    if let Some(&other) = local.iter().find(is_other) {
         return Err(of_character(other));
     }
     // `?` and `{` are wildcards of SpamAssassin and rspamd, `%` is that of SQL. Inside, it may be a part.
@@ -288,10 +286,8 @@ fn expression_and_flags(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = text.strip_prefix(b"/")?;
     let (expression, flags) = inner.split_at_checked(memchr::memrchr(b'/', inner)?)?;
     let flags = flags.get(1..)?;
-    flags
-        .iter()
-        .all(u8::is_ascii_alphabetic)
-        .then_some((expression, flags))
+    let is_good = flags.iter().all(u8::is_ascii_alphabetic);
+    is_good.then_some((expression, flags))
 }
 
 /// Returns the only entry that a pattern matches, so that it can be looked up. Letter case does not

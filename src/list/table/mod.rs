@@ -11,7 +11,7 @@ use path::Paths;
 use rules::{NotListed, Rules};
 
 use crate::list::formats::Out;
-use crate::list::row::{RawEntry, Refusal, entry};
+use crate::list::row::{RawEntry, Refusal, Skip, entry};
 use crate::list::text::Pieces;
 
 /// How the rows of a table are read: what names the sender, and which rows count.
@@ -94,7 +94,7 @@ pub(crate) fn list(cell: &[u8], is_undeclared: bool, row: RawEntry<'_>, out: &mu
 #[cold]
 pub(crate) fn report(why: NotListed, row: &[u8], out: &mut Out<'_>) -> Result<(), Refusal> {
     match why {
-        NotListed::Unlisted(word) => out.unlisted(word.as_bytes()),
+        NotListed::Unlisted(word) => out.skip_by(Skip::Unlisted, word.as_bytes()),
         NotListed::Rejected(reason) => out.reject(reason, row),
         NotListed::Refused(refusal) => return Err(refusal),
     }
