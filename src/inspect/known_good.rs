@@ -24,7 +24,6 @@ use crate::filter::Load;
 use crate::filter::format::MAGIC;
 use crate::list::written_address;
 
-/// Most bytes of lines that are read at once.
 const BLOCK_BYTES: u64 = 4 << 20;
 /// Most bytes that the last line of a block may add. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;
@@ -141,7 +140,6 @@ impl fmt::Display for KnownGood {
     }
 }
 
-/// Returns whether a byte ends an address in a log or an address book.
 fn is_separator(byte: &u8) -> bool {
     byte.is_ascii_whitespace() || b"<>()[]{},;:\"'|\0".contains(byte)
 }

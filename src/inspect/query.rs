@@ -113,7 +113,6 @@ impl Query {
 }
 
 impl Finding {
-    /// Adds the answer of the filter for one entry.
     fn take(
         &mut self,
         kind: Kind,

@@ -45,7 +45,6 @@ fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|line| !line.is_empty())
 }
 
-/// Returns the formats whose marks are on some line.
 fn candidates(head: &[u8]) -> Vec<&'static Registered> {
     // A line of one word without signs has no mark.
     let is_word = |b: &u8| b.is_ascii_alphanumeric() || b"@.-_+".contains(b);
@@ -156,7 +155,6 @@ fn json(head: &[u8]) -> Option<Format> {
     }
 }
 
-/// Returns what a text is that is not a list, and what to do.
 fn no_list(head: &[u8]) -> Option<(&'static str, &'static str)> {
     if begins_with_one_of(head.trim_ascii_start(), PAGES) {
         let remedy = "was the download refused? Convert XML to plain text or CSV";
@@ -175,7 +173,6 @@ const PAGES: &str = "<!doctype <html <head <body <?xml <!--";
 const HEADERS: &str = "ARC-Seal Authentication-Results Content-Type DKIM-Signature Date Delivered-To From \
      MIME-Version Message-ID Received Reply-To Return-Path Subject To";
 
-/// Returns whether a text is a mail as it was sent, or a folder of mails.
 fn is_mail(head: &[u8]) -> bool {
     let mut first_lines = lines(head).filter(|line| !line.trim_ascii().is_empty());
     let is_header = |line: &[u8]| {

@@ -17,7 +17,6 @@ pub struct Reader {
     lines: u64,
     /// Whether the input is inside a line that was rejected as too long.
     in_long_line: bool,
-    /// Whether a domain stands for its subdomains, too.
     subdomains: bool,
 }
 

@@ -15,7 +15,6 @@ const SMALL: usize = 12;
 const SMALL_BYTES: usize = 60;
 const DISTINCT: usize = 1 << 13;
 const SAMPLES: usize = 3;
-/// Number of cells of which the form of dates is taken.
 const DATED: u64 = 10_000;
 /// Most texts in a column of dates that are no dates.
 const NEVER: usize = 4;
@@ -74,14 +73,12 @@ pub struct Value {
 #[derive(Debug, Default)]
 struct DatesOf {
     cells: u64,
-    /// How many cells each format reads.
     read: [u64; DATE_FORMATS.len()],
     /// Texts that are no dates, and how many cells have them.
     others: BTreeSet<String>,
     other_cells: u64,
 }
 
-/// What reads dates in each format.
 static FORMATS: LazyLock<Vec<Dates>> = LazyLock::new(|| {
     let formats = DATE_FORMATS.iter().map(|format| Dates {
         format: DateFormat::from_str(format).ok(),

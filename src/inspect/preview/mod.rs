@@ -122,7 +122,6 @@ pub fn preview(
 struct Look<'a> {
     judge: Judge<'a>,
     progress: &'a Progress,
-    /// The `list.toml` about the files.
     path: &'a Path,
 }
 

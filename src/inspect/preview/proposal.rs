@@ -80,7 +80,6 @@ impl<'s> Draft<'s> {
         let _ = writeln!(self.made.toml, "{setting:<NOTES$}  # {note}");
     }
 
-    /// Adds a note about something that somebody must decide.
     fn doubt(&mut self, note: &str) {
         self.made.is_open = true;
         let _ = writeln!(self.made.toml, "# {note}");
@@ -148,7 +147,6 @@ impl<'s> Draft<'s> {
         Some(*column)
     }
 
-    /// Returns the other columns of the same row.
     fn beside(&self, entry: &'s Column) -> impl Iterator<Item = &'s Column> + use<'s> {
         let others = self.survey.columns.iter();
         let others = others.filter(move |column| !std::ptr::eq(*column, entry));
@@ -243,7 +241,6 @@ impl<'s> Draft<'s> {
         self.put("rows = \"all\"", "if every row lists its sender", true);
     }
 
-    /// Returns what the first row is; nothing for JSON.
     fn first(&self) -> Option<First> {
         match self.survey.kind {
             Kind::Cells { first, .. } => Some(first),

@@ -198,7 +198,6 @@ impl Walk {
         self.survey.has_more = self.width > MAX_COLUMNS;
     }
 
-    /// Takes a document of JSON, which begins in the current line.
     fn document(&mut self, text: &[u8]) {
         let Value::Members(members) = Value::of(text) else {
             return;
@@ -278,7 +277,6 @@ impl Walk {
     }
 }
 
-/// Finds what divides the cells, and what the first row is.
 fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
     let (record, _) = text.split_at(record_length(text).unwrap_or(text.len()));
@@ -308,7 +306,6 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     }
 }
 
-/// Writes a key as a path has it.
 fn quoted_key(key: &str) -> String {
     let is_bare = !key.is_empty()
         && !key.starts_with('-')

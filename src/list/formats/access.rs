@@ -148,7 +148,6 @@ fn tag_of(key: &[u8]) -> Option<&[u8]> {
     (!tag.is_empty() && tag.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')).then_some(tag)
 }
 
-/// Actions of Postfix alone, as they are written in tables.
 const POSTFIX: &str =
     "DUNNO HOLD WARN FILTER REDIRECT PREPEND DEFER_IF_PERMIT DEFER PERMIT BCC INFO";
 const TAGS: &str = "ClientConn ClientRate Connect From GreetPause Spam SRV_Features TLS_Clt TLS_Rcpt TLS_Srv To Try_TLS";

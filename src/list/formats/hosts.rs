@@ -10,7 +10,6 @@ use super::Out;
 use crate::list::row::{RejectReason, looks_like_entry};
 use crate::list::text::{Words, blank_words, is_one_of};
 
-/// Names that hosts files give to the machine itself.
 const OWN_NAMES: &str = "0.0.0.0 broadcasthost ip6-allhosts ip6-allnodes ip6-allrouters ip6-localhost ip6-localnet ip6-loopback \
      ip6-mcastprefix local localhost localhost.localdomain localhost4 localhost6";
 

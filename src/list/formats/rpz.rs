@@ -34,7 +34,6 @@ pub(crate) struct Rpz {
 /// lines after a name use it again, so a longer one would multiply the list.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Classes of records, which may come before the type.
 const CLASSES: &str = "IN CH HS";
 
 /// Types of records in such zones; a line with another word in their place is not a record.
@@ -164,7 +163,6 @@ pub(crate) fn is_marked(line: &[u8]) -> bool {
         || kind_of_record(text).is_some_and(|kind| is_one_of(kind, "CNAME SOA"))
 }
 
-/// Returns the type of the record on a line with an owner; `None` if the line holds none.
 fn record_type(text: &[u8]) -> Option<&[u8]> {
     kind_of_record(text).filter(|kind| is_one_of(kind, TYPES))
 }
@@ -175,7 +173,6 @@ fn kind_of_record(text: &[u8]) -> Option<&[u8]> {
     words.find(|word| !is_class_or_time(word))
 }
 
-/// Returns whether a word may come between an owner and the type.
 fn is_class_or_time(word: &[u8]) -> bool {
     word.first().is_some_and(u8::is_ascii_digit) || is_one_of(word, CLASSES)
 }

@@ -28,7 +28,6 @@ pub(crate) fn amavis(line: &[u8], out: &mut Out<'_>) {
     });
 }
 
-/// Reads a line, and passes on its key if the line lists it.
 fn read(line: &[u8], out: &mut Out<'_>, list: fn(&[u8], &mut Out<'_>)) {
     let text = before_comment(line);
     let mut words = Words(text);

@@ -11,7 +11,6 @@ use crate::list::text::{Words, begins_with_one_of};
 #[derive(Debug, Default)]
 pub(crate) struct SpamAssassin {
     held: Held,
-    /// Number of conditions around the line.
     conditions: usize,
 }
 

@@ -37,7 +37,6 @@ fn sorted(names: &[String]) -> Vec<Text> {
     names
 }
 
-/// Reads the profiles, and the problems of their text.
 fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
     let checker = Checker::new(text_of, &[], &[]);
     let profiles = {

@@ -75,7 +75,6 @@ fn mapping(why: impl Into<Box<str>>) -> Refusal {
     Refusal::Mapping(why.into())
 }
 
-/// A table, and the profile that it was read by.
 type Resolved = (Table, Option<&'static str>);
 
 /// Returns a declaration with that of the profile of a table, if it names no entry itself.
@@ -136,7 +135,6 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     Ok((Table { source, rules }, *profile))
 }
 
-/// Returns the first record that is not blank, without its line end.
 fn first_record(head: &[u8], is_whole: bool) -> Result<Option<&[u8]>, Refusal> {
     let mut rest = head.strip_prefix(BOM).unwrap_or(head);
     loop {
@@ -183,7 +181,6 @@ fn shown_column(column: &str) -> String {
     }
 }
 
-/// Finds a column by its heading, or its number from 1.
 fn column_number(column: &str, headings: &[String]) -> Result<usize, Refusal> {
     if is_number(column) {
         let width = headings.len();

@@ -85,7 +85,6 @@ fn labels(name: &[u8], may_be_subtree: bool) -> Result<(), RejectReason> {
     }
 }
 
-/// Returns the hash that a text is, by its length.
 fn hash(text: &[u8]) -> Option<RejectReason> {
     let name = match text.len() {
         32 => "MD5",

@@ -15,11 +15,9 @@ use crate::list::text::{BOM, MAX_LINE, newlines};
 #[derive(Debug)]
 pub(crate) struct Csv {
     table: Arc<Table>,
-    /// Whether the next record is the first of the table.
     at_start: bool,
     /// Whether the file is refused. The rest is only counted.
     is_refused: bool,
-    /// Whether the next line begins inside quotes.
     is_quoted: bool,
     cells: Cells,
 }

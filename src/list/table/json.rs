@@ -198,7 +198,6 @@ struct Walk<'w, 't> {
     place: (usize, u64),
     /// Number of rows reported so far, and of entries outside of rows.
     reported: u64,
-    /// Which values some row has.
     seen: &'w Cell<u64>,
     sink: &'w mut dyn FnMut(u64, Row<'_>),
 }
@@ -314,7 +313,6 @@ impl<'w, 't> Walk<'w, 't> {
         }
     }
 
-    /// Lists an entry, which stands at `place`.
     fn entry(&mut self, written: &[u8], place: &'t [u8], around: Around) {
         let text = unescaped(written);
         let text = text.trim_ascii();
@@ -330,7 +328,6 @@ impl<'w, 't> Walk<'w, 't> {
         }
     }
 
-    /// Reads the members of an object by their keys.
     fn object(
         &mut self,
         paths: &[Rest<'w>],

@@ -73,7 +73,6 @@ pub(crate) enum Step {
     Names,
 }
 
-/// Reads a path; an error says what is wrong with it.
 pub(crate) fn steps(written: &str) -> Result<Vec<Step>, String> {
     let wrong = |why: &str| format!("\"{written}\" is no path such as items[].email: {why}");
     let mut steps: Vec<Step> = Vec::new();

@@ -14,7 +14,6 @@ use super::{BOM, newlines};
 /// The largest document that is read: it is kept in memory. JSON lines have no limit.
 pub(crate) const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 
-/// Why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Something stands where one document has something else.
