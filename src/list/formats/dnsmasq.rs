@@ -44,14 +44,12 @@ impl LineFormat for Resolver {
 
 /// Reads `/name/name/target`.
 fn names(option: &[u8], value: &[u8], out: &mut Out<'_>) {
-    let names = value.strip_prefix(b"/");
-    let slash = names.and_then(|names| Some((names, memchr::memrchr(b'/', names)?)));
-    let Some((names, slash)) = slash else {
-        return match names {
-            Some(_) => out.reject(RejectReason::NotOfFormat, value),
-            // `server=192.0.2.1` is for all names.
-            None => out.other(option),
-        };
+    let Some(names) = value.strip_prefix(b"/") else {
+        // `server=192.0.2.1` is for all names.
+        return out.other(option);
+    };
+    let Some(slash) = memchr::memrchr(b'/', names) else {
+        return out.reject(RejectReason::NotOfFormat, value);
     };
     let (names, target) = names.split_at(slash);
     let is_address = option == b"address";

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use super::dates::Dates;
 use super::text::{Text, decoded};
-use crate::base::day::Day;
 use crate::list::row::{RawEntry, Refusal, RejectReason};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,20 +80,16 @@ impl Rules {
         for (condition, least) in bounds.filter_map(|one| Some((one, one.at_least?))) {
             condition.reaches(least, &value(condition.value)?)?;
         }
-        let date =
-            |number: Option<usize>,
-             read: fn(&Dates, &[u8]) -> Result<Option<Day>, RejectReason>| {
-                let Some(number) = number else {
-                    return Ok(None);
-                };
-                let cell = value(number)?;
-                read(&self.dates, &cell).map_err(NotListed::Rejected)
-            };
-        Ok(RawEntry {
-            text: b"",
-            added: date(self.added, Dates::start)?,
-            expires: date(self.expires, Dates::end)?,
-        })
+        let mut row = RawEntry::new(b"");
+        if let Some(number) = self.added {
+            let added = self.dates.start(&value(number)?);
+            row.added = added.map_err(NotListed::Rejected)?;
+        }
+        if let Some(number) = self.expires {
+            let expires = self.dates.end(&value(number)?);
+            row.expires = expires.map_err(NotListed::Rejected)?;
+        }
+        Ok(row)
     }
 }
 
