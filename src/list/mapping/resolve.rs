@@ -59,15 +59,14 @@ fn format(head: &[u8], is_whole: bool, declared: &Declared) -> Result<(Format, W
             false => (format, Why::Given),
         });
     }
+    let has_columns = declared.is_of_table();
     match detect(head, is_whole) {
-        Err(refusal @ Refusal::NotAList { .. }) => Err(refusal),
-        Ok((format, mark)) if format.is_table() || !declared.is_of_table() => {
+        Ok((format, mark)) if format.is_table() || !has_columns => {
             Ok((format, mark.map_or(Why::NoMark, Why::Mark)))
         }
+        Err(refusal) if !has_columns || matches!(refusal, Refusal::NotAList { .. }) => Err(refusal),
         // Only a table has columns.
-        _ if declared.is_of_table() => Ok((Format::Csv, Why::Declared)),
-        Err(refusal) => Err(refusal),
-        Ok((format, _)) => Ok((format, Why::NoMark)),
+        _ => Ok((Format::Csv, Why::Declared)),
     }
 }
 
