@@ -21,7 +21,6 @@ use crate::list::text::{lines, newlines};
 pub(crate) struct Document {
     table: Arc<Table>,
     text: Vec<u8>,
-    is_too_long: bool,
 }
 
 impl Document {
@@ -40,8 +39,7 @@ impl Document {
         lines: &mut u64,
         sink: &mut dyn FnMut(u64, Row<'_>),
     ) {
-        self.is_too_long |= self.text.len() + block.len() > MAX_DOCUMENT_BYTES;
-        if !self.is_too_long {
+        if self.text.len() <= MAX_DOCUMENT_BYTES {
             self.text.extend_from_slice(block);
         }
         *lines += newlines(block);
@@ -49,7 +47,7 @@ impl Document {
             return;
         }
         let (text, seen) = (mem::take(&mut self.text), Cell::default());
-        let done = match (self.is_too_long, check(&text)) {
+        let done = match (text.len() > MAX_DOCUMENT_BYTES, check(&text)) {
             (true, _) => Err((Refusal::DocumentTooLong, 1)),
             (false, Err((Fault::Syntax, line))) => Err((Refusal::NotJson, line)),
             (false, Err((Fault::BrokenOff, line))) => Err((Refusal::BrokenOff, line)),
