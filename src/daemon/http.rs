@@ -30,8 +30,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
@@ -149,23 +149,16 @@ async fn serve<S: Service>(
 /// Accepts connections of one socket forever.
 async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
-    let open = || -> io::Result<Listening> {
-        let (is_tcp, socket) = (listener.is_tcp, OwnedFd::from(listener));
-        Ok(match is_tcp {
-            false => Listening::Unix(UnixListener::from_std(socket.into())?),
-            true => Listening::Tcp(TcpListener::from_std(socket.into())?),
-        })
-    };
-    let socket = match open() {
-        Ok(socket) => socket,
+    let over_tcp = listener.is_tcp;
+    // A stream only here, to wait: tokio has no type for a socket of any kind.
+    let stream_of = |socket| UnixStream::from_std(OwnedFd::from(socket).into());
+    let ready = match listener.try_clone().and_then(stream_of) {
+        Ok(ready) => ready,
         Err(error) => return tracing::error!(%error, "cannot serve the status pages"),
     };
     loop {
-        let accepted = match &socket {
-            Listening::Unix(listener) => listener.accept().await.map(|(it, _)| Stream::Unix(it)),
-            Listening::Tcp(listener) => listener.accept().await.map(|(it, _)| Stream::Tcp(it)),
-        };
-        let stream = match accepted {
+        let accepted = ready.async_io(Interest::READABLE, || listener.accept());
+        let stream = match accepted.await.and_then(stream_of) {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::debug!(%error, "cannot accept a connection to the status pages");
@@ -179,10 +172,7 @@ async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Place
         while serving.try_join_next().is_some() {}
         let (service, places) = (Arc::clone(&service), Arc::clone(&places));
         serving.spawn(async move {
-            match stream {
-                Stream::Unix(stream) => answer(stream, &service, false, &places).await,
-                Stream::Tcp(stream) => answer(stream, &service, true, &places).await,
-            }
+            answer(stream, &service, over_tcp, &places).await;
             drop(permit);
         });
     }
@@ -224,23 +214,8 @@ impl Places {
     }
 }
 
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-enum Listening {
-    Unix(UnixListener),
-    Tcp(TcpListener),
-}
-
 /// Answers one request.
-async fn answer<S: Service>(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    service: &Arc<S>,
-    over_tcp: bool,
-    places: &Places,
-) {
+async fn answer<S: Service>(stream: UnixStream, service: &Arc<S>, over_tcp: bool, places: &Places) {
     let asked = Notify::new();
     let serve = service_fn(|request: Request<Incoming>| {
         asked.notify_one();

@@ -229,23 +229,7 @@ fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn a_unix_socket_has_the_group_of_its_folder() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("m.sock");
-        let endpoints = [Endpoint::Unix(path.clone()).into()];
-        if rustix::process::geteuid().is_root() {
-            let folder = folder.path();
-            std::os::unix::fs::chown(folder, None, Some(54_321)).expect("root may");
-            fs::set_permissions(folder, fs::Permissions::from_mode(0o2755)).expect("our own");
-            let _listeners = Listeners::open(&endpoints).expect("a socket");
-            let group = fs::metadata(&path).expect("the socket").gid();
-            assert_eq!(group, 54_321, "that of a folder with the setgid bit");
-        }
-    }
 
     #[test]
     fn only_a_dead_socket_is_removed() {

@@ -124,23 +124,6 @@ mod tests {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net;
 
-    use rustix::net::{SocketAddrUnix, SocketType, bind, socket};
-
-    /// Without the zero at its end: a socket unit of systemd may pass such a socket.
-    #[test]
-    fn the_longest_path_of_a_socket_is_read() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let start = folder.path().join("s");
-        let missing = 108 - start.as_os_str().len();
-        let path = start.with_file_name("s".repeat(missing + 1));
-        let address = SocketAddrUnix::new(&path).expect("108 bytes");
-        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-        let socket = socket(family, kind, None).expect("a socket");
-        bind(&socket, &address).expect("our own folder");
-        let found = Socket::new(socket).and_then(|socket| socket.endpoint());
-        assert_eq!(found.expect("a socket"), Endpoint::Unix(path));
-    }
-
     #[test]
     fn a_socket_without_a_file_has_a_name_in_the_log() {
         let name = format!("milter {}", std::process::id());
