@@ -35,7 +35,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Service;
 use super::priority;
@@ -57,8 +57,6 @@ const CLOSING_TIME: Duration = Duration::from_millis(5);
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Largest request header; the smallest limit that hyper allows.
 const HEADER_BYTES_MAX: usize = 8 << 10;
-/// How often [`Service::tick`] is called.
-const TICK: Duration = Duration::from_secs(5);
 /// How long accepting pauses after an error, such as no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -121,7 +119,7 @@ fn runtime() -> io::Result<Runtime> {
 async fn serve<S: Service>(
     listeners: Vec<Socket>,
     service: &Arc<S>,
-    mut stopped: oneshot::Receiver<Infallible>,
+    stopped: oneshot::Receiver<Infallible>,
 ) {
     let places = Arc::new(Places {
         permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
@@ -132,18 +130,7 @@ async fn serve<S: Service>(
     for listener in listeners {
         accepting.spawn(accept(listener, Arc::clone(service), Arc::clone(&places)));
     }
-    let mut tick = interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = &mut stopped => return,
-            // In a task, so that a panic in it does not end this thread.
-            _ = tick.tick() => {
-                let service = Arc::clone(service);
-                let _ = tokio::spawn(async move { service.tick() }).await;
-            }
-        }
-    }
+    let _ = stopped.await;
 }
 
 /// Accepts connections of one socket forever.
