@@ -1,7 +1,6 @@
 //! Errors that prevent the start of the daemon, or end it.
 
 use std::io;
-use std::path::PathBuf;
 
 use rustix::io::Errno;
 
@@ -33,18 +32,6 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
-    /// Another process listens there.
-    #[error("another process listens on {}: stop it first", path.display())]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Another kind of file exists at the path of the socket.
-    #[error("{} exists and is not a socket: remove it", path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
     /// A thread, a runtime or a signal handler cannot be created.
     #[error("cannot start: {}{}", .0, remedy_of_limit(.0))]
     Start(io::Error),
@@ -61,7 +48,7 @@ impl Error {
     }
 }
 
-/// Returns what to do if a socket cannot be opened, as the rest of a message.
+/// What to do if a socket cannot be opened, as the rest of a message.
 fn remedy(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
     match (endpoint, cause.kind()) {
         (Endpoint::Unix(_), io::ErrorKind::NotFound) => "; create the folder of the socket",
@@ -79,7 +66,7 @@ fn remedy(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
     }
 }
 
-/// Returns what to do if there are too many threads or descriptors, as the rest of a message.
+/// What to do if there are too many threads or descriptors.
 fn remedy_of_limit(cause: &io::Error) -> &'static str {
     match Errno::from_io_error(cause) {
         Some(Errno::MFILE) => {

@@ -1,12 +1,10 @@
 //! A unix socket at a path: opening it, its permissions, its removal.
 //!
-//! It is created with access for its owner only; its group gets access when it listens. A stale socket is removed only if
-//! it is a socket and no process listens on it: files of other programs are never deleted. A second daemon never replaces the socket of the first one, even if both start at the same time, because
-//! the folder is locked meanwhile. The mode is set through a descriptor, not through a path at which others could put
-//! a link.
-//!
-//! Anyone who can read the folder can lock it for any time. So the daemon never waits for this lock forever: a start
-//! continues without it after [`LOCK_PATIENCE`], and an end does not wait at all.
+//! Only its owner has access until it listens, then its group, too. The mode is set through a descriptor, not through a path
+//! at which others could put a link. What is at the path is removed only if it is a socket on which no process listens. The
+//! folder is locked meanwhile, so of two daemons that start at the same time, the second never replaces the socket of the
+//! first. Anyone who can read the folder can lock it: a start continues without the lock after [`LOCK_PATIENCE`], and an end
+//! does not wait at all.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -19,12 +17,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use super::Error;
 use super::socket::BACKLOG;
 use crate::base::path::folder_of;
-use crate::endpoint::Endpoint;
 
 /// How long a start waits for another one, which takes milliseconds.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -34,7 +30,7 @@ const LOCK_TRIED_AGAIN: Duration = Duration::from_millis(10);
 /// with the setgid bit.
 const MODE: u32 = 0o660;
 
-/// A socket file that this process has created: its path, device and inode. Dropping it removes the file.
+/// A socket file that this process has created. Dropping it removes the file, unless another one has replaced it.
 #[derive(Debug)]
 pub(super) struct MadeSocket {
     path: PathBuf,
@@ -43,10 +39,8 @@ pub(super) struct MadeSocket {
 }
 
 impl Drop for MadeSocket {
-    /// Removes the file, unless another file has replaced it.
     fn drop(&mut self) {
-        // The lock prevents a replacement between check and removal. If another process holds it, that process is replacing
-        // the socket, or blocks us on purpose. Then the socket stays, and the next start removes it.
+        // It prevents a replacement between check and removal. If another process has it, the next start removes the socket.
         let Ok(Some(_lock)) = lock_folder(&self.path, Duration::ZERO) else {
             return;
         };
@@ -59,9 +53,8 @@ impl Drop for MadeSocket {
 }
 
 /// Opens a socket at this path.
-pub(super) fn open_unix(path: &Path) -> Result<(UnixListener, MadeSocket), Error> {
-    let failed = |cause| Error::listen(&Endpoint::Unix(path.to_owned()), cause);
-    let lock = lock_folder(path, LOCK_PATIENCE).map_err(failed)?;
+pub(super) fn open_unix(path: &Path) -> io::Result<(UnixListener, MadeSocket)> {
+    let lock = lock_folder(path, LOCK_PATIENCE)?;
     if lock.is_none() {
         tracing::warn!(
             socket = %path.display(),
@@ -69,10 +62,10 @@ pub(super) fn open_unix(path: &Path) -> Result<(UnixListener, MadeSocket), Error
         );
     }
     remove_stale(path)?;
-    let listener = bind(path).map_err(|errno| failed(errno.into()))?;
+    let listener = bind(path)?;
     let made = give_access(path).inspect_err(|error| {
         // Nobody can use the socket, so it is removed; a file of another kind is not.
-        if !matches!(error, Error::NotASocket { .. }) {
+        if error.kind() != io::ErrorKind::AlreadyExists {
             let _ = fs::remove_file(path);
         }
     })?;
@@ -80,22 +73,17 @@ pub(super) fn open_unix(path: &Path) -> Result<(UnixListener, MadeSocket), Error
 }
 
 /// Sets the mode of the socket at this path.
-pub(super) fn give_access(path: &Path) -> Result<MadeSocket, Error> {
-    let failed = |cause| Error::listen(&Endpoint::Unix(path.to_owned()), cause);
+pub(super) fn give_access(path: &Path) -> io::Result<MadeSocket> {
     // From here on through a descriptor: the file at the path may be replaced.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-    let found = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
-        return Err(Error::NotASocket {
-            path: path.to_owned(),
-        });
+        return Err(not_a_socket());
     }
     // The mode cannot be changed through such a descriptor directly, but through its path in /proc.
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let mode = fs::Permissions::from_mode(MODE);
-    fs::set_permissions(itself, mode).map_err(failed)?;
+    fs::set_permissions(itself, fs::Permissions::from_mode(MODE))?;
     Ok(MadeSocket {
         path: path.to_owned(),
         device: found.st_dev,
@@ -105,13 +93,9 @@ pub(super) fn give_access(path: &Path) -> Result<MadeSocket, Error> {
 
 /// Creates a listening socket. The mode of the unbound socket becomes that of its file, so only its owner has access, and the
 /// umask of the process need not be changed.
-fn bind(path: &Path) -> Result<UnixListener, Errno> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -136,47 +120,53 @@ fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
 }
 
 /// Removes the file at this path, if it is a socket on which no process listens.
-fn remove_stale(path: &Path) -> Result<(), Error> {
-    let failed = |cause| Error::listen(&Endpoint::Unix(path.to_owned()), cause);
+fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(Error::NotASocket {
-                path: path.to_owned(),
-            });
-        }
+        Err(error) => return Err(error),
+        Ok(found) if !found.file_type().is_socket() => return Err(not_a_socket()),
         Ok(_) => {}
     }
     match knock(path) {
         Err(Errno::CONNREFUSED) => {
             tracing::info!(socket = %path.display(), "removing a stale socket");
-            fs::remove_file(path).map_err(failed)
+            fs::remove_file(path)
         }
         Err(Errno::NOENT) => Ok(()),
-        Err(Errno::ACCESS) => Err(failed(io::Error::new(
+        Err(Errno::ACCESS) => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "a socket of another user exists and may be in use: find the process that listens on it, or remove it",
-        ))),
+        )),
         // EAGAIN means a full queue: a process listens.
-        Ok(()) | Err(Errno::AGAIN) => Err(Error::InUse {
-            path: path.to_owned(),
-        }),
-        Err(errno) => Err(failed(errno.into())),
+        Ok(()) | Err(Errno::AGAIN) => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another process listens there: stop it first",
+        )),
+        Err(errno) => Err(errno.into()),
     }
+}
+
+fn not_a_socket() -> io::Error {
+    let text = "a file that is not a socket is there: remove it";
+    io::Error::new(io::ErrorKind::AlreadyExists, text)
 }
 
 /// Connects without waiting.
 fn knock(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use io::ErrorKind::{AddrInUse, AlreadyExists};
     use std::os::unix::fs::symlink;
+
+    fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
+        result.err().map(|error| error.kind())
+    }
 
     /// If two processes start at the same time, the second one waits, and then finds the first.
     #[test]
@@ -193,8 +183,7 @@ mod tests {
             fs::remove_file(&path).expect("the one that stayed behind");
             let _first = UnixListener::bind(&path).expect("nobody else is at it");
             drop(lock);
-            let second = second.join().expect("no panic");
-            assert!(matches!(second, Err(Error::InUse { .. })), "{second:?}");
+            assert_eq!(kind(second.join().expect("no panic")), Some(AddrInUse));
         });
     }
 
@@ -210,7 +199,7 @@ mod tests {
         assert!(began.elapsed() < 4 * LOCK_PATIENCE, "{:?}", began.elapsed());
         assert_eq!(knock(&path), Ok(()));
         // Without the lock, too, files of other programs are not removed.
-        assert!(matches!(open_unix(&path), Err(Error::InUse { .. })));
+        assert_eq!(kind(open_unix(&path)), Some(AddrInUse));
         let began = Instant::now();
         drop((listener, made));
         assert!(began.elapsed() < LOCK_PATIENCE, "{:?}", began.elapsed());
@@ -228,16 +217,11 @@ mod tests {
         drop(UnixListener::bind(&other).expect("a socket that stays behind"));
         fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("our own");
         symlink(&other, &path).expect("a link");
-        let is_refused = |result: Result<(), Error>| {
-            assert!(
-                matches!(result, Err(Error::NotASocket { .. })),
-                "{result:?}"
-            );
+        for result in [open_unix(&path).map(drop), give_access(&path).map(drop)] {
+            assert_eq!(kind(result), Some(AlreadyExists));
             let mode = fs::metadata(&other).expect("it stays").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
             assert!(path.is_symlink());
-        };
-        is_refused(open_unix(&path).map(drop));
-        is_refused(give_access(&path).map(drop));
+        }
     }
 }
