@@ -1,15 +1,23 @@
-//! Accepting connections, up to the limit. No error ends it: after one, a worker pauses, and soon tries again.
+//! Accepting connections, up to the limit of all workers together. No error ends it: after one, a worker pauses, and soon
+//! tries again.
+//!
+//! At the limit, a mail server waits in the queue of the socket, which is better than a closed connection.
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::limit::ConnectionLimit;
+use super::Options;
 use super::socket::Socket;
+use super::traffic::Traffic;
+use crate::base::lock::lock;
 use crate::endpoint::Door;
 
 /// Wakes only one of the workers that wait for a socket: of those that have nothing to do, the one that was added first.
@@ -17,6 +25,14 @@ const NEW: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
 /// A worker lets another one have the next connection after so many: queueing up takes two system calls.
 const IN_A_ROW: u32 = 4;
+
+/// A repeated message is logged again after this time.
+const LOGGED_AGAIN: Duration = Duration::from_secs(60);
+
+/// Descriptors that a worker needs: its epoll, its bell, its copies of the sockets.
+const DESCRIPTORS_A_WORKER: u64 = 8;
+/// Reserve for other descriptors.
+const DESCRIPTORS_SPARE: u64 = 32;
 
 /// The listening sockets of a worker, which add their events to its epoll.
 pub(super) struct Acceptor {
@@ -42,9 +58,6 @@ enum State {
 
 impl Acceptor {
     /// Accepts connections from now on. The sockets have events with the numbers from `first` up.
-    ///
-    /// # Errors
-    /// The epoll does not take them.
     pub(super) fn new(
         epoll: Arc<OwnedFd>,
         sockets: Vec<(Door, Socket)>,
@@ -145,7 +158,6 @@ impl Acceptor {
         }
     }
 
-    /// Whether a mail server waits to be accepted.
     pub(super) fn has_queue(&self) -> bool {
         let sockets = self.sockets.iter();
         let mut ready: Vec<PollFd<'_>> = sockets
@@ -154,13 +166,12 @@ impl Acceptor {
         rustix::event::poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    /// Accepts no more connections.
     pub(super) fn stop(&mut self) {
         self.pause();
         self.state = State::Stopped;
     }
 
-    /// The same, and closes its descriptors of the sockets.
+    /// Stops, and closes its descriptors of the sockets.
     pub(super) fn close(&mut self) {
         self.stop();
         self.sockets.clear();
@@ -181,6 +192,120 @@ impl Acceptor {
         }
         self.state = State::Paused;
     }
+}
+
+/// Counts the open connections.
+pub(super) struct ConnectionLimit {
+    open: AtomicUsize,
+    connections_max: usize,
+    /// A mail server is waiting, and was counted.
+    is_waited: AtomicBool,
+    full: Throttle,
+    failing: Throttle,
+    pub(super) traffic: Arc<Traffic>,
+}
+
+impl ConnectionLimit {
+    pub(super) fn new(connections_max: usize, traffic: Arc<Traffic>) -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            connections_max,
+            is_waited: AtomicBool::new(false),
+            full: Throttle::default(),
+            failing: Throttle::default(),
+            traffic,
+        }
+    }
+
+    /// Counts a connection, if it is allowed.
+    fn take(&self) -> bool {
+        let add = |open| (open < self.connections_max).then_some(open + 1);
+        self.open.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+
+    /// Counts a connection that was taken over, allowed or not.
+    pub(super) fn take_over(&self) {
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    /// A connection has ended.
+    pub(super) fn give_back(&self) {
+        self.open.fetch_sub(1, Relaxed);
+        self.is_waited.store(false, Relaxed);
+    }
+
+    fn is_reached(&self) -> bool {
+        self.open.load(Relaxed) >= self.connections_max
+    }
+
+    /// Counts a mail server that must wait: once until the next connection is allowed, and again each minute.
+    fn note_waiting(&self, now: Instant) {
+        let is_new = !self.is_waited.swap(true, Relaxed);
+        let is_due = self.full.is_due(now);
+        if is_new || is_due {
+            self.traffic.full.increment();
+        }
+        if is_due {
+            tracing::warn!("connection limit reached, mail servers must wait");
+        }
+    }
+
+    fn note_failure(&self, error: &io::Error, now: Instant) {
+        if self.failing.is_due(now) {
+            tracing::error!(%error, "cannot accept connections, retrying");
+        }
+    }
+}
+
+/// Limits a log message to once a minute.
+#[derive(Default)]
+struct Throttle(Mutex<Option<Instant>>);
+
+impl Throttle {
+    fn is_due(&self, now: Instant) -> bool {
+        let mut logged = lock(&self.0);
+        let is_due = logged.is_none_or(|at| now.duration_since(at) >= LOGGED_AGAIN);
+        if is_due {
+            *logged = Some(now);
+        }
+        is_due
+    }
+}
+
+/// The configured number of connections, or fewer if there are not enough descriptors. If connections used all descriptors,
+/// the daemon could not open a new list.
+pub(super) fn connections_max(options: &Options) -> usize {
+    let Some(limit) = raise_descriptor_limit() else {
+        return options.connections_max;
+    };
+    let open = fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
+    // Twice, because a reload opens the new lists while the old ones are open.
+    let beside = 2 * open + DESCRIPTORS_A_WORKER * options.workers as u64;
+    let left = limit
+        .saturating_sub(beside + DESCRIPTORS_SPARE)
+        .max(limit / 4);
+    let possible = usize::try_from(left).unwrap_or(usize::MAX);
+    if possible >= options.connections_max {
+        return options.connections_max;
+    }
+    tracing::warn!(
+        descriptors = limit,
+        wanted = options.connections_max,
+        connections = possible,
+        "the file descriptor limit is too low for limits.connections: raise LimitNOFILE"
+    );
+    possible.max(1)
+}
+
+/// Raises the limit as far as the system allows, and returns it; `None`: no limit. The usual limit at the start, 1,024, is
+/// low because of `select`, which is not used here.
+fn raise_descriptor_limit() -> Option<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "cannot raise the file descriptor limit");
+    }
+    getrlimit(Resource::Nofile).current
 }
 
 #[cfg(test)]

@@ -13,14 +13,12 @@
 //! example, they use `clone` instead of `clone3`, whose arguments a filter cannot see. No call kills the process: one that
 //! was forgotten here must not stop mail.
 
-use super::confine::Confined;
-
 /// Limits all threads of this process to these calls. There is no way back.
-pub fn limit_calls() -> Confined {
-    match filter::apply() {
-        Ok(()) => Confined::Fully,
-        Err(why) => Confined::Not(format!("seccomp: {why}")),
-    }
+///
+/// # Errors
+/// Why they are not limited.
+pub fn limit_calls() -> Result<(), String> {
+    filter::apply().map_err(|why| format!("seccomp: {why}"))
 }
 
 #[cfg(not(any(

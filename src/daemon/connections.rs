@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::Service;
+use super::accept::ConnectionLimit;
 use super::bell::Bell;
 use super::connection::{Buffers, Connection, Ended, Next, Turn};
 use super::handover::Detached;
-use super::limit::ConnectionLimit;
 use super::places::{INPUT, Places, State};
 use super::shutdown::Stop;
 use super::slow_lane::{Home, SlowLane, Visit};

@@ -37,9 +37,8 @@ use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::Service;
-use super::priority;
 use super::socket::Socket;
+use super::{Service, lower_priority};
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -104,7 +103,7 @@ impl Server {
         thread::Builder::new()
             .name("status".to_owned())
             .spawn(move || {
-                priority::lower("status");
+                lower_priority("status");
                 runtime.block_on(serve(listeners, &service, stopped));
             })?;
         Ok(Self { _stop: stop })

@@ -19,16 +19,12 @@
 //!
 //! During a restart, no SMTP session should lose its filter, because Postfix and Sendmail never reconnect within a session.
 //! So new sessions wait in a socket that systemd holds, and those in progress are handed to the next process
-//! (`handover`). Rejected alternatives:
+//! (`handover`). Without systemd's descriptor store, the process ends as described in `shutdown`. Rejected alternatives:
 //!
-//! - The old process serves its sessions to their end, while the new one already runs. But a client may stay for hours;
-//!   both processes have the filters in memory; and systemd does not start the new process before the main process has
-//!   ended. Workarounds for this are `KillMode=none` (deprecated; a process that hangs is never killed) or a parent
-//!   process that does nothing else.
-//! - The old process starts the new one and hands over by itself. But then an upgrade needs another command than
-//!   `systemctl restart`, and a program that starts programs cannot be confined.
-//!
-//! Without systemd's descriptor store, the process ends as described in `shutdown`.
+//! - The old process serves its sessions to their end. But a client may stay for hours, both processes have the filters in
+//!   memory, and systemd starts the new process only when the old one has ended.
+//! - The old process starts the new one. But then an upgrade is not `systemctl restart`, and a program that starts programs
+//!   cannot be confined.
 
 mod accept;
 mod bell;
@@ -37,16 +33,13 @@ mod changes;
 mod confine;
 mod connection;
 mod connections;
-mod descriptors;
 mod error;
 mod handover;
 mod http;
-mod limit;
 mod listen;
 pub mod logging;
 mod pace;
 mod places;
-mod priority;
 mod readers;
 #[cfg(test)]
 mod rig;
@@ -85,11 +78,10 @@ pub use watch::Cause;
 use crate::base::lock::lock;
 use crate::endpoint::{Endpoint, Listen};
 use crate::milter::Handler;
+use accept::{ConnectionLimit, connections_max};
 use bell::Bell;
 use connections::Means;
-use descriptors::connections_max;
 use handover::{CONNECTIONS, Detached};
-use limit::ConnectionLimit;
 use listen::Listeners;
 use shutdown::Stop;
 use slow_lane::SlowLane;
@@ -168,14 +160,14 @@ enum Event {
     Ended(Option<Vec<Detached>>),
 }
 
-/// A running daemon. Dropping it ends it without waiting for anything.
+/// A running daemon. Dropping it ends it without waiting.
 #[derive(Debug)]
 pub struct Daemon {
     listeners: Listeners,
     _status: Option<http::Server>,
-    /// The bells of the workers.
+    /// Of the workers.
     bells: Vec<Arc<Bell>>,
-    /// Heartbeats of the workers, then of the slow lanes.
+    /// Of the workers, then of the slow lanes.
     heartbeats: Vec<Heartbeat>,
     /// In a mutex, because a receiver by itself cannot be shared.
     events: Mutex<Receiver<Event>>,
@@ -186,12 +178,11 @@ impl Daemon {
     /// Opens the sockets and begins to serve. Does not handle signals.
     ///
     /// # Errors
-    /// A socket cannot be opened, or a thread cannot be started.
+    /// It has no socket, or cannot start a thread.
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
         Self::start_with(options, service, channel())
     }
 
-    /// The same, with other events than those of the workers.
     fn start_with<S: Service>(
         options: &Options,
         service: &Arc<S>,
@@ -329,13 +320,12 @@ fn serve_pages<S: Service>(
     let sockets = listeners.status.iter();
     let sockets: io::Result<_> = sockets.map(|open| open.listener.try_clone()).collect();
     let server = sockets.and_then(|sockets| http::Server::start(sockets, service));
-    server
-        .inspect_err(|error| {
-            tracing::error!(%error, "no status pages");
-            // Nobody would answer there.
-            listeners.status.clear();
-        })
-        .ok()
+    let server = server.inspect_err(|error| {
+        tracing::error!(%error, "no status pages");
+        // Nobody would answer there.
+        listeners.status.clear();
+    });
+    server.ok()
 }
 
 /// The connections of the previous process, and those of an earlier process that were not taken over.
@@ -343,15 +333,13 @@ fn take_over(left_behind: &[UnixStream]) -> Vec<Detached> {
     if left_behind.is_empty() {
         return Vec::new();
     }
-    let mut taken = Vec::new();
-    for store in left_behind {
-        match handover::take(store) {
-            Ok(connections) => taken.extend(connections),
-            Err(error) => {
-                tracing::error!(%error, "cannot take over the connections of the previous process");
-            }
-        }
-    }
+    let take = |store| {
+        handover::take(store).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot take over the connections of the previous process");
+            Vec::new()
+        })
+    };
+    let taken: Vec<Detached> = left_behind.iter().flat_map(take).collect();
     handover::forget(CONNECTIONS);
     tracing::info!(connections = taken.len(), "taken over");
     taken
@@ -379,7 +367,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     let daemon = Daemon::start_with(&options, service, (sender, events))?;
     watchdog::start(daemon.heartbeats.clone(), daemon.bells.len()).map_err(Error::Start)?;
     if options.limit_calls
-        && let Confined::Not(why) = calls::limit_calls()
+        && let Err(why) = limit_calls()
     {
         tracing::warn!(why, "system calls are not limited");
     }
@@ -400,3 +388,16 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
 
 /// How long to wait for the threads to end after a second signal.
 const CUT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How much lower the priority of threads is that may wait (`man 7 sched`: "The nice value").
+const NICE: i32 = 10;
+
+/// Lowers the priority of the calling thread, so that the workers run first; `what` names it for the log.
+fn lower_priority(what: &str) {
+    // On other systems, this applies to the whole process.
+    if cfg!(target_os = "linux")
+        && let Err(error) = rustix::process::setpriority_process(None, NICE)
+    {
+        tracing::warn!(thread = what, %error, "cannot lower the priority of a thread");
+    }
+}

@@ -15,10 +15,10 @@ use rustix::event::epoll::Event;
 use tempfile::TempDir;
 
 use super::Service;
+use super::accept::ConnectionLimit;
 use super::connection::Connection;
 use super::connections::Means;
 use super::handover::Detached;
-use super::limit::ConnectionLimit;
 use super::pace::{LONG_STEP, processor_time};
 use super::shutdown::Stop;
 use super::slow_lane::SlowLane;

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use super::bell::Bell;
 use super::connection::{Connection, Ended};
-use super::priority;
+use super::lower_priority;
 use super::watchdog::{ENDED, Heartbeat};
 use crate::base::lock::lock;
 use crate::milter::Handler;
@@ -90,7 +90,7 @@ impl<H: Handler + Send + 'static> SlowLane<H> {
         thread::Builder::new()
             .name(format!("slow lane {n}"))
             .spawn(move || {
-                priority::lower("slow lane");
+                lower_priority("slow lane");
                 serve(&received, &beats);
                 beats.store(ENDED, Relaxed);
             })?;

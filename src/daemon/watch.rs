@@ -22,9 +22,8 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-use super::Service;
 use super::changes::{Changes, Event};
-use super::priority;
+use super::{Service, lower_priority};
 
 /// Time between two checks of the files without a hint.
 const POLL: Duration = Duration::from_secs(30);
@@ -59,7 +58,7 @@ impl Watch {
             .name("watch".to_owned())
             .spawn(move || {
                 // It may read gigabytes while mail is served.
-                priority::lower("watch");
+                lower_priority("watch");
                 watch(&*service, Changes::new(received));
             })?;
         Ok(Self { requests })
