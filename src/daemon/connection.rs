@@ -1,9 +1,8 @@
 //! One connection of a mail server, from accept to close.
 //!
-//! A connection has no thread and no task. Its worker gives it a turn when there is something to do: it reads the available
-//! bytes, passes them to its [`Conversation`], and writes all answers at once. It has no read buffer of its own: it uses
-//! those of its thread. The session stores an incomplete packet. So ten thousand idle connections need memory only for their
-//! sessions.
+//! A connection has no thread, no task and no read buffer: ten thousand idle ones need memory only for their sessions. Its
+//! worker gives it a turn when there is something to do: it reads the available bytes, passes them to its [`Conversation`],
+//! and writes all answers at once.
 //!
 //! ```text
 //!   wait until readable -> [ read -> session -> write ] -> wait ...
@@ -15,13 +14,12 @@
 //!                      wait for the handler's answer, without reading
 //! ```
 //!
-//! A step of a real message takes about ten microseconds. If a step is expected to take longer, because a long packet is
-//! complete or earlier steps took long, the session stops before it ([`Status::Long`]), and it runs in the
-//! [`slow_lane`](super::slow_lane), a separate thread: the whole connection moves there, and comes back with the answer. So
-//! the worker can serve other connections at once, however many senders send messages that are as costly as possible.
+//! A step of a real message takes about ten microseconds. If one may take longer, because a long packet is complete or
+//! earlier steps took long, the session stops before it ([`Status::Long`]). The whole connection moves to the
+//! [`slow_lane`](super::slow_lane), and comes back with the answer: costly messages keep nobody else waiting.
 //!
-//! A round trip needs one `recv` and one `send`. Timeouts cost nothing here: a connection stores its deadline, and the worker
-//! ends connections whose deadline has passed.
+//! A round trip needs one `recv` and one `send`, and timeouts need none: a connection stores its deadline, and the worker ends
+//! those whose deadline has passed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,7 +48,7 @@ const WRITE_SECONDS: u32 = 30;
 /// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Normally, by the mail server.
+    /// By the mail server.
     Closed,
     /// Another process continues it, with this history.
     Detached(Vec<u8>),
@@ -99,7 +97,7 @@ pub(super) struct Turn<'a> {
     pub(super) buffers: &'a mut Buffers,
 }
 
-/// The buffers for both directions of a thread's current connection.
+/// Those of a thread, for both directions of its current connection.
 pub(super) struct Buffers {
     input: Box<[u8]>,
     output: Vec<u8>,
@@ -114,11 +112,11 @@ impl Default for Buffers {
     }
 }
 
-/// A connection: the socket, the session, and unprocessed input and output.
+/// The socket, the session, and unprocessed input and output.
 pub(super) struct Connection<H> {
     stream: Socket,
     session: Conversation<H>,
-    /// Answers that the socket has not accepted yet. Empty, unless the mail server does not read.
+    /// Answers that the mail server does not read yet.
     unsent: Vec<u8>,
     /// Input that must wait until these are sent, or for the slow lane.
     unread: Vec<u8>,
@@ -126,7 +124,7 @@ pub(super) struct Connection<H> {
     is_long: bool,
     /// The slow lane has asked for the answer, and it is not known yet.
     is_parked: bool,
-    /// The session has ended like this: close the connection when all answers are sent.
+    /// How it ends when all answers are sent.
     ending: Option<Ended>,
     pace: Pace,
     deadline: u32,
@@ -134,7 +132,7 @@ pub(super) struct Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    /// A connection that begins or continues in this second, with input that the previous process has not processed.
+    /// Begins or continues in this second, with input that the previous process has not processed.
     pub(super) fn new(stream: Socket, session: Conversation<H>, unread: Vec<u8>, now: u32) -> Self {
         let mut connection = Self {
             stream,
@@ -148,23 +146,20 @@ impl<H: Handler> Connection<H> {
             deadline: now + NEGOTIATION_SECONDS,
             last_active: now,
         };
-        // A connection that was taken over is negotiated, and may be inside a message.
+        // One that was taken over is negotiated, and may be inside a message.
         connection.note(true, now);
         connection
     }
 
-    /// For the next process, with the history of the session.
     pub(super) fn into_detached(self, history: Vec<u8>) -> Detached {
         let socket = self.stream.into();
         Detached { socket, history }
     }
 
-    /// The session, for another connection.
     pub(super) fn into_session(self) -> Option<Box<Session<H>>> {
         self.session.renew()
     }
 
-    /// Whether its deadline has passed.
     pub(super) fn is_over(&self, now: u32) -> bool {
         now > self.deadline
     }
@@ -174,12 +169,11 @@ impl<H: Handler> Connection<H> {
         !self.session.is_inside_message() && now >= self.last_active + seconds
     }
 
-    /// Whether it waits for an answer of its handler.
+    /// Whether its handler answers later.
     pub(super) fn is_waiting(&self) -> bool {
         self.session.is_waiting()
     }
 
-    /// Whether it waits until it can write.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
@@ -199,7 +193,7 @@ impl<H: Handler> Connection<H> {
         Next::Again
     }
 
-    /// The next step: unfinished work of earlier steps, or one read and its processing. `None`: there may be another step.
+    /// Unfinished work of earlier steps, or one read and its processing. `None`: there may be another step.
     fn step(&mut self, signs: &mut Signs, turn: &mut Turn<'_>) -> io::Result<Option<Next>> {
         let now = turn.now;
         let all_sent = self.send_rest(now)?;
@@ -208,8 +202,8 @@ impl<H: Handler> Connection<H> {
             let goes_on = all_sent && self.ending.is_none();
             if !goes_on || self.session.may_end() {
                 let history = goes_on.then(|| self.session.history(&self.unread));
-                let history = history.flatten();
-                let ended = history.map(Ended::Detached).or_else(|| self.ending.take());
+                let ended = history.flatten().map(Ended::Detached);
+                let ended = ended.or_else(|| self.ending.take());
                 return Ok(Some(Next::End(ended.unwrap_or(Ended::Closed))));
             }
         }
@@ -261,13 +255,13 @@ impl<H: Handler> Connection<H> {
         Ok(None)
     }
 
-    /// Whether there is unfinished work to do before the next read.
+    /// Whether there is work to do before the next read.
     fn is_behind(&self) -> bool {
         self.is_long || self.session.is_waiting() || !self.unread.is_empty()
     }
 
-    /// One step in the slow lane. Returns whether there is another one to make there: not if there is no unfinished work, an
-    /// answer is not known yet, or the mail server does not accept one.
+    /// One step in the slow lane. Returns whether there is another one to make there: not if nothing is left, an answer is not
+    /// known yet, or the mail server does not read one.
     pub(super) fn catch_up(
         &mut self,
         cx: &mut Context<'_>,
@@ -281,7 +275,7 @@ impl<H: Handler> Connection<H> {
         Ok(advanced && self.is_behind() && goes_on)
     }
 
-    /// One step without reading: with an answer that has arrived, or with stored input. `false` if an answer is not known yet.
+    /// One step with an answer that has arrived, or with stored input. `false` if an answer is not known yet.
     fn advance(
         &mut self,
         cx: &mut Context<'_>,
@@ -292,7 +286,6 @@ impl<H: Handler> Connection<H> {
         // Removes the rest of a connection that ended in the middle of a step.
         output.clear();
         if self.session.is_waiting() {
-            // Nothing is read until then, so a closed connection is noticed only afterwards.
             let begun = self.pace.begin(now);
             let answer = self.session.poll_answer(cx, output);
             self.pace.note(&begun, now);
@@ -312,7 +305,7 @@ impl<H: Handler> Connection<H> {
         Ok(true)
     }
 
-    /// Passes input to the session, up to a command with more than `most` bytes. Returns how much of it was processed.
+    /// Passes input to the session, up to a command with more than `most` bytes. Returns how much of it was taken.
     fn receive(&mut self, most: usize, input: &[u8], now: u32, output: &mut Vec<u8>) -> usize {
         let inside_packet = self.session.is_inside_packet();
         let is_timed = self.is_long || input.len() >= TIMED_BYTES;
@@ -337,7 +330,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Sets the deadline for the next event. `begun`: if a packet is incomplete, it is a new one.
+    /// Sets the deadline for the next event. `begun`: an incomplete packet is a new one.
     fn note(&mut self, begun: bool, now: u32) {
         if !self.session.is_negotiated() {
             // The deadline counts from the accept, even if bytes arrive slowly.
@@ -348,13 +341,12 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Sets the deadline to this long from now.
     fn extend(&mut self, seconds: u32, now: u32) {
         self.deadline = now.saturating_add(seconds);
         self.last_active = now;
     }
 
-    /// Writes the answers, if there are any. What the socket does not accept at once is stored.
+    /// Writes the answers. What the socket does not accept at once is stored.
     fn reply(&mut self, now: u32, output: &[u8]) -> io::Result<()> {
         if output.is_empty() {
             self.stream.acknowledge();

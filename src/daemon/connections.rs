@@ -1,7 +1,7 @@
 //! The connections of one worker: they come, get turns, go to the slow lane and return, and end.
 //!
-//! System calls cost more than everything else here, so there is one for each change: a connection is added to the epoll
-//! once, for edges, and leaves it by being closed. Memory of a session that has ended serves the next.
+//! System calls cost more than everything else here: a connection is added to the epoll once, for edges, and leaves it by
+//! being closed. The memory of a session that has ended serves the next.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ pub(super) struct Means<S: Service> {
     pub(super) slow_lane: Arc<SlowLane<S::Handler>>,
 }
 
-/// The connections of a worker.
+/// Those of a worker.
 pub(super) struct Connections<S: Service> {
     means: Means<S>,
     epoll: Arc<OwnedFd>,
@@ -56,7 +56,7 @@ pub(super) struct Connections<S: Service> {
 }
 
 impl<S: Service> Connections<S> {
-    /// None yet. Each will have events with the number of its place.
+    /// None yet.
     pub(super) fn new(
         means: Means<S>,
         epoll: Arc<OwnedFd>,
@@ -76,15 +76,11 @@ impl<S: Service> Connections<S> {
         }
     }
 
-    /// The second of their worker.
     pub(super) fn now(&self) -> u32 {
         self.home.heartbeat.load(Relaxed)
     }
 
     /// Begins a connection that is counted already.
-    ///
-    /// # Errors
-    /// The epoll does not take it.
     pub(super) fn begin(&mut self, stream: Socket, door: Door) -> io::Result<()> {
         let spare = (door == Door::Milter).then(|| self.spare.pop()).flatten();
         let session = match spare {
@@ -113,7 +109,7 @@ impl<S: Service> Connections<S> {
         Ok(())
     }
 
-    /// Adds a connection that is counted already. Returns its place.
+    /// Adds a connection that is counted already, with the number of its place for its events.
     fn add(
         &mut self,
         stream: Socket,
@@ -129,7 +125,6 @@ impl<S: Service> Connections<S> {
         Ok(place)
     }
 
-    /// Notes an event of the connection in this place.
     pub(super) fn note(&mut self, place: u64, flags: EventFlags) {
         let number = usize::try_from(place).unwrap_or(usize::MAX);
         if let Some(place) = self.places.get_mut(number) {
@@ -140,7 +135,7 @@ impl<S: Service> Connections<S> {
         }
     }
 
-    /// Notes what other threads have to say. Returns how the worker must stop.
+    /// Takes what other threads have to say. Returns how the worker must stop.
     pub(super) fn hear(&mut self) -> Option<Stop> {
         let returns = std::mem::take(&mut *lock(&self.home.returns));
         for back in returns {
@@ -153,12 +148,10 @@ impl<S: Service> Connections<S> {
                 (Ok(_), None) => {}
             }
         }
-        let (woken, stop) = {
-            let mut news = self.home.bell.news();
-            (std::mem::take(&mut news.woken), news.stop)
-        };
+        let mut news = self.home.bell.news();
+        let woken = std::mem::take(&mut news.woken);
         woken.into_iter().for_each(|place| self.places.wake(place));
-        stop
+        news.stop
     }
 
     /// Gives each connection that is due one turn. Who becomes due meanwhile gets the next.
@@ -213,8 +206,8 @@ impl<S: Service> Connections<S> {
         }
     }
 
-    /// Has those that wait for an answer of their handler ask for it. Looks at all connections, but only while an answer is
-    /// late: about a hundredth of a processor with 10,000 of them.
+    /// Has those that wait for an answer of their handler ask for it. Looks at all, but only while an answer is late: about a
+    /// hundredth of a processor with 10,000 of them.
     pub(super) fn wake_late(&mut self) {
         if !std::mem::take(&mut self.has_late) {
             return;
@@ -226,7 +219,6 @@ impl<S: Service> Connections<S> {
         }
     }
 
-    /// Counts a second.
     pub(super) fn count_second(&self) -> u32 {
         self.home.heartbeat.fetch_add(1, Relaxed) + 1
     }
@@ -245,7 +237,7 @@ impl<S: Service> Connections<S> {
         }
     }
 
-    /// From now on, all leave this process.
+    /// From now on, each leaves this process at its next turn, which is due.
     pub(super) fn detach(&mut self) {
         self.detaches = true;
         let numbers = self.places.numbers();

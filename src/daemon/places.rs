@@ -1,7 +1,7 @@
 //! The connections of a worker, each in a numbered place.
 //!
-//! A place remains when its connection ends, and the next one gets it: its number, its waker, its place in a queue. So a sign
-//! that was meant for an earlier connection reaches a later one, which then gets a turn without anything to do.
+//! The next connection gets the place of one that has ended: its number, its waker, its place in a queue. So a sign may reach
+//! a later connection than it was meant for, which then gets a turn without anything to do.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -24,22 +24,22 @@ pub(super) struct Place<H> {
     pub(super) state: State<H>,
     pub(super) signs: Signs,
     pub(super) waker: Waker,
-    /// The epoll waits until it can write.
+    /// The epoll waits until there is space for answers.
     awaits_space: bool,
     is_due: bool,
 }
 
 impl<H: Handler> Place<H> {
-    /// Has the epoll wait until there is space for answers, if there must be; `false` if it cannot.
+    /// Has the epoll wait for space, if that is needed; `false` if it cannot.
     pub(super) fn await_space(&mut self, epoll: &OwnedFd, number: usize) -> bool {
         let State::Here(connection) = &self.state else {
             return true;
         };
-        if self.awaits_space == connection.has_unsent() {
+        let needs_space = connection.has_unsent();
+        if std::mem::replace(&mut self.awaits_space, needs_space) == needs_space {
             return true;
         }
-        self.awaits_space = !self.awaits_space;
-        let events = match self.awaits_space {
+        let events = match needs_space {
             true => INPUT | EventFlags::OUT,
             false => INPUT,
         };
@@ -81,7 +81,7 @@ impl<H> Places<H> {
         self.free.last().copied().unwrap_or(self.places.len())
     }
 
-    /// Gives a connection this place, in which it can be woken by the bell.
+    /// Gives a connection the next place, in which the bell can wake it.
     pub(super) fn add(&mut self, connection: Connection<H>, bell: &Arc<Bell>) {
         let number = self.next();
         self.free.pop();
@@ -105,7 +105,6 @@ impl<H> Places<H> {
         self.places.get_mut(number)
     }
 
-    /// The connection in this place, if it is here.
     pub(super) fn here(&self, number: usize) -> Option<&Connection<H>> {
         match &self.places.get(number)?.state {
             State::Here(connection) => Some(connection),
@@ -116,15 +115,15 @@ impl<H> Places<H> {
     /// Frees a place. Returns what was there; `None` if it was free.
     pub(super) fn take(&mut self, number: usize) -> Option<State<H>> {
         let place = self.places.get_mut(number)?;
-        let state = std::mem::replace(&mut place.state, State::Free);
-        let was_free = matches!(state, State::Free);
-        if !was_free {
-            self.free.push(number);
+        match std::mem::replace(&mut place.state, State::Free) {
+            State::Free => None,
+            state => {
+                self.free.push(number);
+                Some(state)
+            }
         }
-        (!was_free).then_some(state)
     }
 
-    /// Number of connections.
     pub(super) fn open(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -134,7 +133,6 @@ impl<H> Places<H> {
         0..self.places.len()
     }
 
-    /// Has a connection get a turn.
     pub(super) fn set_due(&mut self, number: usize) {
         if let Some(place) = self.places.get_mut(number)
             && !std::mem::replace(&mut place.is_due, true)
@@ -168,17 +166,14 @@ impl<H> Places<H> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::daemon::rig::{Verbose, connection};
+    use crate::daemon::rig::Site;
 
     /// Whatever has happened to it meanwhile: otherwise, one that never stops gets more and more turns.
     #[test]
     fn a_connection_gets_one_turn_at_a_time() {
-        let bell = Arc::new(Bell::new().expect("a bell"));
-        let mut places = Places::<Verbose>::default();
-        for _ in 0..2 {
-            places.add(connection(), &bell);
-        }
+        let mut site = Site::new(10);
+        let _clients = [site.negotiated(), site.negotiated()];
+        let places = &mut site.worker.connections.places;
         for place in [1, 0, 1, 1, 0] {
             places.set_due(place);
         }
@@ -191,12 +186,13 @@ mod tests {
 
     #[test]
     fn a_place_is_free_once() {
-        let bell = Arc::new(Bell::new().expect("a bell"));
-        let mut places = Places::<Verbose>::default();
-        places.add(connection(), &bell);
+        let mut site = Site::new(10);
+        let _client = site.negotiated();
+        let places = &mut site.worker.connections.places;
         assert!(places.take(0).is_some() && places.take(0).is_none());
         assert_eq!((places.open(), places.next()), (0, 0));
-        places.add(connection(), &bell);
+        let _next = site.negotiated();
+        let places = &site.worker.connections.places;
         assert_eq!((places.open(), places.next()), (1, 1));
     }
 }

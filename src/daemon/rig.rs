@@ -16,7 +16,6 @@ use tempfile::TempDir;
 
 use super::Service;
 use super::accept::ConnectionLimit;
-use super::connection::Connection;
 use super::connections::Means;
 use super::handover::Detached;
 use super::pace::{LONG_STEP, processor_time};
@@ -26,7 +25,6 @@ use super::socket::Socket;
 use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
 use super::worker::Worker;
-use crate::door::Conversation;
 use crate::endpoint::Door;
 use crate::milter::{Edit, Handler, Macros, Reply, ReplyText};
 
@@ -252,12 +250,4 @@ impl Client {
             Ok(_) => true,
         }
     }
-}
-
-/// A connection without a worker.
-pub(super) fn connection() -> Connection<Verbose> {
-    let (_, stream) = UnixStream::pair().expect("sockets");
-    let stream = Socket::new(stream).expect("a socket");
-    let session = Conversation::new(Door::Milter, Verbose::new(Heartbeat::default()));
-    Connection::new(stream, session, Vec::new(), 0)
 }
