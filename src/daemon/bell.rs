@@ -1,10 +1,9 @@
-//! Wakes a worker from another thread: an answer is there, a connection comes back, the daemon stops.
-//!
-//! It costs a system call only where the worker has heard everything before: many that ring at once are one call.
+//! Wakes a worker from another thread: an answer is there, a connection comes back, the daemon stops. Many that ring before
+//! it hears them cost one system call together.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
@@ -39,7 +38,6 @@ impl Bell {
         })
     }
 
-    /// Wakes the worker.
     pub(super) fn ring(&self) {
         if !self.is_rung.swap(true, AcqRel) {
             // It fails only after 2^64 rings.
@@ -47,7 +45,6 @@ impl Bell {
         }
     }
 
-    /// Tells the worker to stop.
     pub(super) fn stop(&self, stop: Stop) {
         self.news().stop = Some(stop);
         self.ring();
@@ -60,11 +57,7 @@ impl Bell {
 
     /// Whether it was rung; from now on, the next ring wakes again.
     pub(super) fn is_heard(&self) -> bool {
-        let is_rung = self.is_rung.load(Acquire);
-        if is_rung {
-            self.is_rung.store(false, Release);
-        }
-        is_rung
+        self.is_rung.load(Acquire) && self.is_rung.swap(false, AcqRel)
     }
 
     pub(super) fn news(&self) -> MutexGuard<'_, News> {

@@ -1,7 +1,7 @@
 //! Which steps of a connection are long, so that they run in the [`slow_lane`](super::slow_lane).
 //!
-//! The processor time of a thread takes a system call. So a step is first measured by the time that passed, which takes none,
-//! and only after a step that seemed long the processor time of the next ones decides: the machine may be busy.
+//! Asking for the processor time of a thread takes a system call. So a step is measured by the time that passed; the machine
+//! may be busy, so only after one that seemed long the processor time of the next ones decides.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
 /// For this long after a long step, further steps of the connection count as long, too. So a sender needs a new connection
 /// for every two long steps in a worker.
 pub(super) const SLOW_SECONDS: u32 = 10;
+
 /// How long the steps of a connection take.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -39,7 +40,6 @@ impl Pace {
         now < self.slow_until
     }
 
-    /// Begins to measure a step.
     pub(super) fn begin(&self, now: u32) -> Begun {
         if now < self.doubted_until {
             Begun::After(processor_time())
@@ -48,7 +48,6 @@ impl Pace {
         }
     }
 
-    /// Records a step that has just ended.
     pub(super) fn note(&mut self, begun: &Begun, now: u32) {
         match begun {
             Begun::At(begun) if begun.elapsed() > LONG_STEP => {

@@ -105,7 +105,6 @@ pub(super) const RCPT: &[u8] = b"\0\0\0\x05R<c>\0";
 pub(super) const LATE_RCPT: &[u8] = b"\0\0\0\x05R<l>\0";
 pub(super) const END_OF_HEADERS: &[u8] = b"\0\0\0\x01N";
 
-/// A worker, its socket and its time.
 pub(super) struct Site {
     pub(super) worker: Worker<Talk>,
     pub(super) traffic: Arc<Traffic>,
@@ -185,7 +184,7 @@ impl Site {
         self.serve();
     }
 
-    /// How long it takes until the worker has ended, and the connections that have detached then.
+    /// After how many seconds the worker has ended, and the connections that have detached then.
     pub(super) fn end(mut self) -> (u32, Vec<Detached>) {
         let begun = self.seconds;
         while !self.worker.has_ended() {

@@ -11,9 +11,8 @@
 
 use std::time::Duration;
 
-/// At the end, a connection without a message is closed after this long without a command. Its SMTP session loses the filter,
-/// even if the client has already sent MAIL, which the server may delay until RCPT. But as long as this process runs, all
-/// new sessions are unfiltered.
+/// At the end, a connection without a message is closed after this long without a command. Its SMTP session loses the filter;
+/// but as long as this process runs, all new sessions are unfiltered.
 const FINISH_IDLE_SECONDS: u32 = 2;
 /// If mail servers have waited this long to be accepted, no other process accepts them.
 const ALONE_SECONDS: u32 = 4;

@@ -1,7 +1,7 @@
 //! Signals: stop, or load everything again.
 //!
 //! SIGTERM and SIGINT stop the daemon in an orderly way; a second one closes the connections that are still open. SIGHUP
-//! loads configuration, lists and whitelist again. (libmilter ends on SIGHUP; this daemon does not.)
+//! loads everything again. (libmilter ends on SIGHUP.)
 
 use std::io;
 use std::sync::Arc;
@@ -36,18 +36,12 @@ pub fn ask_for_reload(process: i32) -> io::Result<()> {
 pub(super) fn listen(events: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let listen = move || {
-        for signal in signals.forever() {
-            let event = match signal {
-                SIGHUP => Event::Reload,
-                _ => Event::Stop,
-            };
-            if events.send(event).is_err() {
-                return;
-            }
-        }
+        let mut all = signals.forever().map(|signal| match signal {
+            SIGHUP => Event::Reload,
+            _ => Event::Stop,
+        });
+        let _ = all.try_for_each(|event| events.send(event));
     };
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(listen)?;
-    Ok(())
+    let thread = thread::Builder::new().name("signals".to_owned());
+    thread.spawn(listen).map(drop)
 }

@@ -6,9 +6,8 @@
 //!     +------------ connection ----------+
 //! ```
 //!
-//! They have a lower priority than the workers, which run first if the machine is overloaded. A connection is not read from
-//! while it is here, so the length of the queue is limited by the number of connections. There is no timeout here: the mail
-//! server decides how long it waits for an answer, and what it does then.
+//! If the machine is overloaded, the workers run first. A connection is not read from while it is here, so the number of
+//! connections limits the queue. There is no timeout here: the mail server decides how long it waits for an answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,7 +31,7 @@ const WORKERS_A_LANE: usize = 2;
 /// How often its heartbeat advances while it has nothing to do.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// A connection on its way through a slow lane.
+/// A connection in a slow lane.
 pub(super) struct Visit<H> {
     pub(super) connection: Connection<H>,
     pub(super) place: usize,
@@ -40,7 +39,7 @@ pub(super) struct Visit<H> {
     pub(super) home: Arc<Home<H>>,
 }
 
-/// A connection that comes back to its place; or how it ended.
+/// It comes back to its place, or has ended.
 pub(super) struct Return<H> {
     pub(super) place: usize,
     pub(super) connection: Result<Connection<H>, Ended>,
@@ -67,22 +66,17 @@ impl<H> Home<H> {
 /// The way into one of the threads, which ends when the last worker has dropped it.
 pub(super) struct SlowLane<H> {
     visits: Sender<Visit<H>>,
-    /// Shows that the thread makes progress.
     pub(super) heartbeat: Heartbeat,
 }
 
 impl<H: Handler + Send + 'static> SlowLane<H> {
     /// Starts the threads for this many workers.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
     pub(super) fn start_for(workers: usize) -> io::Result<Vec<Arc<Self>>> {
         (1..=workers.div_ceil(WORKERS_A_LANE))
             .map(|n| Self::start(n).map(Arc::new))
             .collect()
     }
 
-    /// Starts the thread with this number.
     fn start(n: usize) -> io::Result<Self> {
         let (visits, received) = channel();
         let heartbeat = Heartbeat::default();
@@ -132,12 +126,10 @@ fn step<H: Handler + Send + 'static>(
     if !visit.home.bell.leaves() {
         let connection = &mut visit.connection;
         let cx = &mut Context::from_waker(&visit.waker);
-        made = catch_unwind(AssertUnwindSafe(|| {
-            // The connection may have waited here; its worker may have ended.
-            let now = visit.home.heartbeat.load(Relaxed);
-            connection.catch_up(cx, now, output)
-        }))
-        .unwrap_or(Err(Ended::Failed));
+        // It may have waited here.
+        let now = visit.home.heartbeat.load(Relaxed);
+        made = catch_unwind(AssertUnwindSafe(|| connection.catch_up(cx, now, output)))
+            .unwrap_or(Err(Ended::Failed));
     }
     let connection = match made {
         Ok(true) => return Some(visit),
@@ -171,7 +163,7 @@ mod tests {
             client.send(bytes);
             site.answer(&mut client)
         };
-        // A recipient after a long packet, which arrives in one piece or in two.
+        // A long packet, which arrives in one piece or in two.
         let mail = packet(b'M', &[b'm'; 5000]);
         assert_eq!(answer(0, &[&*mail, &rcpt].concat()), IN_LANE);
         let (head, tail) = mail.split_at(4_500);

@@ -1,9 +1,8 @@
 //! Notifies systemd as long as every worker makes progress.
 //!
-//! A worker that hangs accepts connections and does not answer, and the other workers cannot take them over. Each worker
-//! increments a heartbeat once a second, in the loop that serves mail, and each slow lane between two steps. systemd is
-//! notified only while all heartbeats advance. If it gets no notification for `WatchdogSec`, it kills the process and starts
-//! another one.
+//! A worker that hangs accepts connections and does not answer. Each worker increments a heartbeat once a second, in the loop
+//! that serves mail, and each slow lane between two steps. systemd is notified only while all heartbeats advance; without a
+//! notification for `WatchdogSec`, it replaces the process.
 
 use std::io;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ pub(super) const ENDED: u32 = u32::MAX;
 /// Minimum interval between two checks: longer than one heartbeat.
 const TICK_MIN: Duration = Duration::from_secs(2);
 
-/// Checks the heartbeats until all threads have ended, if systemd has enabled the watchdog: an end of the process that hangs
-/// then is noticed, too. The first `workers` belong to workers, the others to slow lanes.
+/// If systemd has enabled the watchdog, checks the heartbeats until all threads have ended, so that an end that hangs is
+/// noticed, too. The first `workers` belong to workers, the others to slow lanes.
 pub(super) fn start(heartbeats: Vec<Heartbeat>, workers: usize) -> io::Result<()> {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return Ok(());
@@ -56,15 +55,10 @@ fn is_any_working(heartbeats: &[Heartbeat]) -> bool {
 
 /// The number of a thread, from 1, that has made no progress since the last check.
 fn stuck(seen: &mut Vec<u32>, heartbeats: &[Heartbeat]) -> Option<usize> {
-    let now: Vec<u32> = heartbeats
-        .iter()
-        .map(|heartbeat| heartbeat.load(Relaxed))
-        .collect();
-    let stuck = seen
-        .iter()
-        .zip(&now)
-        .position(|(before, now)| before == now && *now != ENDED);
-    *seen = now;
+    let now = heartbeats.iter().map(|heartbeat| heartbeat.load(Relaxed));
+    let before = std::mem::replace(seen, now.collect());
+    let mut both = before.iter().zip(&*seen);
+    let stuck = both.position(|(before, now)| before == now && *now != ENDED);
     stuck.map(|index| index + 1)
 }
 

@@ -1,9 +1,8 @@
 //! One thread that accepts connections and serves them.
 //!
 //! Each worker waits in its own epoll(7) for all its connections, and has its own descriptor of every listening socket. A
-//! connection stays with the worker that has accepted it. The work per packet is a few microseconds, so moving connections
-//! between threads would cost more than it saves. Only much longer work is done elsewhere
-//! ([`slow_lane`](super::slow_lane)).
+//! connection stays with its worker: the work per packet is a few microseconds, less than moving it would cost. Only much
+//! longer work is done elsewhere ([`slow_lane`](super::slow_lane)).
 //!
 //! ```text
 //!   wait -> [ note events ] -> [ hear other threads ] -> [ one turn for each connection that is due ] -> [ accept ] -> wait
@@ -41,7 +40,7 @@ const EVENTS_MAX: usize = 256;
 const SOCKETS: u64 = 1 << 32;
 const BELL: u64 = u64::MAX;
 
-/// A worker.
+/// One of the threads that serve mail.
 pub(super) struct Worker<S: Service> {
     epoll: Arc<OwnedFd>,
     acceptor: Acceptor,
@@ -52,8 +51,7 @@ pub(super) struct Worker<S: Service> {
 }
 
 impl<S: Service> Worker<S> {
-    /// A worker that serves new connections of these sockets. The heartbeat shows that it makes progress: the seconds that
-    /// it has counted.
+    /// Serves new connections of these sockets. The heartbeat has the seconds that it has counted.
     pub(super) fn new(
         sockets: Vec<(Door, Socket)>,
         means: Means<S>,
@@ -74,7 +72,6 @@ impl<S: Service> Worker<S> {
         })
     }
 
-    /// What stops it.
     pub(super) fn bell(&self) -> Arc<Bell> {
         Arc::clone(&self.connections.home.bell)
     }
@@ -105,7 +102,6 @@ impl<S: Service> Worker<S> {
         Ok(self.connections.close())
     }
 
-    /// Waits for events, and serves them.
     pub(super) fn turn(&mut self, patience: Duration, events: &mut Vec<Event>) -> io::Result<()> {
         let patience = match self.connections.places.due() {
             0 => patience,
@@ -172,7 +168,6 @@ impl<S: Service> Worker<S> {
         self.acceptor.try_again();
     }
 
-    /// Begins to stop.
     fn stop(&mut self, stop: Stop) {
         if self.ending.is_some_and(|ending| ending.stop == stop) {
             return;
@@ -256,21 +251,6 @@ mod tests {
         }
         assert!((29..=34).contains(&(site.seconds - begun)));
         assert!(written < 200_000, "it is not read on without end");
-    }
-
-    /// The answer comes when the mail server reads again.
-    #[test]
-    fn who_takes_answers_late_gets_all() {
-        let mut site = Site::new(10);
-        let mut slow = site.negotiated();
-        slow.send(MAIL);
-        const ASKED: usize = 100;
-        slow.send(&RCPT.repeat(ASKED));
-        site.wait(3);
-        for _ in 0..ASKED {
-            assert_eq!(slow.answer(), Some(b'y'));
-            site.serve();
-        }
     }
 
     /// After a restart, too, an SMTP client may be silent for hours.
