@@ -1,10 +1,8 @@
 //! Watches folders for changes, by inotify(7).
 //!
 //! An event is only a hint to check the files, so its content is ignored, and several events count as one. There is a pause
-//! after each hint: a million changes a second in a watched folder cost no more than twenty. If the kernel's queue is full, it
-//! drops events and reports this, which is a hint, too.
-//! (The crate `notify` reads as long as there are events. With many changes, this took half a core, and a new watch had to
-//! wait until they ended.)
+//! after each hint: a million changes a second cost no more than twenty. A full queue of the kernel is reported, which is a
+//! hint, too. (The crate `notify` reads as long as there are events: many changes took half a core, and a new watch waited.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -39,7 +37,7 @@ const REPORTED: WatchFlags = WatchFlags::CREATE
 /// What has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Nothing, in all the time.
+    /// The time is over.
     Nothing,
     /// Something in a watched folder may have changed.
     Hint,
@@ -74,8 +72,8 @@ impl Changes {
         }
     }
 
-    /// Watches the folders in which these files are named, and those in which they are; no others any more. Returns whether
-    /// these are others than before.
+    /// Watches the folders in which these files are named, and those in which they are, instead of those before. Returns
+    /// whether these are others.
     pub(super) fn watch(&mut self, files: &[PathBuf]) -> bool {
         let Some(inotify) = &self.inotify else {
             return false;

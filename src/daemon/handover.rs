@@ -1,9 +1,8 @@
 //! Hands connections to the next process, through systemd's descriptor store.
 //!
-//! A mail server keeps one connection for each SMTP session. If the connection is closed, the rest of that session is not
-//! filtered. An SMTP client may pause for minutes between two commands, or stay for hours, so there is no good limit for
-//! waiting until all sessions end. A handover needs no such limit: a restart takes as long as loading the filters, a
-//! session is only delayed, and only one process runs at a time.
+//! If the connection of an SMTP session is closed, the rest of the session is not filtered. A client may pause for minutes, or
+//! stay for hours, so there is no good limit for waiting until all sessions end. After a handover, a session is only delayed,
+//! by as long as loading the filters takes, and only one process runs at a time.
 //!
 //! ```text
 //!  this process                systemd                        the next process
@@ -13,13 +12,11 @@
 //!  exit
 //! ```
 //!
-//! The store contains only one descriptor for all connections; theirs are in the queue of this socket pair, in the kernel.
-//! The store also contains the listening sockets that the daemon has opened itself: new connections wait in them. The first
-//! message has a file in memory with the history of each session, and the following messages have the sockets in the same
-//! order. For histories, see [`Session::history`](crate::milter::Session::history).
-//!
-//! systemd keeps the store while it restarts a unit, even if the next process crashes before it has read it, and empties it
-//! when the unit is stopped.
+//! One descriptor in the store is for all connections: theirs are in the queue of this socket pair, in the kernel. The first
+//! message has a file in memory with the history of each session ([`Session::history`](crate::milter::Session::history)), the
+//! following have the sockets in the same order. The store also has the listening sockets that the daemon has opened itself:
+//! new connections wait in them. systemd keeps it while it restarts a unit, even if the next process crashes before it has
+//! read it, and empties it when the unit is stopped.
 
 use std::env;
 use std::fs::File;
@@ -99,21 +96,18 @@ fn fill(socket: &UnixStream, left: &[Detached]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes over the connections that the previous process has left in this socket.
+/// The connections that the previous process has left in this socket.
 pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
     store.set_nonblocking(false)?;
     store.set_read_timeout(Some(PATIENCE))?;
     let mut received = Vec::new();
-    loop {
-        match receive(store, &mut received) {
-            Ok(true) => {}
-            Ok(false) => break,
-            // Histories and sockets come in the same order, so all that were received before the error are complete.
-            Err(error) => {
-                tracing::error!(%error, "some connections of the previous process were lost");
-                break;
-            }
-        }
+    let mut receive_all = || -> io::Result<()> {
+        while receive(store, &mut received)? {}
+        Ok(())
+    };
+    if let Err(error) = receive_all() {
+        // Histories and sockets come in the same order, so all that were received before are complete.
+        tracing::error!(%error, "some connections of the previous process were lost");
     }
     let mut received = received.into_iter();
     let Some(file) = received.next() else {
@@ -124,13 +118,11 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
     file.read_to_end(&mut bytes)?;
     let is_foreign = || io::Error::other("written by another version of this program");
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(is_foreign)?;
-    Ok(histories(rest)
-        .zip(received)
-        .map(|(history, socket)| Detached {
-            socket,
-            history: history.to_vec(),
-        })
-        .collect())
+    let detached = histories(rest).zip(received).map(|(history, socket)| {
+        let history = history.to_vec();
+        Detached { socket, history }
+    });
+    Ok(detached.collect())
 }
 
 /// Removes a descriptor from the store; otherwise a socket that we close would stay open there.
@@ -204,7 +196,7 @@ fn notify_with(state: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     send(&socket, state.as_bytes(), &[descriptor])
 }
 
-/// Returns when systemd has read all notifications. It accepts no descriptors from a process that has exited.
+/// Waits until systemd has read all notifications: it accepts no descriptors from a process that has exited.
 fn wait_until_read() -> io::Result<()> {
     let (ours, theirs) = io::pipe()?;
     notify_with("BARRIER=1", theirs.as_fd())?;

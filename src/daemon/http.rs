@@ -2,16 +2,15 @@
 //!
 //! A separate thread with a lower priority serves them, so mail never waits for it. Limits: [`CONNECTIONS_MAX`]
 //! connections at a time, one request each with [`HEADER_BYTES_MAX`] and [`HEADER_TIME`], and [`CONNECTION_TIME`] in
-//! total. The pages are read-only; the body of a request is not read.
-//!
-//! Clients that send no request, or do not read their page, cannot block others for long: if a new connection exceeds the
-//! limit, the one whose time ([`ASK_TIME`], then [`TAKE_TIME`]) ends first is closed.
+//! total. The body of a request is not read. If a new connection exceeds the limit, the one whose time ([`ASK_TIME`] for its
+//! request, then [`TAKE_TIME`]) ends first is closed: clients that ask or read nothing do not block others for long.
 //!
 //! Only unix sockets and loopback addresses are opened. On the latter, the Host of a request must be an address or
-//! localhost. Otherwise a foreign web page in a browser on this machine could read these pages, if its host name resolves to
-//! this machine (DNS rebinding).
+//! localhost: a foreign web page in a browser on this machine could read these pages, if its host name resolves to this
+//! machine (DNS rebinding).
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -22,6 +21,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1 as client;
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -33,7 +33,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -50,8 +50,8 @@ const HEADER_TIME: Duration = Duration::from_secs(1);
 /// Time that a connection has for its request, and then for its page, if another connection is waiting.
 const ASK_TIME: Duration = Duration::from_millis(50);
 const TAKE_TIME: Duration = Duration::from_secs(1);
-/// Time for a closed connection to end.
-const CLOSING_TIME: Duration = Duration::from_millis(5);
+/// How often a connection looks for a place: one that gives way needs less time to end.
+const LOOK: Duration = Duration::from_millis(1);
 /// From accept to the last byte of the answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Largest request header; the smallest limit that hyper allows.
@@ -63,7 +63,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// A page.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Status code of HTTP.
@@ -85,7 +85,7 @@ impl Page {
     }
 }
 
-/// The thread that serves pages. It ends when this is dropped.
+/// The thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     _stop: oneshot::Sender<Infallible>,
@@ -110,7 +110,6 @@ impl Server {
     }
 }
 
-/// For the tasks of this thread.
 fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
@@ -152,9 +151,7 @@ async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Place
                 continue;
             }
         };
-        let Ok(permit) = places.take().await else {
-            return;
-        };
+        let permit = places.take().await;
         while serving.try_join_next().is_some() {}
         let (service, places) = (Arc::clone(&service), Arc::clone(&places));
         serving.spawn(async move {
@@ -172,20 +169,14 @@ struct Places {
 }
 
 impl Places {
-    /// Takes a place for one more connection. If there is none, another connection is closed.
-    async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
-        tokio::select! {
-            biased;
-            permit = Arc::clone(&self.permits).acquire_owned() => permit,
-            never = self.make_room() => match never {},
-        }
-    }
-
-    /// Closes one connection after the other, when their time is over.
-    async fn make_room(&self) -> Infallible {
+    /// Takes a place for one more connection. As long as there is none, those whose time is over are closed.
+    async fn take(&self) -> OwnedSemaphorePermit {
         loop {
+            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+                return permit;
+            }
             self.needed.notify_one();
-            sleep(CLOSING_TIME).await;
+            sleep(LOOK).await;
         }
     }
 
@@ -243,19 +234,13 @@ fn respond<B>(
     page: impl FnOnce(&str) -> Page,
 ) -> Response<Full<Bytes>> {
     let page = if over_tcp && !names_us_by_address(request) {
-        Page::text(
-            403,
-            "the Host header must have an address or \"localhost\"\n",
-        )
+        let text = "the Host header must have an address or \"localhost\"\n";
+        Page::text(403, text)
     } else if request.method() != Method::GET && request.method() != Method::HEAD {
         Page::text(405, "only GET and HEAD\n")
     } else {
-        page(
-            request
-                .uri()
-                .path_and_query()
-                .map_or("/", |asked| asked.as_str()),
-        )
+        let asked = request.uri().path_and_query();
+        page(asked.map_or("/", |asked| asked.as_str()))
     };
     // To HEAD, hyper sends the length of the body without the body.
     let mut response = Response::new(Full::from(page.body));
@@ -311,13 +296,14 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
                 get(TcpStream::connect((host.as_str(), *port)).await?, path).await
             }
         }
+        .map_err(io::Error::other)
     };
     let fetched = runtime()?.block_on(async { timeout_at(began + PATIENCE, fetched).await });
     fetched.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Connects, and waits if the queue of the socket is full. The kernel serves waiting clients in order; a client that tried
-/// again and again instead would always come after those that wait.
+/// Connects, and waits if the queue of the socket is full: the kernel serves waiting clients in order, before any that only
+/// tries again and again.
 fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -335,25 +321,15 @@ fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
 async fn get(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     path: &str,
-) -> io::Result<(u16, Vec<u8>)> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(io::Error::other)?;
+) -> Result<(u16, Vec<u8>), Box<dyn Error + Send + Sync>> {
+    let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::get(path)
-        .header(header::HOST, "localhost")
-        .body(Full::<Bytes>::default())
-        .map_err(io::Error::other)?;
-    let response = sender
-        .send_request(request)
-        .await
-        .map_err(io::Error::other)?;
+    let request = Request::get(path).header(header::HOST, "localhost");
+    let request = request.body(Full::<Bytes>::default())?;
+    let response = sender.send_request(request).await?;
     let code = response.status().as_u16();
-    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX)
-        .collect()
-        .await
-        .map_err(io::Error::other)?;
-    Ok((code, body.to_bytes().to_vec()))
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+    Ok((code, body.collect().await?.to_bytes().to_vec()))
 }
 
 #[cfg(test)]
@@ -400,7 +376,7 @@ mod tests {
             ("POST", Some("localhost"), true, 405),
             ("GET", Some("evil.example:9642"), true, 403),
             ("GET", Some("127.0.0.1.evil.example"), true, 403),
-            // A browser cannot connect to a unix socket, and curl may send any Host.
+            // No browser connects to a unix socket, and curl may send any Host.
             ("GET", Some("status"), false, 200),
         ] {
             let mut request = Request::builder().method(method).uri("/x");

@@ -1,9 +1,8 @@
 //! Notices changed files and loads them again.
 //!
 //! The *folders* of the files are watched: a watch on a file reports nothing more after another file was renamed to its
-//! name, and Kubernetes replaces a link (`..data`) next to the files. An event is only a hint to check: the service
-//! compares the files with those that it has loaded. It is also asked every 30 s without any hint, because some file
-//! systems report no events.
+//! name, and Kubernetes replaces a link (`..data`) next to the files. An event is only a hint: the service compares the files
+//! with those that it has loaded, also every 30 s without a hint, because some file systems report no events.
 //!
 //! ```text
 //!  folder event --> wait until it is quiet --+
@@ -43,8 +42,7 @@ pub enum Cause {
     Changed,
 }
 
-/// The watching thread. It ends when this is dropped, after a reload in progress; dropping does not wait for that, because the
-/// thread only reads.
+/// The watching thread. It ends when this is dropped, after a reload in progress, for which dropping does not wait.
 #[derive(Debug)]
 pub(super) struct Watch {
     requests: UnixStream,
@@ -54,13 +52,12 @@ impl Watch {
     pub(super) fn start<S: Service>(service: Arc<S>) -> std::io::Result<Self> {
         let (requests, received) = UnixStream::pair()?;
         requests.set_nonblocking(true)?;
-        thread::Builder::new()
-            .name("watch".to_owned())
-            .spawn(move || {
-                // It may read gigabytes while mail is served.
-                lower_priority("watch");
-                watch(&*service, Changes::new(received));
-            })?;
+        let thread = thread::Builder::new().name("watch".to_owned());
+        thread.spawn(move || {
+            // It may read gigabytes while mail is served.
+            lower_priority("watch");
+            watch(&*service, Changes::new(received));
+        })?;
         Ok(Self { requests })
     }
 
@@ -78,10 +75,7 @@ fn watch<S: Service>(service: &S, mut changes: Changes) {
         changes.watch(&service.watched());
         if cause == Cause::Asked || attempt(|| service.is_out_of_date()) {
             tell(&[NotifyState::Reloading, monotonic_now()]);
-            attempt(|| {
-                service.reload(cause);
-                true
-            });
+            attempt(|| service.reload(cause));
             tell(&[NotifyState::Ready]);
             // Files may be named now that have changed while nobody watched their folder.
             if changes.watch(&service.watched()) {
@@ -101,26 +95,23 @@ fn watch<S: Service>(service: &S, mut changes: Changes) {
 }
 
 /// Calls the service. A panic in there, which is logged, must not end the only thread that loads files.
-fn attempt(call: impl FnOnce() -> bool) -> bool {
-    panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or(false)
+fn attempt<T: Default>(call: impl FnOnce() -> T) -> T {
+    panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_default()
 }
 
 /// Calls the service's regular work, and sends the service manager the state, if it has changed.
 fn upkeep<S: Service>(service: &S, status: &mut String) -> bool {
-    let mut done = true;
-    attempt(|| {
-        done = service.upkeep();
-        let now = service.status();
-        if *status != now {
-            tell(&[NotifyState::Status(&now)]);
-            *status = now;
-        }
-        done
-    });
-    done
+    // After a panic, the next check is soon enough.
+    let is_done = attempt(|| Some(service.upkeep())).unwrap_or(true);
+    let now = attempt(|| Some(service.status()));
+    if let Some(now) = now.filter(|now| now != status) {
+        tell(&[NotifyState::Status(&now)]);
+        *status = now;
+    }
+    is_done
 }
 
-/// Waits for an event and until the events that follow it have ended, or until the next regular check. `None`: stop.
+/// Waits until the events after a first one have ended, or until the next regular check. `None`: stop.
 fn reason_to_look(patience: Duration, mut wait: impl FnMut(Duration) -> Event) -> Option<Cause> {
     let mut cause = Cause::Changed;
     let mut begun = None;
@@ -136,7 +127,6 @@ fn reason_to_look(patience: Duration, mut wait: impl FnMut(Duration) -> Event) -
     Some(cause)
 }
 
-/// Notifies systemd, if it is present.
 pub(super) fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "cannot notify systemd");
