@@ -40,8 +40,7 @@ pub enum Error {
     Start(#[from] io::Error),
 }
 
-/// Threads that read filters. At most half of them read the same one. Independent of the number of
-/// workers, because more readers do not make a disk faster.
+/// Threads that read filters, whatever the number of workers: more do not make a disk faster.
 const READERS: usize = 8;
 
 /// The service of the daemon: it applies the snapshot in effect.
@@ -87,8 +86,7 @@ impl Service for Blocklists {
     type Handler = Screen;
 
     fn handler(&self) -> Screen {
-        let reader = Arc::clone(&self.readers);
-        Screen::new(Arc::clone(&self.live), reader)
+        Screen::new(Arc::clone(&self.live), Arc::clone(&self.readers) as _)
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -144,7 +142,7 @@ impl Service for Blocklists {
     }
 }
 
-/// Returns the daemon's options for these settings.
+/// The daemon's options for these settings.
 pub fn options(config: &Config) -> Options {
     Options {
         listen: config.listen.clone(),
@@ -156,7 +154,7 @@ pub fn options(config: &Config) -> Options {
     }
 }
 
-/// Returns the files that the daemon needs with these settings, one of which takes effect.
+/// The files that the daemon needs with these settings, one of which takes effect.
 fn needs(config_path: &Path, configs: &[&Config]) -> Needs {
     let mut needs = Needs {
         read: vec![config_path.to_owned()],

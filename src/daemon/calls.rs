@@ -9,9 +9,9 @@
 //! - modes, owners, links, devices, mounts, namespaces, users, keys, modules, the clock;
 //! - other processes: no `ptrace`, no signals.
 //!
-//! A refused call returns `ENOSYS`, as from a kernel that does not have it: C libraries then use an older call. For
-//! example, they use `clone` instead of `clone3`, whose arguments a filter cannot see. No call kills the process: one that
-//! was forgotten here must not stop mail.
+//! A refused call returns `ENOSYS`, as from a kernel that does not have it: C libraries then use an older one, such as `clone`
+//! instead of `clone3`, whose arguments a filter cannot see. No call kills the process: one that was forgotten here must not
+//! stop mail.
 
 /// Limits all threads of this process to these calls. There is no way back.
 ///

@@ -1,5 +1,4 @@
-//! Permissions that the process gives up permanently, because it does not need them: a bug in the code that reads mail must
-//! not give access to the machine.
+//! Permissions that the process gives up, so that a bug in the code that reads mail does not give access to the machine.
 //!
 //! | given up | by | when |
 //! |---|---|---|
@@ -8,18 +7,16 @@
 //! | memory dumps and debuggers, which would show addresses and the seeds of filters | not dumpable, `RLIMIT_CORE` | likewise |
 //! | starting programs, new sockets except unix sockets, mounts, changes of owners and modes, ... | seccomp (`calls`) | when all sockets are open |
 //!
-//! Access is given to folders, not to files, so that files can be read that are created later. These are the folders in
-//! which the files are named, and those in which they are. If a link leads to another folder, the folder above its target
-//! is included, because links are often changed from one folder to another next to it:
+//! Access is given to folders, for files that are created later: those in which the files are named, and those in which they
+//! are. If a link leads to another folder, the folder above its target is included, because links are often changed from one
+//! folder to another next to it:
 //!
 //! ```text
 //!   /etc/lists/current -> /srv/lists/41/        may be read: /etc/lists, /srv/lists
 //! ```
 //!
-//! A folder that does not exist yet cannot be allowed; the closest existing folder above it is allowed instead.
-//!
-//! What an older kernel does not support is left out, with a warning. Watching a path needs no permission, because it
-//! reports changes, not content.
+//! In place of a folder that does not exist yet, the closest one above it is allowed. What an older kernel does not support is
+//! left out, with a warning. Watching a path needs no permission.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -73,14 +70,14 @@ pub struct Needs {
     pub names: bool,
 }
 
-/// The result.
+/// Which limits are in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
-    /// All limits are in effect.
+    /// All.
     Fully,
-    /// The kernel supports only some of them.
+    /// Those that the kernel supports.
     Partly,
-    /// None is in effect, for this reason.
+    /// None, for this reason.
     Not(String),
 }
 
@@ -130,25 +127,20 @@ fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
         | AccessFs::Truncate
         | AccessFs::MakeReg
         | AccessFs::RemoveFile;
+    let kept = replaced | AccessFs::ReadDir;
     let names = OF_NAMES.iter().filter(|_| needs.names);
-    let folder_of = |file: &PathBuf| file.parent().map(Path::to_owned);
     // A missing path is left out, and a file gets only the rights that files can have.
     rules
         .add_rules(path_beneath_rules(folders_to_read(&needs.read), read))?
         .add_rules(path_beneath_rules(OF_SYSTEM.iter().chain(names), read))?
-        .add_rules(path_beneath_rules(
-            needs.sockets.iter().filter_map(folder_of),
-            socket,
-        ))?
-        .add_rules(path_beneath_rules(
-            needs.replaced.iter().filter_map(folder_of),
-            replaced,
-        ))?
-        .add_rules(path_beneath_rules(
-            &needs.kept,
-            replaced | AccessFs::ReadDir,
-        ))?
+        .add_rules(path_beneath_rules(folders_of(&needs.sockets), socket))?
+        .add_rules(path_beneath_rules(folders_of(&needs.replaced), replaced))?
+        .add_rules(path_beneath_rules(&needs.kept, kept))?
         .restrict_self()
+}
+
+fn folders_of(files: &[PathBuf]) -> impl Iterator<Item = &Path> {
+    files.iter().filter_map(|file| file.parent())
 }
 
 /// The folders that must be readable so that these files can be read, now and after later changes.
@@ -160,18 +152,12 @@ fn folders_to_read(files: &[PathBuf]) -> BTreeSet<PathBuf> {
         };
         let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
         let existing = named.ancestors().find(|folder| folder.is_dir());
-        folders.extend(
-            existing
-                .filter(|folder| depth(folder) > 0)
-                .map(Path::to_owned),
-        );
-        let Ok(real) = file.canonicalize() else {
+        let existing = existing.filter(|folder| depth(folder) > 0);
+        folders.extend(existing.map(Path::to_owned));
+        let real = file.canonicalize().unwrap_or_default();
+        let Some(real) = real.parent().filter(|real| *real != named) else {
             continue;
         };
-        let Some(real) = real.parent() else { continue };
-        if real == named {
-            continue;
-        }
         folders.insert(real.to_owned());
         // Not `/etc`, because of one file in `/etc/lists`.
         let above = real.parent().filter(|above| depth(above) > 1);

@@ -1,7 +1,7 @@
 //! The listening sockets for mail servers: those of `listen`, or those from systemd.
 //!
-//! If systemd passes sockets, they are used instead of the configured ones. They stay open while the daemon restarts, so
-//! connections are never refused. Those of `listen` stay open in systemd's descriptor store, if the unit has one.
+//! Those from systemd stay open while the daemon restarts, so connections are never refused. Those of `listen` do so in
+//! systemd's descriptor store, if the unit has one.
 
 use std::env;
 use std::fs;
@@ -27,12 +27,6 @@ const STATUS: &str = "status";
 pub fn inherits_sockets() -> bool {
     let is_other = |name: &str| ![CONNECTIONS, LISTENER, STATUS].contains(&name);
     sd_notify::listen_fds_with_names().is_ok_and(|mut all| all.any(|(_, name)| is_other(&name)))
-}
-
-/// The names of the descriptors that systemd passes, in their order.
-fn names() -> Vec<String> {
-    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
-    names.split(':').map(str::to_owned).collect()
 }
 
 /// An open socket, and what belongs to it.
@@ -83,7 +77,7 @@ pub(super) struct Listeners {
     pub(super) mail: Vec<Open>,
     /// For the status pages.
     pub(super) status: Vec<Open>,
-    /// A socket unit of systemd has passed some for mail servers.
+    /// Some for mail servers are from a socket unit of systemd.
     pub(super) inherited: bool,
     /// The connections that the previous process has left in the descriptor store; see `handover`.
     pub(super) left_behind: Vec<UnixStream>,
@@ -137,10 +131,11 @@ impl Listeners {
         }
     }
 
-    /// The sockets from systemd, and apart from them those of `listen` that the previous process has left there.
+    /// The sockets from systemd, and those of `listen` that the previous process has left there.
     fn inherited() -> Result<(Self, Vec<Socket>), Error> {
         let (mut listeners, mut stored) = (Self::default(), Vec::new());
-        let names = names();
+        let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let names: Vec<&str> = names.split(':').collect();
         let mut handed_over = ListenFd::from_env();
         for number in 0..handed_over.len() {
             let failed = |cause| Error::Inherited { number, cause };
@@ -158,7 +153,7 @@ impl Listeners {
                 },
             };
             let listener = listener.map_err(failed)?;
-            let name = names.get(number).map_or("", String::as_str);
+            let name = names.get(number).copied().unwrap_or_default();
             if name == LISTENER {
                 stored.push(listener);
                 continue;

@@ -4,10 +4,8 @@
 //!   worker --submit--> queue (bounded) --> reader 1..n --> Job::run
 //! ```
 //!
-//! If a disk hangs, it blocks only the readers that wait for it, at most half of all, and its jobs in the queue. A job is
-//! dropped without reading when nobody needs it any more. While the maximum of readers hangs in such jobs, no new jobs for
-//! this disk are accepted. A disk is identified by a number that the caller chooses: the same number for all files that may
-//! hang together.
+//! A disk that hangs blocks only the readers that wait for it, at most half of all, and its jobs in the queue. A job that
+//! nobody needs any more is dropped. While as many readers as may hang in such jobs, no others of this disk are accepted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +18,7 @@ use crate::base::lock::{lock, wait};
 /// Most jobs that wait for a reader. A connection has only a few jobs at a time, so only a disk that hangs fills the queue.
 const QUEUE_MAX: usize = 1024;
 
-/// A task for a reader.
+/// What a reader does.
 pub trait Job: Send + Sync {
     /// Reads, and tells the one who waits.
     fn run(&self);
@@ -28,7 +26,7 @@ pub trait Job: Send + Sync {
     /// Whether nobody waits for it any more.
     fn is_abandoned(&self) -> bool;
 
-    /// The number of its disk: the same for all jobs that may hang together.
+    /// The number of its disk, which the caller chooses: the same for all jobs that may hang together.
     fn disk(&self) -> usize;
 
     /// Whether other jobs come first.
@@ -56,7 +54,6 @@ struct State {
 }
 
 impl Shared {
-    /// The loop of one reader.
     fn read(&self, reader: usize) {
         let mut state = lock(&self.state);
         loop {
@@ -67,14 +64,14 @@ impl Shared {
                 state = wait(&self.work, state);
                 continue;
             };
-            state.note(reader, Some(Arc::clone(&job)));
+            state.running[reader] = Some(Arc::clone(&job));
             drop(state);
             if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {
                 tracing::error!("internal error: a read failed");
             }
             drop(job);
             state = lock(&self.state);
-            state.note(reader, None);
+            state.running[reader] = None;
             // Another job for this disk may be waiting, and this reader may take a job for another disk.
             self.work.notify_one();
         }
@@ -82,8 +79,7 @@ impl Shared {
 }
 
 impl State {
-    /// The first job that is still needed, of a disk that has not reached its share of the readers; one that can wait only
-    /// if there is no other.
+    /// The first job of a disk that has not reached its share of the readers; one that can wait only if there is no other.
     fn next(&mut self) -> Option<Arc<dyn Job>> {
         self.queue.retain(|job| !job.is_abandoned());
         let has_room = |job: &Arc<dyn Job>| {
@@ -93,12 +89,6 @@ impl State {
         let next = (self.queue.iter().position(is_first))
             .or_else(|| self.queue.iter().position(has_room))?;
         self.queue.remove(next)
-    }
-
-    fn note(&mut self, reader: usize, job: Option<Arc<dyn Job>>) {
-        if let Some(running) = self.running.get_mut(reader) {
-            *running = job;
-        }
     }
 
     /// How many readers have a current job that meets this condition.
@@ -133,9 +123,8 @@ impl Readers {
         lock(&shared.state).running.resize_with(threads, || None);
         for reader in 0..threads {
             let shared = Arc::clone(&shared);
-            thread::Builder::new()
-                .name(format!("reader {}", reader + 1))
-                .spawn(move || shared.read(reader))?;
+            let thread = thread::Builder::new().name(format!("reader {}", reader + 1));
+            thread.spawn(move || shared.read(reader))?;
         }
         Ok(readers)
     }
@@ -244,7 +233,7 @@ mod tests {
         let (first, second) = (hang(1), hang(1));
         first.begins();
         second.begins();
-        // These two are the disk's share of readers, and none is cancelled: the queue accepts more jobs.
+        // These two are the disk's share of readers, and somebody waits for them: the queue accepts more.
         let third = hang(1);
         // The other readers serve other disks.
         let other = hang(2);
@@ -252,9 +241,9 @@ mod tests {
         assert!(third.begun.try_recv().is_err());
         assert_eq!(lock(&readers.shared.state).queue.len(), 1);
         // Now all readers of its share hang: no job is accepted, except for other disks.
-        [&first, &second, &third]
-            .into_iter()
-            .for_each(Submitted::abandon);
+        for gone in [&first, &second, &third] {
+            gone.abandon();
+        }
         assert!(submit(&readers, 1, false).is_none());
         let another = hang(3);
         another.begins();
