@@ -8,9 +8,8 @@
 //!  policy:unix:/run/x.sock                 another protocol there ([`Door`])
 //! ```
 //!
-//! The word matters only for a host name: Postfix also writes `inet:[::1]:8891`.
-//!
-//! This module handles the text only; `daemon` opens the socket.
+//! `inet` or `inet6` matters only for a host name: Postfix also writes `inet:[::1]:8891`. This module handles the text only;
+//! `daemon` opens the socket.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

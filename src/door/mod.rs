@@ -7,13 +7,11 @@
 //! | `socketmap` | about an envelope sender | Postfix, Sendmail |
 //! | `rspamd` | the same, by HTTP | rspamd (external map) |
 //!
-//! A [`Conversation`] takes the bytes of one connection, and gives the bytes to answer, for any of
-//! them. A request becomes the same calls of a [`Handler`] as the commands of a milter. So whitelist,
-//! exemptions, lists, replies, counters and the log are those of the milter. Nothing here opens a
-//! socket, or knows about lists.
+//! A [`Conversation`] takes the bytes of one connection, and gives the bytes to answer. A request
+//! becomes the same calls of a [`Handler`] as the commands of a milter, so everything about lists,
+//! replies, counters and the log is that of the milter. Nothing here opens a socket.
 #![warn(clippy::indexing_slicing)]
 
-mod answer;
 mod policy;
 mod request;
 mod rspamd;
@@ -45,7 +43,7 @@ impl<H: Handler> Conversation<H> {
         }
     }
 
-    /// Ends the conversation. Returns its session, ready for the next one, if its memory is worth that.
+    /// Ends it. Returns its session for the next one, if its memory is worth that.
     pub fn renew(self) -> Option<Box<Session<H>>> {
         match self {
             Self::Milter(mut session) => session.renew().then_some(session),
@@ -53,8 +51,8 @@ impl<H: Handler> Conversation<H> {
         }
     }
 
-    /// Returns what another process needs to continue; `None` if it cannot, and the connection is to
-    /// be closed when it has nothing to do.
+    /// Returns what another process needs to continue; `None` if it cannot: close the connection when it
+    /// [may end](Self::may_end).
     pub fn history(&self, unread: &[u8]) -> Option<Vec<u8>> {
         match self {
             Self::Milter(session) => Some(session.history(unread)),
@@ -62,8 +60,8 @@ impl<H: Handler> Conversation<H> {
         }
     }
 
-    /// Returns whether it can end now without leaving a request unanswered. A client that has just
-    /// connected is about to ask.
+    /// Returns whether no request stays unanswered if it ends now. A client that has just connected is
+    /// about to ask.
     pub fn may_end(&self) -> bool {
         match self {
             Self::Milter(_) => true,

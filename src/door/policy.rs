@@ -17,11 +17,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::answer::Answer;
-use super::request::{Found, RECIPIENTS_MAX, Request, Stage, fault};
+use super::request::{Answer, Found, RECIPIENTS_MAX, Request, Stage, fault};
 use crate::milter::ProtocolError;
 
-/// Reads the request at the start of `input`.
+/// The request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Found {
     let Some(end) = memchr::memmem::find(input, b"\n\n") else {
         return Ok(None);
@@ -70,7 +69,6 @@ pub(super) fn read(input: &[u8]) -> Found {
     Ok(Some((request, end + 2)))
 }
 
-/// Writes an answer.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {
     let action = answer.action();
     let action = action.as_deref().unwrap_or("DUNNO");

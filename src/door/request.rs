@@ -1,8 +1,8 @@
-//! A request, whatever the door.
+//! A request and its answer, whatever the door.
 
 use std::net::IpAddr;
 
-use crate::milter::ProtocolError;
+use crate::milter::{Edit, ProtocolError, Reply};
 
 /// Most bytes of a request: a header block of 768 KiB in base64, and the rest.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub(super) struct Request {
     pub(super) stage: Stage,
 }
 
-/// At which step of SMTP.
+/// The step of SMTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     /// One at which there is nothing to decide.
@@ -51,7 +51,82 @@ pub(super) enum Stage {
 /// The request at the start of the input, and its length in bytes; `None` if it is not complete.
 pub(super) type Found = Result<Option<(Request, usize)>, ProtocolError>;
 
-/// A fault of a request.
 pub(super) fn fault(why: &'static str) -> ProtocolError {
     ProtocolError::Request(why)
+}
+
+/// What is to be done with the recipient or the message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing.
+    Pass,
+    /// Refuse with this reply, in one line.
+    Refuse(String),
+    /// Accept the message and drop it.
+    Drop,
+    /// Hold the message, for this reason.
+    Hold(String),
+    /// Add this header.
+    Header(String),
+}
+
+impl Answer {
+    pub(super) fn of(reply: &Reply, edits: &[Edit]) -> Self {
+        if let Some(text) = reply.shown() {
+            return Self::Refuse(in_one_line(&text));
+        }
+        if *reply == Reply::Discard {
+            return Self::Drop;
+        }
+        // One answer only: what stops the message comes first.
+        let mut answer = Self::Pass;
+        for edit in edits {
+            match edit {
+                Edit::Quarantine(reason) => return Self::Hold(reason.clone()),
+                Edit::AddHeader { name, value } if answer == Self::Pass => {
+                    let value = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
+                    answer = Self::Header(format!("{name}: {}", value.trim()));
+                }
+                Edit::AddHeader { .. } | Edit::DeleteHeader { .. } => {}
+            }
+        }
+        answer
+    }
+
+    /// An action of access(5), which Postfix takes from policy servers and maps alike; `None` for nothing.
+    pub(super) fn action(&self) -> Option<String> {
+        Some(match self {
+            Self::Pass => return None,
+            Self::Refuse(reply) => reply.clone(),
+            Self::Drop => "DISCARD".to_owned(),
+            Self::Hold(reason) => format!("HOLD {reason}"),
+            Self::Header(header) => format!("PREPEND {header}"),
+        })
+    }
+}
+
+/// Joins the lines of a reply, which all begin with the same codes.
+fn in_one_line(text: &str) -> String {
+    let enhanced = text.get(4..).and_then(|rest| rest.split(' ').next());
+    let codes = 4 + enhanced.map_or(0, str::len) + 1;
+    let words: Vec<&str> = text.lines().filter_map(|line| line.get(codes..)).collect();
+    // After the code, the mark of a reply with more lines.
+    let codes = text.get(..codes).unwrap_or_default().replacen('-', " ", 1);
+    codes + &words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::milter::ReplyText;
+
+    #[test]
+    fn a_reply_is_one_line_with_its_codes_once() {
+        for lines in [&["a 100% b"][..], &["a", "b-c", "d"], &["x-y@b.example"]] {
+            let text = ReplyText::new(550, "5.7.1", lines).unwrap();
+            let answer = Answer::of(&Reply::Text(text), &[]);
+            let expected = format!("550 5.7.1 {}", lines.join(" "));
+            assert_eq!(answer.action(), Some(expected));
+        }
+    }
 }

@@ -3,8 +3,7 @@
 //! 200 with the reply as text: the sender is listed; 404: it is not; 503: unknown, ask again later.
 //! rspamd takes every other answer than 200 as no match.
 
-use super::answer::Answer;
-use super::request::{Found, Request, Stage, fault};
+use super::request::{Answer, Found, Request, Stage, fault};
 
 /// Most header fields of a request.
 const FIELDS_MAX: usize = 32;
@@ -12,7 +11,7 @@ const FIELDS_MAX: usize = 32;
 /// start of a value as a symbol or as this factor: without it, the code 550 was one.
 const FACTOR: u32 = 1;
 
-/// Reads the request at the start of `input`.
+/// The request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Found {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut http = httparse::Request::new(&mut fields);
@@ -40,7 +39,6 @@ pub(super) fn read(input: &[u8]) -> Found {
     Ok(Some((request, length)))
 }
 
-/// Writes an answer.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {
     let (status, text) = match answer {
         Answer::Refuse(reply) if reply.starts_with('4') => {

@@ -9,13 +9,12 @@
 //! The key is an envelope sender; the name of the map means nothing. The value is an action of
 //! access(5), as `check_sender_access` takes it.
 
-use super::answer::Answer;
-use super::request::{Found, Request, Stage, fault};
+use super::request::{Answer, Found, Request, Stage, fault};
 
 /// Most bytes of a netstring: those that Postfix takes.
 const NETSTRING_BYTES_MAX: usize = 100_000;
 
-/// Reads the request at the start of `input`.
+/// The request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Found {
     const DIGITS_MAX: usize = 6;
     let head = input.get(..=DIGITS_MAX).unwrap_or(input);
@@ -52,7 +51,6 @@ pub(super) fn read(input: &[u8]) -> Found {
     Ok(Some((request, end + 1)))
 }
 
-/// Writes an answer.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {
     let text = match answer.action() {
         None => "NOTFOUND ".to_owned(),

@@ -11,9 +11,8 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
-use super::answer::Answer;
 use super::policy;
-use super::request::{REQUEST_BYTES_MAX, Request, Stage, fault};
+use super::request::{Answer, REQUEST_BYTES_MAX, Request, Stage, fault};
 use super::rspamd;
 use super::socketmap;
 use crate::endpoint::Door;
@@ -25,13 +24,11 @@ use crate::milter::{
 pub struct TextSession<H> {
     door: Door,
     handler: H,
-    /// Input that is no complete request yet.
+    /// No complete request yet.
     input: Vec<u8>,
-    /// The rest of the current request.
+    /// The rest of the current request, if the first step is answered later.
     steps: VecDeque<Step>,
     macros: Macros,
-    /// The step is answered later.
-    is_waiting: bool,
     has_answered: bool,
     /// The message of the last request, if more may be asked about it.
     open: Option<Vec<u8>>,
@@ -64,7 +61,6 @@ impl<H: Handler> TextSession<H> {
             input: Vec::new(),
             steps: VecDeque::new(),
             macros: Macros::default(),
-            is_waiting: false,
             has_answered: false,
             open: None,
             ended: Vec::new(),
@@ -72,11 +68,11 @@ impl<H: Handler> TextSession<H> {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        self.is_waiting
+        !self.steps.is_empty()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.input.is_empty() && !self.is_waiting
+        self.input.is_empty() && !self.is_waiting()
     }
 
     pub(super) fn has_answered(&self) -> bool {
@@ -99,9 +95,8 @@ impl<H: Handler> TextSession<H> {
     }
 
     pub(super) fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
-        while self.is_waiting {
+        while self.is_waiting() {
             let reply = ready!(self.handler.poll_later(cx));
-            self.is_waiting = false;
             self.note(&reply, out);
             self.run(out);
         }
@@ -117,7 +112,7 @@ impl<H: Handler> TextSession<H> {
         out: &mut Vec<u8>,
     ) -> Result<(usize, Status), ProtocolError> {
         let mut count = 0;
-        while !self.is_waiting {
+        while !self.is_waiting() {
             let found = match self.door {
                 Door::SocketMap => socketmap::read(&self.input)?,
                 Door::Rspamd => rspamd::read(&self.input)?,
@@ -139,7 +134,7 @@ impl<H: Handler> TextSession<H> {
             count += 1;
             self.begin(&request, out);
         }
-        let status = match self.is_waiting {
+        let status = match self.is_waiting() {
             true => Status::Waiting,
             false => Status::Open,
         };
@@ -212,7 +207,6 @@ impl<H: Handler> TextSession<H> {
                 Step::EndOfHeaders => self.handler.end_of_headers(&self.macros),
             };
             if reply == Reply::Later {
-                self.is_waiting = true;
                 return;
             }
             self.note(&reply, out);
@@ -246,7 +240,7 @@ impl<H: Handler> TextSession<H> {
     /// Ends the message of earlier requests: all its recipients were asked about, and its headers are
     /// not seen here.
     pub(super) fn finish_message(&mut self) {
-        if self.open.take().is_some() && !self.is_waiting {
+        if self.open.take().is_some() && !self.is_waiting() {
             let _ = self.handler.end_of_headers(&self.macros);
         }
         self.handler.abort();
@@ -263,7 +257,7 @@ impl<H: Handler> TextSession<H> {
     }
 }
 
-/// Returns an address as it stands in SMTP.
+/// An address as it stands in SMTP.
 fn bracketed(address: &[u8]) -> Vec<u8> {
     match address.starts_with(b"<") {
         true => address.to_vec(),
@@ -271,7 +265,7 @@ fn bracketed(address: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the fields of a header block: the name, and the value with its folds as LF and white space.
+/// The fields of a header block: the name, and the value with its folds as LF and white space.
 fn fields(block: &[u8]) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
     let mut lines = block
         .split(|&byte| byte == b'\n')
