@@ -16,7 +16,6 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -38,7 +37,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::socket::Socket;
-use super::{Service, lower_priority};
+use super::{Service, start_patient_thread};
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -100,12 +99,9 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let service = Arc::clone(service);
         let runtime = runtime()?;
-        thread::Builder::new()
-            .name("status".to_owned())
-            .spawn(move || {
-                lower_priority("status");
-                runtime.block_on(serve(listeners, &service, stopped));
-            })?;
+        start_patient_thread("status", move || {
+            runtime.block_on(serve(listeners, &service, stopped));
+        })?;
         Ok(Self { _stop: stop })
     }
 }

@@ -35,6 +35,7 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::start_thread;
 use crate::base::lock::{lock, wait};
 use crate::base::named::named;
 use crate::metrics::Counter;
@@ -182,8 +183,7 @@ impl Logging {
         });
         let (lines, source) = (Lines(Arc::clone(&queue)), Arc::clone(&queue));
         let (writing, written) = sync_channel(0);
-        let thread = thread::Builder::new().name("log".to_owned());
-        thread.spawn(move || {
+        start_thread("log", move || {
             write_lines(out, format, &source);
             drop(writing);
         })?;

@@ -228,8 +228,7 @@ impl Daemon {
                 // If the whole daemon is gone, there is no receiver.
                 let _ = events.send(Event::Ended(ended.ok().and_then(Result::ok)));
             };
-            let thread = thread::Builder::new().name(format!("worker {n}"));
-            thread.spawn(work).map_err(Error::Start)?;
+            start_thread(format!("worker {n}"), work).map_err(Error::Start)?;
         }
         let beats = slow_lanes.iter().map(|lane| Arc::clone(&lane.heartbeat));
         daemon.heartbeats.extend(beats);
@@ -389,15 +388,27 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
 /// How long to wait for the threads to end after a second signal.
 const CUT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How much lower the priority of threads is that may wait (`man 7 sched`: "The nice value").
-const NICE: i32 = 10;
+/// Starts a thread with this name.
+fn start_thread(name: impl Into<String>, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name(name.into());
+    thread.spawn(work).map(drop)
+}
 
-/// Lowers the priority of the calling thread, so that the workers run first; `what` names it for the log.
-fn lower_priority(what: &str) {
-    // On other systems, this applies to the whole process.
-    if cfg!(target_os = "linux")
-        && let Err(error) = rustix::process::setpriority_process(None, NICE)
-    {
-        tracing::warn!(thread = what, %error, "cannot lower the priority of a thread");
-    }
+/// Starts a thread that may wait: it has a lower priority, so that the workers run first.
+fn start_patient_thread(
+    name: impl Into<String>,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    // How much lower it is (`man 7 sched`: "The nice value").
+    const NICE: i32 = 10;
+    start_thread(name, || {
+        // On other systems, this applies to the whole process.
+        if cfg!(target_os = "linux")
+            && let Err(error) = rustix::process::setpriority_process(None, NICE)
+        {
+            let thread = thread::current();
+            tracing::warn!(thread = thread.name(), %error, "cannot lower the priority of a thread");
+        }
+        work();
+    })
 }

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
 
+use super::start_thread;
 use crate::base::lock::{lock, wait};
 
 /// Most jobs that wait for a reader. A connection has only a few jobs at a time, so only a disk that hangs fills the queue.
@@ -123,8 +123,8 @@ impl Readers {
         lock(&shared.state).running.resize_with(threads, || None);
         for reader in 0..threads {
             let shared = Arc::clone(&shared);
-            let thread = thread::Builder::new().name(format!("reader {}", reader + 1));
-            thread.spawn(move || shared.read(reader))?;
+            let name = format!("reader {}", reader + 1);
+            start_thread(name, move || shared.read(reader))?;
         }
         Ok(readers)
     }

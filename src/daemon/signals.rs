@@ -6,13 +6,12 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::thread;
 
 use rustix::process::{Pid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::Event;
+use super::{Event, start_thread};
 
 /// From now on, SIGHUP does not end the process. Needed while large filters are read, before the daemon handles the signal;
 /// changes in this time are found by the reload at the start.
@@ -35,13 +34,11 @@ pub fn ask_for_reload(process: i32) -> io::Result<()> {
 /// From now on, these signals do not end the process by themselves: they are events.
 pub(super) fn listen(events: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    let listen = move || {
+    start_thread("signals", move || {
         let mut all = signals.forever().map(|signal| match signal {
             SIGHUP => Event::Reload,
             _ => Event::Stop,
         });
         let _ = all.try_for_each(|event| events.send(event));
-    };
-    let thread = thread::Builder::new().name("signals".to_owned());
-    thread.spawn(listen).map(drop)
+    })
 }

@@ -16,12 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::thread;
 use std::time::Duration;
 
 use super::bell::Bell;
 use super::connection::{Connection, Ended};
-use super::lower_priority;
+use super::start_patient_thread;
 use super::watchdog::{ENDED, Heartbeat};
 use crate::base::lock::lock;
 use crate::milter::Handler;
@@ -81,13 +80,10 @@ impl<H: Handler + Send + 'static> SlowLane<H> {
         let (visits, received) = channel();
         let heartbeat = Heartbeat::default();
         let beats = Heartbeat::clone(&heartbeat);
-        thread::Builder::new()
-            .name(format!("slow lane {n}"))
-            .spawn(move || {
-                lower_priority("slow lane");
-                serve(&received, &beats);
-                beats.store(ENDED, Relaxed);
-            })?;
+        start_patient_thread(format!("slow lane {n}"), move || {
+            serve(&received, &beats);
+            beats.store(ENDED, Relaxed);
+        })?;
         Ok(Self { visits, heartbeat })
     }
 

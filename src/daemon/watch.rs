@@ -16,13 +16,12 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
 use super::changes::{Changes, Event};
-use super::{Service, lower_priority};
+use super::{Service, start_patient_thread};
 
 /// Time between two checks of the files without a hint.
 const POLL: Duration = Duration::from_secs(30);
@@ -52,10 +51,8 @@ impl Watch {
     pub(super) fn start<S: Service>(service: Arc<S>) -> std::io::Result<Self> {
         let (requests, received) = UnixStream::pair()?;
         requests.set_nonblocking(true)?;
-        let thread = thread::Builder::new().name("watch".to_owned());
-        thread.spawn(move || {
-            // It may read gigabytes while mail is served.
-            lower_priority("watch");
+        // It may read gigabytes while mail is served.
+        start_patient_thread("watch", move || {
             watch(&*service, Changes::new(received));
         })?;
         Ok(Self { requests })

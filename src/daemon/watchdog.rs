@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use super::start_thread;
 use super::watch::tell;
 
 /// The seconds that a worker has counted; [`ENDED`] when it has ended.
@@ -29,7 +30,7 @@ pub(super) fn start(heartbeats: Vec<Heartbeat>, workers: usize) -> io::Result<()
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return Ok(());
     };
-    let check = move || {
+    start_thread("watchdog", move || {
         let mut seen = Vec::new();
         while is_any_working(&heartbeats) {
             match stuck(&mut seen, &heartbeats) {
@@ -43,9 +44,7 @@ pub(super) fn start(heartbeats: Vec<Heartbeat>, workers: usize) -> io::Result<()
             }
             thread::sleep((limit / 3).max(TICK_MIN));
         }
-    };
-    let thread = thread::Builder::new().name("watchdog".to_owned());
-    thread.spawn(check).map(drop)
+    })
 }
 
 fn is_any_working(heartbeats: &[Heartbeat]) -> bool {

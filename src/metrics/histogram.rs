@@ -62,14 +62,11 @@ impl Histogram {
 impl Buckets {
     /// Returns the bound that a share of all durations does not exceed; `None` without any
     /// duration, infinite if it is above all bounds.
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
         let wanted = self.count as f64 * share;
-        #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
-        let found = self
-            .at_most
-            .iter()
-            .find(|(_, count)| *count as f64 >= wanted);
+        let mut buckets = self.at_most.iter();
+        let found = buckets.find(|(_, count)| *count as f64 >= wanted);
         (self.count > 0).then(|| found.map_or(f64::INFINITY, |(bound, _)| *bound))
     }
 }
