@@ -20,6 +20,9 @@ use super::traffic::Traffic;
 use crate::base::lock::lock;
 use crate::endpoint::Door;
 
+/// The number of the event of the first listening socket. Below this, it is the place of a connection.
+pub(super) const SOCKETS: u64 = 1 << 32;
+
 /// Wakes only one of the workers that wait for a socket: of those that have nothing to do, the one that was added first.
 const NEW: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
@@ -38,8 +41,6 @@ const DESCRIPTORS_SPARE: u64 = 32;
 pub(super) struct Acceptor {
     epoll: Arc<OwnedFd>,
     sockets: Vec<(Door, Socket)>,
-    /// The number of the event of the first socket.
-    first: u64,
     limit: Arc<ConnectionLimit>,
     state: State,
     /// Number of accepted connections since the worker has queued up.
@@ -57,17 +58,15 @@ enum State {
 }
 
 impl Acceptor {
-    /// Accepts connections from now on. The sockets have events with the numbers from `first` up.
+    /// Accepts connections from now on.
     pub(super) fn new(
         epoll: Arc<OwnedFd>,
         sockets: Vec<(Door, Socket)>,
-        first: u64,
         limit: Arc<ConnectionLimit>,
     ) -> io::Result<Self> {
         let mut acceptor = Self {
             epoll,
             sockets,
-            first,
             limit,
             state: State::Paused,
             accepted: 0,
@@ -81,7 +80,7 @@ impl Acceptor {
         if self.state != State::Listening {
             return None;
         }
-        let number = usize::try_from(event.checked_sub(self.first)?).ok()?;
+        let number = usize::try_from(event.checked_sub(SOCKETS)?).ok()?;
         let (door, listener) = self.sockets.get(number)?;
         if !self.limit.take() {
             self.pause();
@@ -178,7 +177,7 @@ impl Acceptor {
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        for (event, (_, listener)) in (self.first..).zip(&self.sockets) {
+        for (event, (_, listener)) in (SOCKETS..).zip(&self.sockets) {
             self.add(event, listener)?;
         }
         self.state = State::Listening;

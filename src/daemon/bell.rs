@@ -84,10 +84,6 @@ struct Rope {
 
 impl Wake for Rope {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         self.bell.news().woken.push(self.place);
         self.bell.ring();
     }

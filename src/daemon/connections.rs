@@ -6,8 +6,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -66,7 +66,11 @@ impl<S: Service> Connections<S> {
         Self {
             means,
             epoll,
-            home: Arc::new(Home::new(bell, heartbeat)),
+            home: Arc::new(Home {
+                bell,
+                heartbeat,
+                returns: Mutex::default(),
+            }),
             places: Places::default(),
             buffers: Buffers::default(),
             spare: Vec::new(),

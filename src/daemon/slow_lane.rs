@@ -52,16 +52,6 @@ pub(super) struct Home<H> {
     pub(super) returns: Mutex<Vec<Return<H>>>,
 }
 
-impl<H> Home<H> {
-    pub(super) fn new(bell: Arc<Bell>, heartbeat: Heartbeat) -> Self {
-        Self {
-            bell,
-            heartbeat,
-            returns: Mutex::default(),
-        }
-    }
-}
-
 /// The way into one of the threads, which ends when the last worker has dropped it.
 pub(super) struct SlowLane<H> {
     visits: Sender<Visit<H>>,

@@ -19,7 +19,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::Service;
-use super::accept::Acceptor;
+use super::accept::{Acceptor, SOCKETS};
 use super::bell::Bell;
 use super::connections::{Connections, Means};
 use super::handover::Detached;
@@ -36,8 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Events per wait.
 const EVENTS_MAX: usize = 256;
 
-/// Numbers of events: below this, it is the place of a connection; from here up, a listening socket.
-const SOCKETS: u64 = 1 << 32;
+/// The number of its event.
 const BELL: u64 = u64::MAX;
 
 /// One of the threads that serve mail.
@@ -64,7 +63,7 @@ impl<S: Service> Worker<S> {
         epoll::add(&*epoll, &*bell, EventData::new_u64(BELL), rings)?;
         let limit = Arc::clone(&means.limit);
         Ok(Self {
-            acceptor: Acceptor::new(Arc::clone(&epoll), sockets, SOCKETS, limit)?,
+            acceptor: Acceptor::new(Arc::clone(&epoll), sockets, limit)?,
             connections: Connections::new(means, Arc::clone(&epoll), bell, heartbeat),
             epoll,
             ending: None,
