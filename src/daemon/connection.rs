@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, Waker};
 
 use super::handover::Detached;
-use super::pace::{LONG_PACKET_BYTES, Pace, TIMED_BYTES};
+use super::slow_lane::{LONG_PACKET_BYTES, Pace, TIMED_BYTES};
 use super::socket::Socket;
 use crate::door::Conversation;
 use crate::milter::{Handler, Session, Status};

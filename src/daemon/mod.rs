@@ -29,7 +29,6 @@
 mod accept;
 mod bell;
 mod calls;
-mod changes;
 mod confine;
 mod connection;
 mod connections;
@@ -38,8 +37,6 @@ mod handover;
 mod http;
 mod listen;
 pub mod logging;
-mod pace;
-mod places;
 mod readers;
 #[cfg(test)]
 mod rig;
