@@ -43,7 +43,7 @@ pub(super) struct Acceptor {
     sockets: Vec<(Door, Socket)>,
     limit: Arc<ConnectionLimit>,
     state: State,
-    /// Number of accepted connections since the worker has queued up.
+    /// Connections since the worker has queued up.
     accepted: u32,
 }
 
@@ -53,7 +53,6 @@ enum State {
     Listening,
     /// The limit is reached, or an error must be waited out.
     Paused,
-    /// No more connections are accepted.
     Stopped,
 }
 
@@ -150,7 +149,6 @@ impl Acceptor {
         }
     }
 
-    /// Counts a mail server that must wait because of the limit.
     pub(super) fn note_waiting(&self, now: Instant) {
         if self.is_paused() && self.limit.is_reached() && self.has_queue() {
             self.limit.note_waiting(now);
@@ -227,7 +225,6 @@ impl ConnectionLimit {
         self.open.fetch_add(1, Relaxed);
     }
 
-    /// A connection has ended.
     pub(super) fn give_back(&self) {
         self.open.fetch_sub(1, Relaxed);
         self.is_waited.store(false, Relaxed);

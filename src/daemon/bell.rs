@@ -12,7 +12,6 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::shutdown::Stop;
 use crate::base::lock::lock;
 
-/// The bell of one worker.
 #[derive(Debug)]
 pub(super) struct Bell {
     /// Readable again after each ring. The worker watches for the edge, so nobody has to read it.
@@ -21,7 +20,6 @@ pub(super) struct Bell {
     news: Mutex<News>,
 }
 
-/// What a worker has not heard yet.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Connections to continue, by their place.

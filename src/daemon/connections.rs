@@ -39,11 +39,9 @@ pub(super) struct Means<S: Service> {
     pub(super) service: Arc<S>,
     /// The connection limit of all workers.
     pub(super) limit: Arc<ConnectionLimit>,
-    /// Runs long steps.
     pub(super) slow_lane: Arc<SlowLane<S::Handler>>,
 }
 
-/// Those of a worker.
 pub(super) struct Connections<S: Service> {
     means: Means<S>,
     epoll: Arc<OwnedFd>,
@@ -60,7 +58,6 @@ pub(super) struct Connections<S: Service> {
 }
 
 impl<S: Service> Connections<S> {
-    /// None yet.
     pub(super) fn new(
         means: Means<S>,
         epoll: Arc<OwnedFd>,
@@ -252,7 +249,6 @@ impl<S: Service> Connections<S> {
         numbers.for_each(|place| self.places.set_due(place));
     }
 
-    /// Closes all. Returns those that have detached before.
     pub(super) fn close(mut self) -> Vec<Detached> {
         for number in self.places.numbers() {
             self.end(number, Ended::Closed);
@@ -329,14 +325,12 @@ impl<H: Handler> Place<H> {
 
 /// Where the connection of a place is.
 enum State<H> {
-    /// There is none.
     Free,
     Here(Connection<H>),
     /// In the slow lane.
     Away,
 }
 
-/// The places of a worker.
 pub(super) struct Places<H> {
     places: Vec<Place<H>>,
     free: Vec<usize>,

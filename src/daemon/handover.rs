@@ -45,9 +45,8 @@ pub(super) struct Detached {
     pub(super) history: Vec<u8>,
 }
 
-/// Name, in the store, of the descriptor with the connections.
+/// Names, in the store, of the descriptor with the connections, and of the listening sockets.
 pub(super) const CONNECTIONS: &str = "connections";
-/// Name, in the store, of the listening sockets that the daemon has opened itself.
 pub(super) const LISTENER: &str = "listener";
 /// The first line of the file of histories: the version of this format. After it comes each history, preceded by its length
 /// in four bytes. A history that another version does not understand is refused by itself.
@@ -67,7 +66,14 @@ pub(super) fn is_possible() -> bool {
 pub(super) fn give(left: &[Detached]) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     keep(CONNECTIONS, [theirs.as_fd()])?;
-    fill(&ours, left)
+    // There is no reader yet: never wait for space in the queue.
+    ours.set_nonblocking(true)?;
+    send(&ours, b"+", &[store(left)?.as_fd()])?;
+    for some in left.chunks(SOCKETS_MAX) {
+        let sockets: Vec<_> = some.iter().map(|one| one.socket.as_fd()).collect();
+        send(&ours, b"+", &sockets)?;
+    }
+    Ok(())
 }
 
 /// Stores descriptors for the next process. Returns when they are in the store.
@@ -81,19 +87,6 @@ pub(super) fn keep<'d>(
         notify_with(&state, descriptor)?;
     }
     wait_until_read()
-}
-
-/// Sends histories and sockets to the process that will read them.
-fn fill(socket: &UnixStream, left: &[Detached]) -> io::Result<()> {
-    // There is no reader yet: never wait for space in the queue.
-    socket.set_nonblocking(true)?;
-    let histories = store(left)?;
-    send(socket, b"+", &[histories.as_fd()])?;
-    for some in left.chunks(SOCKETS_MAX) {
-        let sockets: Vec<_> = some.iter().map(|one| one.socket.as_fd()).collect();
-        send(socket, b"+", &sockets)?;
-    }
-    Ok(())
 }
 
 /// The connections that the previous process has left in this socket.
@@ -154,7 +147,6 @@ fn histories(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Sends bytes together with descriptors.
 fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -187,7 +179,6 @@ fn receive(socket: &UnixStream, into: &mut Vec<OwnedFd>) -> io::Result<bool> {
     Ok(received.bytes > 0)
 }
 
-/// Sends systemd a notification with a descriptor.
 fn notify_with(state: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let path = env::var_os("NOTIFY_SOCKET").ok_or(io::ErrorKind::NotFound)?;
     let socket = UnixDatagram::unbound()?;

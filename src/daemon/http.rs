@@ -157,7 +157,6 @@ async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Place
     }
 }
 
-/// Places for the open connections of all sockets.
 struct Places {
     permits: Arc<Semaphore>,
     /// Wakes a connection whose time is over, and that is closed for another one: the one that has waited longest.

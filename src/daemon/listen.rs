@@ -180,11 +180,9 @@ impl Listeners {
         Ok((listeners, stored))
     }
 
-    /// Opens the configured socket of the status pages, unless systemd has passed one.
+    /// Opens the configured socket of the status pages.
     pub(super) fn open_status(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
-        if self.status.is_empty() {
-            self.status.push(Open::at(endpoint, Door::Milter, None)?);
-        }
+        self.status.push(Open::at(endpoint, Door::Milter, None)?);
         Ok(())
     }
 }

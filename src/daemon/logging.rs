@@ -87,7 +87,6 @@ struct Waiting {
     lines: u64,
     /// The thread has nothing to write.
     rests: bool,
-    /// There are no more lines.
     ended: bool,
 }
 
@@ -248,7 +247,7 @@ impl LogFormat {
     }
 }
 
-/// The text of a line. Control characters in it, which a terminal would obey, are escaped.
+/// Escapes control characters, which a terminal would obey.
 struct Visible<'w, 'l>(&'w mut Writer<'l>);
 
 impl fmt::Write for Visible<'_, '_> {
@@ -262,7 +261,6 @@ impl fmt::Write for Visible<'_, '_> {
     }
 }
 
-/// Makes a line for each event.
 struct Lines(Arc<Queue>);
 
 impl<'a> MakeWriter<'a> for Lines {

@@ -149,9 +149,7 @@ pub struct Options {
 /// What the main thread waits for.
 #[derive(Debug)]
 enum Event {
-    /// A signal asks to stop.
     Stop,
-    /// A signal asks to load everything again.
     Reload,
     /// A worker has ended, with the connections that have detached; `None`: it has failed.
     Ended(Option<Vec<Detached>>),
@@ -304,7 +302,8 @@ fn serve_pages<S: Service>(
     wanted: Option<&Endpoint>,
     service: &Arc<S>,
 ) -> Option<http::Server> {
-    if let Some(endpoint) = wanted
+    if listeners.status.is_empty()
+        && let Some(endpoint) = wanted
         && let Err(error) = listeners.open_status(endpoint)
     {
         let cause = std::error::Error::source(&error).map(ToString::to_string);

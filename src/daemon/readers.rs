@@ -47,9 +47,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Arc<dyn Job>>,
-    /// The current job of each reader.
     running: Vec<Option<Arc<dyn Job>>>,
-    /// The readers must end.
     closed: bool,
 }
 

@@ -47,7 +47,6 @@ pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
 /// for every two long steps in a worker.
 pub(super) const SLOW_SECONDS: u32 = 10;
 
-/// A connection in a slow lane.
 pub(super) struct Visit<H> {
     pub(super) connection: Connection<H>,
     pub(super) place: usize,
@@ -154,10 +153,9 @@ pub(super) struct Pace {
     doubted_until: u32,
 }
 
-/// When a step began.
+/// When a step began, by the clock or by the processor time of this thread.
 pub(super) enum Begun {
     At(Instant),
-    /// The processor time of this thread until then.
     After(Duration),
 }
 

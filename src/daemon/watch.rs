@@ -163,7 +163,6 @@ const REPORTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ATTRIB);
 
-/// What has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// The time is over.
@@ -187,7 +186,6 @@ struct Changes {
 }
 
 impl Changes {
-    /// Starts without watches.
     fn new(requests: UnixStream) -> Self {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
         let inotify = inotify.inspect_err(|error| {
@@ -237,7 +235,6 @@ impl Changes {
         is_other
     }
 
-    /// Waits until something happens, for at most this long.
     fn wait(&mut self, patience: Duration) -> Event {
         let requests = PollFd::new(&self.requests, PollFlags::IN);
         let folders = self.inotify.as_ref();

@@ -12,37 +12,29 @@ pub(super) const RECIPIENTS_MAX: usize = 1_000;
 /// What a mail server asks. What it does not say is empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The envelope sender.
     pub(super) sender: Vec<u8>,
     /// The recipients of the message that it has already accepted.
     pub(super) earlier: Vec<Vec<u8>>,
     /// Whether it has refused a recipient of the message on our answer.
     pub(super) has_refused: bool,
-    /// The recipient that it asks about.
     pub(super) recipient: Option<Vec<u8>>,
-    /// The SMTP client.
     pub(super) client: Option<IpAddr>,
-    /// Its host name.
     pub(super) client_name: Vec<u8>,
     /// The login name, if the client is authenticated.
     pub(super) login: Vec<u8>,
-    /// The queue id.
     pub(super) queue_id: Vec<u8>,
     /// The same for all requests about one message.
     pub(super) instance: Vec<u8>,
-    /// The header block.
     pub(super) headers: Vec<u8>,
-    /// What is asked.
     pub(super) stage: Stage,
 }
 
 /// The step of SMTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// One at which there is nothing to decide.
+    /// There is nothing to decide.
     #[default]
     Other,
-    /// A recipient.
     Recipient,
     /// The whole message: no more is asked about it.
     Message,
@@ -58,15 +50,12 @@ pub(super) fn fault(why: &'static str) -> ProtocolError {
 /// What is to be done with the recipient or the message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Nothing.
     Pass,
     /// Refuse with this reply, in one line.
     Refuse(String),
     /// Accept the message and drop it.
     Drop,
-    /// Hold the message, for this reason.
     Hold(String),
-    /// Add this header.
     Header(String),
 }
 

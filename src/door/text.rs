@@ -38,7 +38,6 @@ pub struct TextSession<H> {
 
 /// A call of the handler that has an answer.
 enum Step {
-    /// A recipient, and when its answer is that of the request.
     Recipient(Vec<u8>, Answers),
     EndOfHeaders,
 }
@@ -199,7 +198,6 @@ impl<H: Handler> TextSession<H> {
         self.macros = macros;
     }
 
-    /// Makes the steps of the current request, until one is answered later.
     fn run(&mut self, out: &mut Vec<u8>) {
         while let Some(step) = self.steps.front() {
             let reply = match step {
