@@ -22,7 +22,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::panic;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -91,6 +91,24 @@ struct Waiting {
 }
 
 impl Queue {
+    /// Adds a line, if there is space for it.
+    fn add(&self, priority: &[u8], line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.get(..LINE_BYTES_MAX).unwrap_or(line);
+        let mut waiting = lock(&self.waiting);
+        if waiting.bytes.len() + line.len() > WAITING_BYTES_MAX {
+            self.lost.increment();
+            return;
+        }
+        for part in [priority, line, b"\n"] {
+            waiting.bytes.extend_from_slice(part);
+        }
+        waiting.lines += 1;
+        if std::mem::take(&mut waiting.rests) {
+            self.work.notify_one();
+        }
+    }
+
     /// Waits for lines and moves them to `batch`. Returns their number, and whether there will be more.
     fn collect(&self, batch: &mut Vec<u8>) -> (u64, bool) {
         let mut waiting = lock(&self.waiting);
@@ -264,22 +282,28 @@ impl fmt::Write for Visible<'_, '_> {
 struct Lines(Arc<Queue>);
 
 impl<'a> MakeWriter<'a> for Lines {
-    type Writer = LineWriter<'a>;
+    type Writer = Line<'a>;
 
-    fn make_writer(&'a self) -> LineWriter<'a> {
-        let waiting = lock(&self.0.waiting);
-        LineWriter {
-            queue: &self.0,
-            start: waiting.bytes.len(),
-            waiting,
-        }
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.0, b"")
     }
 
-    fn make_writer_for(&'a self, event: &Metadata<'_>) -> LineWriter<'a> {
-        let mut line = self.make_writer();
-        let priority = self.0.priority(*event.level());
-        line.waiting.bytes.extend_from_slice(priority);
-        line
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
+        Line(&self.0, self.0.priority(*event.level()))
+    }
+}
+
+/// Takes a line with this priority. The library formats it before, so that it keeps nobody waiting, and writes it in one piece.
+struct Line<'a>(&'a Queue, &'static [u8]);
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.add(self.1, line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -290,48 +314,6 @@ fn stderr_is_journal() -> bool {
     };
     let stream = format!("{}:{}", found.st_dev, found.st_ino);
     env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == stream)
-}
-
-/// One line, written behind the others. It is formatted before, so that it keeps nobody waiting.
-struct LineWriter<'a> {
-    queue: &'a Queue,
-    waiting: MutexGuard<'a, Waiting>,
-    /// Where it starts.
-    start: usize,
-}
-
-impl Write for LineWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let lines = &mut self.waiting.bytes;
-        let room = (self.start + LINE_BYTES_MAX).saturating_sub(lines.len());
-        lines.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for LineWriter<'_> {
-    fn drop(&mut self) {
-        let waiting = &mut *self.waiting;
-        if waiting.bytes.len() == self.start {
-            return;
-        }
-        if waiting.bytes.len() > WAITING_BYTES_MAX {
-            waiting.bytes.truncate(self.start);
-            self.queue.lost.increment();
-            return;
-        }
-        if waiting.bytes.len() >= self.start + LINE_BYTES_MAX && !waiting.bytes.ends_with(b"\n") {
-            waiting.bytes.push(b'\n');
-        }
-        waiting.lines += 1;
-        if std::mem::take(&mut waiting.rests) {
-            self.queue.work.notify_one();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -350,7 +332,7 @@ mod tests {
         for n in 0..total {
             // Longer than a line may be.
             let long = "x".repeat(LINE_BYTES_MAX);
-            writeln!(queue.make_writer(), "line {n}\n{long}").expect("never fails");
+            queue.0.add(b"", format!("line {n}\n{long}\n").as_bytes());
         }
         let lost = usize::try_from(logging.lost().get()).expect("not many");
         assert!(lost > 0);
@@ -394,7 +376,7 @@ mod tests {
         let (logging, queue) = Logging::write_to(full, LogFormat::Json, true).expect("a thread");
         let mut text = Vec::new();
         for n in 0..4 {
-            writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
+            queue.0.add(b"", format!("{{\"n\":{n}}}\n").as_bytes());
             // One batch for each line.
             text.extend(lines.recv().expect("written or refused"));
         }
