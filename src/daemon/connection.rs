@@ -28,6 +28,7 @@ use std::task::{Context, Poll, Waker};
 use super::handover::Detached;
 use super::slow_lane::{LONG_PACKET_BYTES, Pace, TIMED_BYTES};
 use super::socket::Socket;
+use super::traffic::Cut;
 use crate::door::Conversation;
 use crate::milter::{Handler, Session, Status};
 
@@ -48,20 +49,14 @@ const WRITE_SECONDS: u32 = 30;
 /// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// By the mail server.
+    /// By the mail server, or while it was idle at the end of the daemon.
     Closed,
     /// Another process continues it, with this history.
     Detached(Vec<u8>),
     /// The mail server broke the protocol ([`ProtocolError::kind`](crate::milter::ProtocolError::kind)).
     Broken(&'static str),
-    /// A read or write failed.
-    Lost,
-    /// Its deadline has passed.
-    Late,
-    /// It was idle when the daemon stopped.
-    Idle,
-    /// A bug in this program.
-    Failed,
+    /// Before the mail server has closed it.
+    Cut(Cut),
 }
 
 /// What a connection needs after a turn.
@@ -403,7 +398,7 @@ fn write_all(stream: &Socket, bytes: &[u8]) -> io::Result<usize> {
 /// A mail server may disconnect at any time; a debug message is enough.
 fn lost(error: &io::Error) -> Ended {
     tracing::debug!(%error, "a connection was lost");
-    Ended::Lost
+    Ended::Cut(Cut::Lost)
 }
 
 #[cfg(test)]

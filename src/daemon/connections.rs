@@ -185,7 +185,7 @@ impl<S: Service> Connections<S> {
         };
         let signs = &mut place.signs;
         let next = catch_unwind(AssertUnwindSafe(|| connection.turn(signs, &mut turn)));
-        let goes_on = match next.unwrap_or(Next::End(Ended::Failed)) {
+        let goes_on = match next.unwrap_or(Next::End(Ended::Cut(Cut::Panic))) {
             Next::End(ended) => return self.end(number, ended),
             Next::Again => {
                 self.places.set_due(number);
@@ -207,7 +207,7 @@ impl<S: Service> Connections<S> {
             },
         };
         if !goes_on {
-            self.end(number, Ended::Lost);
+            self.end(number, Ended::Cut(Cut::Lost));
         }
     }
 
@@ -235,9 +235,9 @@ impl<S: Service> Connections<S> {
                 continue;
             };
             if connection.is_over(now) {
-                self.end(number, Ended::Late);
+                self.end(number, Ended::Cut(Cut::Timeout));
             } else if idle.is_some_and(|seconds| connection.is_idle_for(seconds, now)) {
-                self.end(number, Ended::Idle);
+                self.end(number, Ended::Closed);
             }
         }
     }
@@ -261,27 +261,23 @@ impl<S: Service> Connections<S> {
             return;
         };
         let traffic = &self.means.limit.traffic;
-        match ended {
-            Ended::Closed | Ended::Idle | Ended::Detached(_) => {}
-            Ended::Broken(kind) => traffic.protocol_errors.increment(kind),
-            Ended::Lost => traffic.cut.increment(Cut::Lost),
-            Ended::Late => {
-                traffic.cut.increment(Cut::Timeout);
-                tracing::info!("closing a connection: timeout");
-            }
-            Ended::Failed => {
-                traffic.cut.increment(Cut::Panic);
-                tracing::error!("internal error: a connection failed");
-            }
-        }
-        match (state, ended) {
-            (State::Here(connection), Ended::Detached(history)) => {
+        match (ended, state) {
+            (Ended::Detached(history), State::Here(connection)) => {
                 self.detached.push(connection.into_detached(history));
             }
-            (State::Here(connection), Ended::Closed) if self.spare.len() < SPARE_MAX => {
+            (Ended::Closed, State::Here(connection)) if self.spare.len() < SPARE_MAX => {
                 self.spare.extend(connection.into_session());
             }
-            _ => {}
+            (Ended::Closed | Ended::Detached(_), _) => {}
+            (Ended::Broken(kind), _) => traffic.protocol_errors.increment(kind),
+            (Ended::Cut(cut), _) => {
+                traffic.cut.increment(cut);
+                match cut {
+                    Cut::Lost => {}
+                    Cut::Timeout => tracing::info!("closing a connection: timeout"),
+                    Cut::Panic => tracing::error!("internal error: a connection failed"),
+                }
+            }
         }
         // Counted when its descriptor is closed.
         traffic.closed.increment();

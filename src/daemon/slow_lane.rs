@@ -27,6 +27,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::bell::Bell;
 use super::connection::{Connection, Ended};
 use super::start_patient_thread;
+use super::traffic::Cut;
 use super::watchdog::{ENDED, Heartbeat};
 use crate::base::lock::lock;
 use crate::milter::Handler;
@@ -131,7 +132,7 @@ fn step<H: Handler + Send + 'static>(
         // It may have waited here.
         let now = visit.home.heartbeat.load(Relaxed);
         made = catch_unwind(AssertUnwindSafe(|| connection.catch_up(cx, now, output)))
-            .unwrap_or(Err(Ended::Failed));
+            .unwrap_or(Err(Ended::Cut(Cut::Panic)));
     }
     let connection = match made {
         Ok(true) => return Some(visit),
