@@ -16,10 +16,11 @@ use tempfile::TempDir;
 
 use super::Service;
 use super::accept::ConnectionLimit;
+use super::connection::{LONG_STEP, processor_time};
 use super::connections::Means;
 use super::handover::Detached;
 use super::shutdown::Stop;
-use super::slow_lane::{LONG_STEP, SlowLane, processor_time};
+use super::slow_lane::SlowLane;
 use super::socket::Socket;
 use super::traffic::Traffic;
 use super::watchdog::Heartbeat;

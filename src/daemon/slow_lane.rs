@@ -6,10 +6,6 @@
 //!     +------------ connection ----------+
 //! ```
 //!
-//! A step goes there if its packet is long, or for a while after one that took long. Asking for the processor time of a thread
-//! takes a system call. So a step is measured by the time that passed; the machine may be busy, so only after one that seemed
-//! long the processor time of the next ones decides.
-//!
 //! If the machine is overloaded, the workers run first. A connection is not read from while it is here, so the number of
 //! connections limits the queue. There is no timeout here: the mail server decides how long it waits for an answer.
 
@@ -20,9 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 use super::bell::Bell;
 use super::connection::{Connection, Ended};
@@ -36,17 +30,6 @@ use crate::milter::Handler;
 const WORKERS_A_LANE: usize = 2;
 /// How often its heartbeat advances while it has nothing to do.
 const BEAT: Duration = Duration::from_secs(1);
-
-/// A step with a longer packet counts as long. Headers of real messages are shorter.
-pub(super) const LONG_PACKET_BYTES: usize = 4 << 10;
-/// With less input than this, a step is never long, and its time is not measured.
-pub(super) const TIMED_BYTES: usize = 1 << 10;
-/// A step with more CPU time counts as long. Steps of real messages take about ten microseconds; those of messages that are
-/// made to be costly take milliseconds.
-pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
-/// For this long after a long step, further steps of the connection count as long, too. So a sender needs a new connection
-/// for every two long steps in a worker.
-pub(super) const SLOW_SECONDS: u32 = 10;
 
 pub(super) struct Visit<H> {
     pub(super) connection: Connection<H>,
@@ -145,57 +128,9 @@ fn step<H: Handler + Send + 'static>(
     None
 }
 
-/// Whether the steps of a connection are long.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    /// Until this second of its worker's clock, steps are long.
-    slow_until: u32,
-    /// Until this second, they are measured by processor time.
-    doubted_until: u32,
-}
-
-/// When a step began, by the clock or by the processor time of this thread.
-pub(super) enum Begun {
-    At(Instant),
-    After(Duration),
-}
-
-impl Pace {
-    /// Whether the next step may be long.
-    pub(super) fn is_slow(&self, now: u32) -> bool {
-        now < self.slow_until
-    }
-
-    pub(super) fn begin(&self, now: u32) -> Begun {
-        if now < self.doubted_until {
-            Begun::After(processor_time())
-        } else {
-            Begun::At(Instant::now())
-        }
-    }
-
-    pub(super) fn note(&mut self, begun: &Begun, now: u32) {
-        match begun {
-            Begun::At(begun) if begun.elapsed() > LONG_STEP => {
-                self.doubted_until = now.saturating_add(SLOW_SECONDS);
-            }
-            Begun::After(begun) if processor_time().saturating_sub(*begun) > LONG_STEP => {
-                self.slow_until = now.saturating_add(SLOW_SECONDS);
-            }
-            Begun::At(_) | Begun::After(_) => {}
-        }
-    }
-}
-
-/// The CPU time of this thread, which does not depend on how busy the machine is.
-pub(super) fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SLOW_SECONDS, TIMED_BYTES};
+    use crate::daemon::connection::{SLOW_SECONDS, TIMED_BYTES};
     use crate::daemon::rig::{BUSY, Site};
 
     #[test]
