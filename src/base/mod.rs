@@ -14,6 +14,7 @@
 //! | `parallel` | one task on several threads |
 //! | [`path`] | what is at a path |
 //! | [`settings`] | files of settings in TOML, with every error at its line and column |
+//! | `throttle` | what is done only now and then |
 //! | [`whole_file`] | files that are read whole or refused |
 //! | [`replacement`] | a temporary file that replaces the old one when it is complete |
 
@@ -30,4 +31,5 @@ pub(crate) mod parallel;
 pub mod path;
 pub mod replacement;
 pub mod settings;
+pub(crate) mod throttle;
 pub mod whole_file;

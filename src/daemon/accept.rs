@@ -6,9 +6,9 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -17,7 +17,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use super::Options;
 use super::socket::Socket;
 use super::traffic::Traffic;
-use crate::base::lock::lock;
+use crate::base::throttle::Throttle;
 use crate::endpoint::Door;
 
 /// The number of the event of the first listening socket. Below this, it is the place of a connection.
@@ -28,9 +28,6 @@ const NEW: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
 /// A worker lets another one have the next connection after so many: queueing up takes two system calls.
 const IN_A_ROW: u32 = 4;
-
-/// A repeated message is logged again after this time.
-const LOGGED_AGAIN: Duration = Duration::from_secs(60);
 
 /// Descriptors that a worker needs: its epoll, its bell, its copies of the sockets.
 const DESCRIPTORS_A_WORKER: u64 = 8;
@@ -197,8 +194,8 @@ pub(super) struct ConnectionLimit {
     connections_max: usize,
     /// A mail server is waiting, and was counted.
     is_waited: AtomicBool,
-    full: Throttle,
-    failing: Throttle,
+    full: Throttle<60>,
+    failing: Throttle<60>,
     pub(super) traffic: Arc<Traffic>,
 }
 
@@ -250,21 +247,6 @@ impl ConnectionLimit {
         if self.failing.is_due(now) {
             tracing::error!(%error, "cannot accept connections, retrying");
         }
-    }
-}
-
-/// Limits a log message to once a minute.
-#[derive(Default)]
-struct Throttle(Mutex<Option<Instant>>);
-
-impl Throttle {
-    fn is_due(&self, now: Instant) -> bool {
-        let mut logged = lock(&self.0);
-        let is_due = logged.is_none_or(|at| now.duration_since(at) >= LOGGED_AGAIN);
-        if is_due {
-            *logged = Some(now);
-        }
-        is_due
     }
 }
 

@@ -29,6 +29,22 @@ pub(super) struct Request {
     pub(super) stage: Stage,
 }
 
+impl Request {
+    /// About an envelope sender alone.
+    pub(super) fn about(sender: &[u8]) -> Self {
+        let stage = match sender {
+            b"" | b"<>" => Stage::Other,
+            _ => Stage::Message,
+        };
+        let sender = sender.to_vec();
+        Self {
+            sender,
+            stage,
+            ..Self::default()
+        }
+    }
+}
+
 /// The step of SMTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {

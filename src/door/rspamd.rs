@@ -3,7 +3,7 @@
 //! 200 with the reply as text: the sender is listed; 404: it is not; 503: unknown, ask again later.
 //! rspamd takes every other answer than 200 as no match.
 
-use super::request::{Answer, Found, Request, Stage, fault};
+use super::request::{Answer, Found, Request, fault};
 
 /// Most header fields of a request.
 const FIELDS_MAX: usize = 32;
@@ -27,16 +27,8 @@ pub(super) fn read(input: &[u8]) -> Found {
     let query = query.map_or("", |(_, query)| query);
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let key = pairs.find(|(name, _)| name == "key");
-    let sender = key.map_or_else(Vec::new, |(_, key)| key.into_owned().into_bytes());
-    let request = Request {
-        stage: match sender.is_empty() {
-            true => Stage::Other,
-            false => Stage::Message,
-        },
-        sender,
-        ..Request::default()
-    };
-    Ok(Some((request, length)))
+    let sender = key.map_or_else(Default::default, |(_, key)| key);
+    Ok(Some((Request::about(sender.as_bytes()), length)))
 }
 
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {

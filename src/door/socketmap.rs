@@ -9,7 +9,7 @@
 //! The key is an envelope sender; the name of the map means nothing. The value is an action of
 //! access(5), as `check_sender_access` takes it.
 
-use super::request::{Answer, Found, Request, Stage, fault};
+use super::request::{Answer, Found, Request, fault};
 
 /// Most bytes of a netstring: those that Postfix takes.
 const NETSTRING_BYTES_MAX: usize = 100_000;
@@ -40,15 +40,7 @@ pub(super) fn read(input: &[u8]) -> Found {
     }
     let blank = memchr::memchr(b' ', text).ok_or_else(|| fault("a map without a key"))?;
     let key = text.get(blank + 1..).unwrap_or_default();
-    let request = Request {
-        sender: key.to_vec(),
-        stage: match key {
-            b"" | b"<>" => Stage::Other,
-            _ => Stage::Message,
-        },
-        ..Request::default()
-    };
-    Ok(Some((request, end + 1)))
+    Ok(Some((Request::about(key), end + 1)))
 }
 
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {

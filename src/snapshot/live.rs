@@ -17,6 +17,7 @@ use crate::base::clock::now_s;
 use crate::base::lock::lock;
 use crate::base::memory;
 use crate::base::numbers::counted;
+use crate::base::throttle::Throttle;
 use crate::config::Config;
 use crate::policy::{Change, CircuitBreaker};
 
@@ -38,7 +39,7 @@ pub struct Live {
     started: Instant,
     started_with: Config,
     cases: AtomicU64,
-    failure_told: Mutex<Option<Instant>>,
+    failure: Throttle<60>,
     has_room_for: fn(u64) -> bool,
 }
 
@@ -109,7 +110,7 @@ impl Live {
             started,
             started_with,
             cases: AtomicU64::new(0),
-            failure_told: Mutex::default(),
+            failure: Throttle::default(),
             has_room_for: memory::has_room_for,
         }
     }
@@ -143,10 +144,7 @@ impl Live {
 
     /// Logs that a filter cannot be read, at most once a minute.
     pub fn tell_failure(&self, list: &str, failure: &str) {
-        const PERIOD: Duration = Duration::from_secs(60);
-        let mut told = lock(&self.failure_told);
-        if told.is_none_or(|told| told.elapsed() >= PERIOD) {
-            *told = Some(Instant::now());
+        if self.failure.is_due(Instant::now()) {
             error!(
                 list,
                 reason = failure,

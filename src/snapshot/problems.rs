@@ -1,6 +1,6 @@
 //! The current problems, for the log, the service manager, `check` and the status pages.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
@@ -8,6 +8,7 @@ use tracing::{error, info, warn};
 use super::{FileProblem, Snapshot};
 use crate::base::clock::{minute, now_s};
 use crate::base::named::named;
+use crate::base::throttle::Throttle;
 
 named! {
     /// Whether somebody should look, and how soon.
@@ -75,8 +76,8 @@ pub(super) struct Problems {
     /// Why copies cannot be made.
     pub(super) copies: Vec<String>,
     logged: Vec<Problem>,
-    /// When all were logged.
-    reminded: Option<Instant>,
+    /// All are logged once an hour.
+    reminder: Throttle<3600>,
     /// What happens to mail that is not checked, and since when, in seconds since 1970.
     mail: Option<(String, u64)>,
 }
@@ -131,7 +132,7 @@ impl Problems {
             self.mail = mail.map(|mail| (mail, now_s()));
         }
         let all = self.all(snapshot);
-        let is_due = is_due(&mut self.reminded, now);
+        let is_due = self.reminder.is_due(now);
         for problem in &all {
             if is_due || !self.logged.contains(problem) {
                 match self.files.contains(problem) {
@@ -153,31 +154,5 @@ impl Problems {
             "{mail} since {}",
             if is_today { time } else { &since }
         ))
-    }
-}
-
-/// Whether an hour has passed since the last time, or since the first call.
-fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
-    const PERIOD: Duration = Duration::from_secs(3600);
-    let last = last.get_or_insert(now);
-    let due = now.saturating_duration_since(*last) >= PERIOD;
-    if due {
-        *last = now;
-    }
-    due
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_wrong_is_repeated_every_hour() {
-        let now = Instant::now();
-        let minutes = |n: u64| now + Duration::from_secs(60 * n);
-        let mut last = None;
-        let due = [0, 1, 59, 60, 61, 119, 120, 300, 301].map(|n| is_due(&mut last, minutes(n)));
-        let expected = [false, false, false, true, false, false, true, true, false];
-        assert_eq!(due, expected);
     }
 }
