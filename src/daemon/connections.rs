@@ -72,7 +72,11 @@ impl<S: Service> Connections<S> {
                 heartbeat,
                 returns: Mutex::default(),
             }),
-            places: Places::default(),
+            places: Places {
+                places: Vec::new(),
+                free: Vec::new(),
+                due: VecDeque::new(),
+            },
             buffers: Buffers::default(),
             spare: Vec::new(),
             detached: Vec::new(),
@@ -332,16 +336,6 @@ pub(super) struct Places<H> {
     free: Vec<usize>,
     /// Those that get a turn, each once.
     due: VecDeque<usize>,
-}
-
-impl<H> Default for Places<H> {
-    fn default() -> Self {
-        Self {
-            places: Vec::new(),
-            free: Vec::new(),
-            due: VecDeque::new(),
-        }
-    }
 }
 
 impl<H> Places<H> {
