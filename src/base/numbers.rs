@@ -36,6 +36,13 @@ pub fn with_unit(text: &str, units: &[(char, u64)]) -> Option<u64> {
     digits.as_str().parse::<u64>().ok()?.checked_mul(*size)
 }
 
+/// Sorts counts: the largest first, equal ones by what they count.
+pub(crate) fn most_first<K: Ord>(counts: impl IntoIterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
+    counts
+}
+
 /// Shows a part of a whole: " 66.7 %".
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{:>5.1} %", part as f64 * 100.0 / whole.max(1) as f64)

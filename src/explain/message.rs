@@ -39,29 +39,34 @@ impl Headers {
     /// # Errors
     /// Those of the reader.
     pub fn read(input: impl BufRead) -> io::Result<Self> {
+        Ok(Self::read_block(input)?.0)
+    }
+
+    /// Returns also whether an empty line ended it.
+    fn read_block(input: impl BufRead) -> io::Result<(Self, bool)> {
         let mut input = input.take(HEADERS_MAX_BYTES as u64);
         let mut headers = Self::default();
         let mut line = Vec::new();
         let mut first = true;
-        loop {
+        let is_ended = loop {
             line.clear();
             let read = input.read_until(b'\n', &mut line)?;
             let text = trim_line_end(&line);
-            if read == 0 || text.is_empty() {
-                break;
+            if text.is_empty() {
+                break read > 0;
             }
             if first && let Some(rest) = mbox_from(text) {
                 let sender = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
                 headers.mbox_sender = Some(sender.to_vec());
             } else if !headers.line(text) {
-                break;
+                break false;
             }
             first = false;
-        }
+        };
         for Field { name, value } in &mut headers.fields {
             value.truncate(HEADER_BYTES_MAX.saturating_sub(name.len()));
         }
-        Ok(headers)
+        Ok((headers, is_ended))
     }
 
     /// Adds one line; returns `false` if it is not a header line, so that the body begins here.
@@ -203,23 +208,22 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
         each(name, headers.are_of_a_message().then_some(headers));
         return Ok(());
     }
-    let (mut number, mut block) = (0_u64, Vec::new());
-    let (mut in_headers, mut after_empty) = (false, true);
+    let mut number = 0_u64;
     while !line.is_empty() {
+        let block = line.as_slice().chain(&mut input);
+        let (headers, mut after_empty) = Headers::read_block(block)?;
+        number += 1;
+        each(format!("{name}:{number}"), Some(headers));
         // In an mbox a message begins with "From " after an empty line.
-        if after_empty && mbox_from(&line).is_some() {
-            end_message(&name, number, &mut block, each)?;
-            number += 1;
-            in_headers = true;
+        loop {
+            read_line(&mut input, &mut line)?;
+            if line.is_empty() || after_empty && mbox_from(&line).is_some() {
+                break;
+            }
+            after_empty = trim_line_end(&line).is_empty();
         }
-        after_empty = trim_line_end(&line).is_empty();
-        in_headers &= !after_empty;
-        if in_headers && block.len() < HEADERS_MAX_BYTES {
-            block.extend_from_slice(&line);
-        }
-        read_line(&mut input, &mut line)?;
     }
-    end_message(&name, number, &mut block, each)
+    Ok(())
 }
 
 /// Reads the next line, or a part of a very long one; it is empty at the end.
@@ -227,44 +231,4 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
     let mut limited = input.take(HEADERS_MAX_BYTES as u64);
     limited.read_until(b'\n', line).map(|_| ())
-}
-
-/// Passes on the headers of a message of an mbox. There is none before the first line, number 0.
-fn end_message(
-    mbox: &str,
-    number: u64,
-    block: &mut Vec<u8>,
-    each: EachMessage<'_>,
-) -> io::Result<()> {
-    if number > 0 {
-        let headers = Headers::read(block.as_slice())?;
-        each(format!("{mbox}:{number}"), Some(headers));
-        block.clear();
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_come_as_a_mail_server_sends_them() {
-        let all = "From=a@b;To=\tx\n\ty;Subject=s;Empty=";
-        for (text, expected) in [
-            (
-                "From: a@b\r\nTo:\tx\r\n\ty\r\nSubject : s\r\nEmpty:\r\n\r\nFrom: c@d\r\n",
-                all,
-            ),
-            ("Subject: x\nno header\nFrom: a@b\n", "Subject=x"),
-            (" folded first\nFrom: a@b\n", ""),
-            ("", ""),
-        ] {
-            let headers = Headers::read(text.as_bytes()).unwrap();
-            let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let fields = headers.fields.iter();
-            let fields = fields.map(|field| shown(&field.name) + "=" + &shown(&field.value));
-            assert_eq!(fields.collect::<Vec<_>>().join(";"), expected, "{text}");
-        }
-    }
 }

@@ -3,8 +3,7 @@
 //!
 //! A message is played twice: first without recipients and from an unknown client, so that every
 //! sender is looked up, which gives the evidence; then as received, which gives the verdict. The
-//! daemon never sees the headers of a message that is refused at RCPT, but the person who asks
-//! wants to know about them too.
+//! daemon never sees the headers of a message that is refused at RCPT, but who asks wants to.
 
 mod explanation;
 mod message;
@@ -33,18 +32,6 @@ use crate::screen::Screen;
 use crate::sender::{Senders, Strength};
 use crate::snapshot::{self, Live, Snapshot};
 
-/// Why there is no explanation.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The configuration, a filter or a whitelist.
-    #[error(transparent)]
-    Snapshot(#[from] snapshot::Error),
-    /// The message or mailbox.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
 /// A message as received.
 #[derive(Clone, Debug, Default)]
 pub struct Mail {
@@ -70,7 +57,7 @@ impl Mail {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         let headers = if path == Path::new("-") {
             Headers::read(io::stdin().lock())
         } else {
@@ -110,8 +97,8 @@ impl Explainer {
     ///
     /// # Errors
     /// As in the daemon.
-    pub fn open(config_path: &Path, correspondents: &[PathBuf]) -> Result<Self, Error> {
-        let mut config = Config::load(config_path).map_err(snapshot::Error::from)?;
+    pub fn open(config_path: &Path, correspondents: &[PathBuf]) -> Result<Self, snapshot::Error> {
+        let mut config = Config::load(config_path)?;
         let known = &mut config.whitelist.correspondents;
         known.extend_from_slice(correspondents);
         let snapshot = Snapshot::build(config)?;
@@ -135,11 +122,7 @@ impl Explainer {
         // The evidence: nobody is exempt, and no recipient is refused before the headers.
         *self.screen.observer() = Recorder::default();
         self.connect(None);
-        let macros = Macros::default();
-        let macros = match &mail.mail_addr {
-            Some(understood) => macros.with("mail_addr", understood),
-            None => macros,
-        };
+        let macros = macros("mail_addr", mail.mail_addr.as_deref());
         self.begin(mail, &macros);
         self.headers(mail);
         let mut explanation = Explanation {
@@ -172,8 +155,8 @@ impl Explainer {
     }
 
     fn begin(&mut self, mail: &Mail, macros: &Macros) {
-        self.screen
-            .mail(mail.mail_from.as_deref().unwrap_or(b"<>"), macros);
+        let argument = mail.mail_from.as_deref().unwrap_or(b"<>");
+        self.screen.mail(argument, macros);
     }
 
     fn headers(&mut self, mail: &Mail) -> Reply {
@@ -187,11 +170,7 @@ impl Explainer {
         let mut goes_on = mail.recipients.is_empty();
         for (number, recipient) in mail.recipients.iter().enumerate() {
             let understood = mail.recipient_addrs.get(number).map(Vec::as_slice);
-            let macros = match understood {
-                Some(understood) => Macros::default().with("rcpt_addr", understood),
-                None => Macros::default(),
-            };
-            let reply = self.screen.rcpt(recipient, &macros);
+            let reply = (self.screen).rcpt(recipient, &macros("rcpt_addr", understood));
             let decided = self.screen.observer().decision.take();
             let written = policy::Recipient {
                 written: recipient,
@@ -258,5 +237,14 @@ impl Explainer {
             named
         });
         named.collect()
+    }
+}
+
+/// Returns the macros of a mail server that sends this one, or none.
+fn macros(name: &'static str, value: Option<&[u8]>) -> Macros {
+    let none = Macros::default();
+    match value {
+        Some(value) => none.with(name, value),
+        None => none,
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Error, Explainer, Explanation, Headers, Mail, each_message};
-use crate::base::numbers::{counted, percent};
+use super::{Explainer, Explanation, Headers, Mail, each_message};
+use crate::base::numbers::{counted, most_first, percent};
 use crate::base::paint::Painted;
 use crate::base::parallel::{on_threads, processors};
 use crate::base::whole_file::FileError;
@@ -80,7 +80,7 @@ pub fn replay(
     mailbox: &Path,
     explainer: &Explainer,
     other: Option<&Explainer>,
-) -> Result<Replay, Error> {
+) -> Result<Replay, FileError> {
     let threads = processors();
     let judge = |_| Judge {
         explainer: explainer.another(),
@@ -194,17 +194,17 @@ impl Sums {
     }
 
     fn into_replay(self, compared: bool) -> Replay {
-        let mut senders = sorted(self.senders);
+        let mut senders = most_first(self.senders);
         senders.truncate(ROWS_MAX);
-        let changes = sorted(self.changes).into_iter();
-        let changes = changes.map(|((before, after), count)| (before, after, count));
+        let changed = compared.then(|| self.changes.values().sum());
+        let changes = most_first(self.changes).into_iter();
         Replay {
-            verdicts: sorted(self.verdicts),
-            lists: sorted(self.lists),
+            verdicts: most_first(self.verdicts),
+            lists: most_first(self.lists),
             senders,
-            sources: sorted(self.sources),
-            changed: compared.then(|| changes.clone().map(|change| change.2).sum()),
-            changes: changes.collect(),
+            sources: most_first(self.sources),
+            changed,
+            changes: (changes.map(|((before, after), count)| (before, after, count))).collect(),
             ..self.replay
         }
     }
@@ -213,20 +213,16 @@ impl Sums {
 impl Decided {
     /// Returns what decided about a message: the first sender that the deciding list names.
     fn new(message: String, explanation: &Explanation) -> Self {
-        let named = explanation
-            .identities
-            .iter()
-            .find(|named| !named.whitelisted && named.list == explanation.decision.list);
-        let source = named.and_then(|named| {
-            let mut lookups = named.lookups.iter();
-            lookups
-                .find(|found| Some(&found.list) == named.list.as_ref() && found.source.is_some())
-                .and_then(|found| found.source.clone())
-        });
+        let list = &explanation.decision.list;
+        let mut identities = explanation.identities.iter();
+        let named = identities.find(|named| !named.whitelisted && named.list == *list);
+        let lookups = named.into_iter().flat_map(|named| &named.lookups);
+        let mut of_list = lookups.filter(|found| Some(&found.list) == list.as_ref());
+        let source = of_list.find_map(|found| found.source.clone());
         Self {
             message,
             verdict: explanation.decision.verdict,
-            list: explanation.decision.list.clone(),
+            list: list.clone(),
             identity: named.map(|named| named.identity),
             sender: named.and_then(|named| named.canonical.clone()),
             entry: named.and_then(|named| named.entry.clone()),
@@ -235,8 +231,7 @@ impl Decided {
     }
 }
 
-/// Writes `reject  md/cur/1:2,S  from spam@bad.example (list spammers, source feed)`, without the
-/// verdict.
+/// Writes `md/cur/1:2,S  from spam@bad.example (list spammers, source feed)`.
 impl Display for Decided {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
@@ -258,13 +253,6 @@ fn count<K: Eq + Hash>(counts: &mut HashMap<K, u64>, found: Option<K>) {
     if let Some(key) = found {
         *counts.entry(key).or_default() += 1;
     }
-}
-
-/// Returns the most frequent first.
-fn sorted<K: Ord>(counts: HashMap<K, u64>) -> Vec<(K, u64)> {
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    counts
 }
 
 impl Display for Painted<'_, Replay> {
