@@ -1,5 +1,4 @@
-//! One decision, found by the case id in the reply, and explained for the person who must answer a
-//! complaint.
+//! One decision, found by the case id in the reply, and explained for who must answer a complaint.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
@@ -20,10 +19,9 @@ use crate::undo::{self, Undo};
 /// A decision from the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Case {
-    /// Its fields in the log; those that the log does not have are empty.
     #[serde(flatten)]
     pub decision: Decision,
-    /// The time, in UTC.
+    /// In UTC.
     pub time: Option<String>,
     /// The recipients for whom it was decided one by one.
     pub recipients: Vec<String>,
@@ -163,9 +161,10 @@ impl Display for Case {
             writeln!(f, "  Listed:    as {entry} on {list}{source}")?;
         }
         if !reason.is_empty() {
-            let some = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
-            let unsoftened = some(&shown(Field::Unsoftened));
-            let why = in_words(reason, some(&list).as_deref(), unsoftened.as_deref());
+            let unsoftened = shown(Field::Unsoftened);
+            let [list, unsoftened] =
+                [&list, &unsoftened].map(|text| Some(&**text).filter(|text| !text.is_empty()));
+            let why = in_words(reason, list, unsoftened);
             writeln!(f, "  Reason:    {reason}: {}", escaped(why.as_bytes()))?;
         }
         for (name, field) in [
@@ -186,12 +185,6 @@ impl Display for Case {
         if list.is_empty() || reason == Reason::Whitelisted.name() {
             return Ok(());
         }
-        self.advice(f)
-    }
-}
-
-impl Case {
-    fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f)?;
         for Undo { what, command } in &self.undo {
             writeln!(f, "To {what}:\n  {command}")?;

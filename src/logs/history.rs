@@ -1,7 +1,7 @@
-//! The data that one report stores for the next: when each entry was first refused, and when each
-//! source of a list last had a hit.
+//! What one report keeps for the next: when each entry was first refused, and when each source of a
+//! list last had a hit.
 //!
-//! Entries are stored, not addresses: a spammer can invent any number of addresses below a listed
+//! Entries are kept, not addresses: a spammer can invent any number of addresses below a listed
 //! domain, but only the maintainer of the list makes entries.
 
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ use crate::base::day::Day;
 use crate::base::replacement::{self, Replacement};
 use crate::base::whole_file;
 
-/// Number of days after which a refusal of an entry is again its first.
+/// Days after which a refusal of an entry is again its first.
 const DAYS_KEPT: u16 = 400;
 const ENTRIES_MAX: usize = 1_000_000;
 /// Longer entries are not kept.
@@ -110,8 +110,8 @@ impl History {
         self.entries.values().any(|(first, _)| *first < day)
     }
 
-    /// Drops data that is too old, and the oldest of too many entries. Keeps all data of `lists`, which are
-    /// configured with these sources.
+    /// Drops what is too old, and the oldest of too many entries. Keeps all of `lists`, which are configured
+    /// with these sources.
     pub(super) fn forget(&mut self, Day(today): Day, lists: &[(String, Vec<String>)]) {
         let kept_from = today.saturating_sub(DAYS_KEPT);
         let mut days: Vec<u16> = self.entries.values().map(|&(_, last)| last).collect();

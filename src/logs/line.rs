@@ -106,12 +106,11 @@ fn daemon_line(line: &str, now: i64) -> Option<LogLine> {
         Some((at, rest)) => (Some(at), rest),
         None => (None, line),
     };
-    let rest = rest.trim_start();
-    let rest = match rest.strip_prefix('<') {
+    let mut rest = rest.trim_start();
+    if rest.starts_with('<') {
         // The priority for the journal, if another program has read the output.
-        Some(_) => rest.get(3..)?.trim_start(),
-        None => rest,
-    };
+        rest = rest.get(3..)?.trim_start();
+    }
     let (name, rest) = rest.split_once(' ')?;
     let (level, rest) = (level(name)?, rest.trim_start());
     let fields = rest.strip_prefix(DECISION);
@@ -163,14 +162,9 @@ fn text(value: &Value) -> String {
 }
 
 fn level(name: &str) -> Option<Level> {
-    let all = [
-        Level::ERROR,
-        Level::WARN,
-        Level::INFO,
-        Level::DEBUG,
-        Level::TRACE,
-    ];
-    all.into_iter().find(|level| level.as_str() == name)
+    // It would take lower case and numbers, too.
+    let level = name.parse().ok();
+    level.filter(|level: &Level| level.as_str() == name)
 }
 
 /// Reads `name=value name="value"`; returns `None` for any other text.

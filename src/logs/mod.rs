@@ -1,13 +1,5 @@
 //! Reads the daemon's log: reports about a day or a week, and explains single decisions.
 //!
-//! | file | about |
-//! |---|---|
-//! | `line` | one line of the log, in every form |
-//! | `summary` | counts over many lines: what `report` shows |
-//! | `history` | the data kept from one report to the next |
-//! | `text` | the summary as a mail |
-//! | `case` | the decision that a reply names |
-//!
 //! The daemon is not involved: the commands read its log from the journal, files or standard input.
 
 mod case;
@@ -18,9 +10,9 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-pub use case::{Case, find_case, shown_time};
+pub use case::{find_case, shown_time};
 pub use history::History;
-pub use summary::{Idle, Options, Refused, Summary, summarize};
+pub use summary::{Options, summarize};
 
 pub use crate::base::whole_file::FileError as Error;
 use crate::journal;

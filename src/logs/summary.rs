@@ -1,6 +1,6 @@
 //! Counts what a log contains.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -10,22 +10,20 @@ use super::history::History;
 use super::line::{Decision, LogLine, What, parse};
 use super::{Error, each_line};
 use crate::base::day::Day;
+use crate::base::numbers::most_first;
 use crate::config::Config;
 use crate::filter::{Filter, Load};
 use crate::journal;
 use crate::policy::{Action, Reason};
 use crate::screen::{ALSO_UNDECIDED, Field};
 
-/// Number of days without a hit after which a list or source may not be worth keeping.
+/// Days without a hit after which a list or source may not be worth keeping.
 pub(super) const IDLE_DAYS: u16 = 30;
-/// Maximum number of entries and groups that are counted separately; a log with more is not the
-/// daemon's.
+/// Most entries and groups that are counted separately; a log with more is not the daemon's.
 const DISTINCT_MAX: usize = 1_000_000;
-/// Maximum number of most refused entries in the summary.
 const MOST_MAX: usize = 10;
-/// Maximum number of entries in the summary that were refused for the first time.
 const FIRST_MAX: usize = 10_000;
-/// Maximum number of errors and warnings in the summary; the last ones are kept.
+/// The last ones are kept.
 const PROBLEMS_MAX: usize = 10;
 const PROBLEM_BYTES: usize = 500;
 
@@ -36,7 +34,7 @@ pub struct Options {
     pub since: Option<Day>,
     /// The current time, in seconds since 1970.
     pub now: i64,
-    /// The name of this machine.
+    /// This machine.
     pub host: Option<String>,
     /// The lists in use, with their sources; see [`Options::know`].
     pub lists: Vec<(String, Vec<String>)>,
@@ -57,15 +55,12 @@ impl Options {
 /// What a log contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The name of the machine that reports.
     pub host: Option<String>,
-    /// The first day of the lines that have a time (UTC).
+    /// The first day (UTC) of the lines that have a time.
     pub from: Option<String>,
-    /// The last day.
     pub until: Option<String>,
-    /// Number of lines that are not the daemon's.
+    /// Lines that are not the daemon's.
     pub other_lines: u64,
-    /// Number of messages.
     pub messages: u64,
     /// Messages by action, with the most frequent first. One that is refused for one of its recipients
     /// counts as refused.
@@ -76,9 +71,8 @@ pub struct Summary {
     pub has_history: bool,
     /// Entries for which mail was refused for the first time.
     pub first_refused: Vec<Refused>,
-    /// Number of these entries, including those not shown.
+    /// How many there are, including those not shown.
     pub first_refused_total: u64,
-    /// Entries for which most mail was refused.
     pub most_refused: Vec<Refused>,
     /// Messages without a look-up because of the client or the recipient, by reason.
     pub exempt: Vec<(String, u64)>,
@@ -88,45 +82,36 @@ pub struct Summary {
     pub let_through: Vec<(String, String, String, u64)>,
     /// Tagged mail by list and reason.
     pub tagged: Vec<(String, String, u64)>,
-    /// Number of messages for which it is unknown whether a sender is listed.
+    /// Messages for which it is unknown whether a sender is listed.
     pub undecided: u64,
-    /// The day since which hits of lists are recorded.
     pub hits_known_since: Option<String>,
-    /// Lists and sources without a hit.
     pub idle: Vec<Idle>,
-    /// Number of lines of level error.
+    /// Lines of level error.
     pub errors: u64,
-    /// Number of lines of level warn.
     pub warnings: u64,
     /// The last errors and warnings.
-    pub problems: VecDeque<String>,
+    pub problems: Vec<String>,
 }
 
 /// Mail refused because of one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// The entry.
     pub entry: String,
     /// A sender that it refused, as written.
     pub address: String,
-    /// The list.
     pub list: String,
-    /// The source of the entry.
     pub source: String,
     /// The case id of a decision.
     pub case: String,
-    /// Number of messages.
     pub count: u64,
 }
 
 /// A list without a recent hit, or one of its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Idle {
-    /// The list.
     pub list: String,
-    /// The source; `None` for the whole list.
+    /// `None` for the whole list.
     pub source: Option<String>,
-    /// The last known hit.
     pub last_hit: Option<String>,
 }
 
@@ -140,12 +125,14 @@ pub fn summarize(
     history: &mut History,
 ) -> Result<Summary, Error> {
     let mut sums = Sums {
-        has_history: history.since.is_some(),
+        summary: Summary {
+            has_history: history.since.is_some(),
+            ..Summary::default()
+        },
         history,
         options,
         today: journal::day(options.now).unwrap_or_default(),
         days: None,
-        summary: Summary::default(),
         groups: HashMap::new(),
         refused: HashMap::new(),
     };
@@ -175,7 +162,6 @@ enum Group {
 struct Sums<'a> {
     history: &'a mut History,
     options: &'a Options,
-    has_history: bool,
     today: Day,
     days: Option<(Day, Day)>,
     summary: Summary,
@@ -215,13 +201,12 @@ impl Sums<'_> {
         }
         let problems = &mut self.summary.problems;
         if problems.len() == PROBLEMS_MAX {
-            problems.pop_front();
+            problems.remove(0);
         }
         let end = text.floor_char_boundary(PROBLEM_BYTES);
-        problems.push_back(text.get(..end).unwrap_or_default().to_owned());
+        problems.push(text.get(..end).unwrap_or_default().to_owned());
     }
 
-    /// Adds a decision to the history.
     fn remember(&mut self, decision: &Decision, day: Day) {
         let get = |field| decision.get(field);
         let lists = &self.options.lists;
@@ -246,7 +231,6 @@ impl Sums<'_> {
         }
     }
 
-    /// Counts the messages of a decision.
     fn count(&mut self, decision: &Decision) {
         let get = |field| decision.get(field);
         // What becomes of further recipients of a message counts with the first one.
@@ -313,19 +297,19 @@ impl Sums<'_> {
             host: self.options.host.clone(),
             from: self.days.map(|(from, _)| from.to_string()),
             until: self.days.map(|(_, until)| until.to_string()),
-            actions: rows(groups, Group::Action, |[a, ..], n| (a, n)),
-            refused: rows(groups, Group::Refused, |[a, b, c], n| (a, b, c, n)),
-            exempt: rows(groups, Group::Exempt, |[a, ..], n| (a, n)),
-            dry_run: rows(groups, Group::DryRun, |[a, b, _], n| (a, b, n)),
-            let_through: rows(groups, Group::LetThrough, |[a, b, c], n| (a, b, c, n)),
-            tagged: rows(groups, Group::Tagged, |[a, b, _], n| (a, b, n)),
+            actions: rows(groups, Group::Action, |([a, ..], n)| (a, n)),
+            refused: rows(groups, Group::Refused, |([a, b, c], n)| (a, b, c, n)),
+            exempt: rows(groups, Group::Exempt, |([a, ..], n)| (a, n)),
+            dry_run: rows(groups, Group::DryRun, |([a, b, _], n)| (a, b, n)),
+            let_through: rows(groups, Group::LetThrough, |([a, b, c], n)| (a, b, c, n)),
+            tagged: rows(groups, Group::Tagged, |([a, b, _], n)| (a, b, n)),
             ..self.summary
         };
         let history = self.history;
         let first_day = self.days.map_or(self.today, |(from, _)| from);
         let begins = self.options.since.unwrap_or(first_day);
         // Log lines before the summary begins are a history, too.
-        summary.has_history = self.has_history || history.knows_before(begins);
+        summary.has_history |= history.knows_before(begins);
         let mut refused: Vec<Refused> = self.refused.into_values().collect();
         refused.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.entry.cmp(&b.entry)));
         if summary.has_history {
@@ -351,19 +335,14 @@ impl Sums<'_> {
 fn rows<R>(
     groups: &HashMap<(Group, [String; 3]), u64>,
     group: Group,
-    row: impl Fn([String; 3], u64) -> R,
+    row: impl Fn(([String; 3], u64)) -> R,
 ) -> Vec<R> {
     let of_group = groups.iter().filter(|((of, _), _)| *of == group);
-    let mut rows: Vec<_> = of_group
-        .map(|((_, words), count)| (words.clone(), *count))
-        .collect();
-    rows.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let rows = rows.into_iter();
-    rows.map(|(words, count)| row(words, count)).collect()
+    let rows = most_first(of_group.map(|((_, words), count)| (words.clone(), *count)));
+    rows.into_iter().map(row).collect()
 }
 
-/// Returns the lists and sources without a hit for [`IDLE_DAYS`], or without any hit since they
-/// are known.
+/// Returns the lists and sources without a hit for [`IDLE_DAYS`], or since they are known.
 fn idle(
     history: &mut History,
     lists: &[(String, Vec<String>)],
@@ -386,7 +365,7 @@ fn idle(
                 last_hit: known.hit.map(|day| Day(day).to_string()),
             });
             if name.is_empty() {
-                // Then its sources have no hit either.
+                // Its sources have no hit either.
                 break;
             }
         }

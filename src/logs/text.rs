@@ -74,7 +74,7 @@ impl Display for Summary {
             row(f, of.1, &of.0)
         })?;
         if self.undecided > 0 {
-            heading(f, "Undecided, because filters could not be read")?;
+            writeln!(f, "\nUndecided, because filters could not be read")?;
             row(f, self.undecided, "messages")?;
         }
         let title = format!("Without a hit for {IDLE_DAYS} days");
@@ -83,27 +83,11 @@ impl Display for Summary {
             let name = listed_by(&idle.list, idle.source.as_deref().unwrap_or(""));
             lines(f, "  ", &format!("{name}, last hit: {last}"))
         })?;
-        self.problems(f)
-    }
-}
-
-impl Summary {
-    fn problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.errors + self.warnings == 0 {
-            return Ok(());
-        }
         let errors = counted(self.errors, "error", "errors");
         let warnings = counted(self.warnings, "warning", "warnings");
-        heading(f, &format!("{errors}, {warnings}. Most recent:"))?;
-        for problem in &self.problems {
-            lines(f, "  ", problem)?;
-        }
-        Ok(())
+        let title = format!("{errors}, {warnings}. Most recent:");
+        table(f, &title, &self.problems, |f, text| lines(f, "  ", text))
     }
-}
-
-fn heading(f: &mut Formatter<'_>, heading: &str) -> fmt::Result {
-    writeln!(f, "\n{heading}")
 }
 
 fn row(f: &mut Formatter<'_>, count: u64, label: &str) -> fmt::Result {
@@ -119,7 +103,7 @@ fn table<R>(
     if rows.is_empty() {
         return Ok(());
     }
-    heading(f, title)?;
+    writeln!(f, "\n{title}")?;
     rows.iter().take(ROWS).try_for_each(|one| each(f, one))?;
     match rows.len().checked_sub(ROWS) {
         Some(more @ 1..) => writeln!(f, "  and {more} more (--json shows all)"),
