@@ -108,7 +108,7 @@ impl Service for Blocklists {
             info!("reload requested, nothing has changed");
         }
         let refused = (!reloaded.refused.is_empty()).then(|| reloaded.refused.join("; "));
-        lock(&self.status_file).note(AskedReload { began_us, refused });
+        lock(&self.status_file).reload = Some(AskedReload { began_us, refused });
     }
 
     fn upkeep(&self) -> bool {

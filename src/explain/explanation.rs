@@ -1,5 +1,5 @@
-//! The result for a message, with all evidence, for output as text or JSON; and the observer that records it
-//! from the daemon's own code.
+//! The result for a message, with all evidence, as text or JSON; and the observer that records it from the
+//! daemon's own code.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,11 +34,8 @@ pub struct Explanation {
 /// The answer to one recipient's RCPT.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recipient {
-    /// As given.
     pub recipient: String,
-    /// As for the message.
     pub verdict: &'static str,
-    /// As for the message.
     pub reply: Option<String>,
     /// Whether no list affects it.
     pub exempt: bool,
@@ -78,27 +75,24 @@ pub struct Named {
 /// One entry looked up in one list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lookup {
-    /// Name of the list.
     pub list: String,
     /// `mailbox`, `domain`, `subtree` or `local-part`.
     pub kind: &'static str,
-    /// Canonical text of the entry.
+    /// In canonical form.
     pub entry: String,
     /// Whether the Bloom page matches.
     pub page: bool,
     /// `miss`, `false-positive`, `unproved`, `expired`, `listed` or `failed`.
     pub outcome: &'static str,
-    /// Name of the source, if there is a record.
+    /// If there is a record.
     pub source: Option<String>,
-    /// The day when the entry was added.
+    /// The day.
     pub added: Option<String>,
     /// The first day on which it is no longer listed.
     pub expires: Option<String>,
-    /// Why the look-up failed.
     pub failure: Option<String>,
     /// The line of the text list, if the list can be read: `own.txt:7: spam@bad.example # why`.
     pub line: Option<String>,
-    /// The path of the text list.
     #[serde(skip)]
     text_list: PathBuf,
 }
@@ -106,10 +100,8 @@ pub struct Lookup {
 impl Explanation {
     /// Finds the lines of the text lists that name the senders, because they may have comments.
     pub fn find_lines(&mut self) {
-        let lookups = self
-            .identities
-            .iter_mut()
-            .flat_map(|named| &mut named.lookups);
+        let identities = self.identities.iter_mut();
+        let lookups = identities.flat_map(|named| &mut named.lookups);
         for lookup in lookups.filter(|lookup| lookup.outcome == "listed") {
             let (list, entry) = (&lookup.text_list, lookup.entry.as_bytes());
             // The list may be on another machine, or may have changed.
@@ -180,10 +172,9 @@ impl RecordedDecision {
         let verdict = decision.verdict;
         let hit = verdict.hit_of(decision.hits);
         let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
-        let only_logs = verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed;
-        let reason = match only_logs {
-            true => "log-only",
-            false => verdict.reason.name(),
+        let reason = match (verdict.action, verdict.reason) {
+            (Some(Action::Log), Reason::Listed) => "log-only",
+            (_, reason) => reason.name(),
         };
         let action = verdict.action.filter(|&action| action != Action::Log);
         Self {

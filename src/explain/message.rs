@@ -11,15 +11,13 @@ use crate::milter::HEADER_BYTES_MAX;
 use crate::sender::{Identity, Senders};
 use crate::unpack;
 
-/// Most bytes of a header block that are read; Postfix passes on 102,400.
+/// Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;
 
-/// One header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name, as written.
     pub name: Vec<u8>,
-    /// The value, still folded.
+    /// Still folded.
     pub value: Vec<u8>,
 }
 
@@ -150,7 +148,7 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
 }
 
 /// The callback of [`each_message`]: gets the name of a file, and its headers if it is a message.
-pub type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
+type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
 
 /// Calls `each` for every message in `path`: the files of a folder (a maildir's `cur` and `new`, or
 /// any other), or the messages of an mbox file, which may be compressed with gzip or zstd. For

@@ -16,10 +16,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use explanation::Recorder;
-pub use explanation::{Explanation, Lookup, Named, Recipient, RecordedDecision};
-pub use message::{EachMessage, Field, Headers, each_message};
-pub use replay::{Decided, MAX_DECIDED, Replay, replay};
+pub use explanation::{Explanation, Named, RecordedDecision};
+use explanation::{Lookup, Recipient, Recorder};
+use message::Field;
+pub use message::{Headers, each_message};
+pub use replay::replay;
 pub use text::in_words;
 
 use crate::address::{Canonical, escaped};
@@ -45,8 +46,7 @@ pub struct Mail {
     pub recipient_addrs: Vec<Vec<u8>>,
     /// The SMTP client.
     pub client: Option<IpAddr>,
-    /// Whether the client is authenticated; the mail server reports this with the macro
-    /// `{auth_authen}`.
+    /// Whether the client is authenticated (macro `{auth_authen}`).
     pub authenticated: bool,
     /// The header block.
     pub headers: Headers,
@@ -71,18 +71,15 @@ impl Mail {
 
     /// Returns a message with this address in its envelope and From.
     pub fn from_address(address: &str) -> Self {
-        let from = Field {
-            name: b"From".to_vec(),
-            value: address.as_bytes().to_vec(),
-        };
-        Self {
-            mail_from: Some(address.as_bytes().to_vec()),
-            headers: Headers {
-                fields: vec![from],
-                mbox_sender: None,
-            },
+        let mut mail = Self {
+            mail_from: Some(address.into()),
             ..Self::default()
-        }
+        };
+        mail.headers.fields.push(Field {
+            name: b"From".to_vec(),
+            value: address.into(),
+        });
+        mail
     }
 }
 

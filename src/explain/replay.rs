@@ -22,7 +22,6 @@ const ROWS_MAX: usize = 20;
 /// The results for a mailbox.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Replay {
-    /// Number of messages read.
     pub messages: u64,
     /// Messages by verdict, the most frequent first.
     pub verdicts: Vec<(&'static str, u64)>,
@@ -36,9 +35,9 @@ pub struct Replay {
     pub decided: Vec<Decided>,
     /// Files of a folder that are not messages.
     pub not_messages: u64,
-    /// Number of messages with another verdict in the other configuration.
+    /// Messages with another verdict in the other configuration.
     pub changed: Option<u64>,
-    /// Number of messages for each pair of verdicts, before and after.
+    /// Messages for each pair of verdicts, before and after.
     pub changes: Vec<(&'static str, &'static str, u64)>,
     /// The first of them: message, verdict before, verdict after.
     pub examples: Vec<(String, &'static str, &'static str)>,
@@ -49,7 +48,6 @@ pub struct Replay {
 pub struct Decided {
     /// Its file, with the number of the message in an mbox.
     pub message: String,
-    /// Its verdict.
     pub verdict: &'static str,
     /// The deciding list.
     pub list: Option<String>,
@@ -59,12 +57,11 @@ pub struct Decided {
     pub sender: Option<String>,
     /// The entry that names it.
     pub entry: Option<String>,
-    /// The source of that entry.
     pub source: Option<String>,
 }
 
 /// Most messages kept that were not accepted; all are counted.
-pub const MAX_DECIDED: usize = 100_000;
+const MAX_DECIDED: usize = 100_000;
 /// How many of them the text shows.
 const DECIDED_SHOWN: usize = 100;
 
@@ -81,12 +78,8 @@ pub fn replay(
     explainer: &Explainer,
     other: Option<&Explainer>,
 ) -> Result<Replay, FileError> {
-    let threads = processors();
-    let judge = |_| Judge {
-        explainer: explainer.another(),
-        other: other.map(Explainer::another),
-    };
-    let mut judges: Vec<Judge> = (0..threads).map(judge).collect();
+    let another = |_| (explainer.another(), other.map(Explainer::another));
+    let mut judges: Vec<Judge> = (0..processors()).map(another).collect();
     let mut sums = Sums::default();
     let mut batch = Vec::new();
     let mut bytes = 0;
@@ -113,29 +106,23 @@ pub fn replay(
     Ok(sums.into_replay(other.is_some()))
 }
 
-/// What one thread needs to judge messages.
-struct Judge {
-    explainer: Explainer,
-    other: Option<Explainer>,
-}
+/// What one thread needs: the configuration, and the other one.
+type Judge = (Explainer, Option<Explainer>);
 
-impl Judge {
-    /// Returns the result with the configuration, and the verdict with the other one.
-    fn judge(&mut self, headers: Headers) -> (Explanation, Option<&'static str>) {
-        let recipient = headers.get("Delivered-To");
-        let recipient = recipient.or_else(|| headers.get("X-Original-To"));
-        let recipient = recipient.map(|recipient| recipient.trim_ascii().to_vec());
-        let mail = Mail {
-            mail_from: headers.envelope_sender().map(<[u8]>::to_vec),
-            recipients: recipient.into_iter().collect(),
-            headers,
-            ..Mail::default()
-        };
-        let explanation = self.explainer.explain(&mail);
-        let other = self.other.as_mut();
-        let other = other.map(|other| other.explain(&mail).decision.verdict);
-        (explanation, other)
-    }
+/// Returns the result with the configuration, and the verdict with the other one.
+fn judge((explainer, other): &mut Judge, headers: Headers) -> (Explanation, Option<&'static str>) {
+    let recipient = headers.get("Delivered-To");
+    let recipient = recipient.or_else(|| headers.get("X-Original-To"));
+    let recipient = recipient.map(|recipient| recipient.trim_ascii().to_vec());
+    let mail = Mail {
+        mail_from: headers.envelope_sender().map(<[u8]>::to_vec),
+        recipients: recipient.into_iter().collect(),
+        headers,
+        ..Mail::default()
+    };
+    let other = other.as_mut();
+    let other = other.map(|other| other.explain(&mail).decision.verdict);
+    (explainer.explain(&mail), other)
 }
 
 /// The results so far, and the counts that are not sorted yet.
@@ -158,10 +145,10 @@ impl Sums {
             let run: Vec<_> = batch.by_ref().take(run).collect();
             (judge, run)
         });
-        let judged = on_threads(runs, |(judge, run)| {
-            run.into_iter()
-                .map(|(name, headers)| (name, judge.judge(headers)))
-                .collect::<Vec<_>>()
+        let judged = on_threads(runs, |(one, run)| {
+            let run = run.into_iter();
+            let judged = run.map(|(name, headers)| (name, judge(one, headers)));
+            judged.collect::<Vec<_>>()
         });
         for (name, (explanation, other)) in judged.into_iter().flatten() {
             self.add(name, &explanation, other);
@@ -176,10 +163,8 @@ impl Sums {
             let decided = Decided::new(name.clone(), explanation);
             count(&mut self.senders, decided.sender.clone());
             count(&mut self.sources, decided.source.clone());
-            count(
-                &mut self.lists,
-                Some(decided.list.clone().unwrap_or_default()),
-            );
+            let list = decided.list.clone().unwrap_or_default();
+            count(&mut self.lists, Some(list));
             if self.replay.decided.len() < MAX_DECIDED {
                 self.replay.decided.push(decided);
             }

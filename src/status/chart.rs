@@ -7,13 +7,11 @@
 use super::history::{DAY_S, Minute};
 use super::html::{card, dim, table};
 use super::report::Report;
-use super::times::{time, zone};
-use super::words::{VerdictGroup, grouped};
+use super::words::{GROUPS, grouped, groups, time};
 
 const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
 const HEIGHT: f64 = 100.0;
 
-/// What a chart shows.
 struct Chart<'a> {
     heading: &'a str,
     report: &'a Report,
@@ -27,7 +25,6 @@ struct Chart<'a> {
     how: &'a str,
 }
 
-/// One bar.
 #[derive(Clone, Copy, Default)]
 struct Bar {
     counts: [u64; 3],
@@ -43,7 +40,6 @@ impl Bar {
     }
 }
 
-/// Returns the charts of the last day and of the last 30 days.
 pub(super) fn charts(report: &Report) -> String {
     let day = Chart {
         heading: "Messages a minute, last 24 hours",
@@ -67,7 +63,6 @@ pub(super) fn charts(report: &Report) -> String {
 }
 
 impl Chart<'_> {
-    /// When a bar begins.
     fn start_s(&self, bar: u64) -> u64 {
         (self.report.time_s / self.bar_s + 1 + bar).saturating_sub(self.bars) * self.bar_s
     }
@@ -78,13 +73,9 @@ impl Chart<'_> {
             let periods = self.report.periods.iter();
             let covered =
                 periods.map(|(first, last)| to_s.min(*last).saturating_sub(from_s.max(*first)));
-            let steps = || {
-                self.steps
-                    .iter()
-                    .filter(|step| (from_s..to_s).contains(&step.time_s))
-            };
+            let steps = self.steps.iter();
             Bar {
-                counts: VerdictGroup::ALL.map(|group| group.count(steps())),
+                counts: groups(steps.filter(|step| (from_s..to_s).contains(&step.time_s))),
                 covered_s: covered.sum(),
             }
         };
@@ -116,10 +107,10 @@ impl Chart<'_> {
         html += &format!(
             "<span>{} {}</span></div><div class=\"key\">",
             time(now_s, self.how),
-            zone(now_s)
+            time(now_s, "%Z")
         );
-        for (class, group) in CLASSES.iter().zip(VerdictGroup::ALL).rev() {
-            html += &format!("<span><i class=\"{class}\"></i>{}</span>", group.name());
+        for (class, group) in CLASSES.iter().zip(GROUPS).rev() {
+            html += &format!("<span><i class=\"{class}\"></i>{group}</span>");
         }
         html += &format!(
             "</div><details><summary>Figures</summary>{}</details>",
@@ -130,12 +121,10 @@ impl Chart<'_> {
 
     /// Returns the figures, a row for several bars.
     fn table(&self, bars: &[Bar]) -> String {
-        let from = format!("From ({})", zone(self.report.time_s));
-        let [accepted, marked, refused] = VerdictGroup::ALL.map(|group| (group.name(), "n"));
-        let rows = bars.chunks(usize::try_from(self.row_bars).unwrap_or(1));
-        let rows = (0..)
-            .zip(rows)
-            .filter(|(_, row)| row.iter().any(|bar| bar.covered_s > 0));
+        let from = time(self.report.time_s, "From (%Z)");
+        let [accepted, marked, refused] = GROUPS.map(|group| (group, "n"));
+        let rows = (0..).zip(bars.chunks(usize::try_from(self.row_bars).unwrap_or(1)));
+        let rows = rows.filter(|(_, row)| row.iter().any(|bar| bar.covered_s > 0));
         let rows = rows.map(|(number, row)| {
             let at = time(self.start_s(number * self.row_bars), "%F %H:%M");
             let count = |index: usize| row.iter().filter_map(|bar| bar.counts.get(index)).sum();
@@ -157,12 +146,8 @@ fn rectangles(x: usize, bar: Bar, most: f64) -> String {
         all += &rectangle("none", 0.0, "1", HEIGHT);
     }
     let mut top = HEIGHT;
-    for (count, class) in bar
-        .counts
-        .into_iter()
-        .zip(CLASSES)
-        .filter(|(count, _)| *count > 0)
-    {
+    let parts = bar.counts.into_iter().zip(CLASSES);
+    for (count, class) in parts.filter(|(count, _)| *count > 0) {
         // High enough to be visible.
         let height = (bar.a_minute(count) / most * HEIGHT).max(1.0);
         top = (top - height).max(0.0);

@@ -87,58 +87,50 @@ pub fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, Vec<Chec
 
 /// Returns what is not wrong, but should be looked at.
 fn warnings(config_path: &Path, snapshot: &Snapshot) -> Vec<String> {
-    let running = Running::read(&snapshot.config.status_file).into_iter();
-    let of_daemon = running.flat_map(|running| {
-        let who = format!("the running daemon (process {})", running.process);
-        let problems = running.problems.into_iter();
-        problems.map(move |problem| format!("{who}: {problem}"))
-    });
-    let own = snapshot.warnings(Some(config_path));
-    of_daemon.chain(own).collect()
+    let mut warnings = Vec::new();
+    if let Some(Running {
+        process, problems, ..
+    }) = Running::read(&snapshot.config.status_file)
+    {
+        let problems = problems.iter();
+        warnings
+            .extend(problems.map(|one| format!("the running daemon (process {process}): {one}")));
+    }
+    warnings.extend(snapshot.warnings(Some(config_path)));
+    warnings
 }
 
 /// What is in effect with a good configuration.
 #[derive(Debug, Serialize)]
 pub struct Checked {
-    /// The configuration file.
-    pub config: PathBuf,
-    /// Its lists.
-    pub lists: Vec<CheckedList>,
-    /// Entries of the whitelist.
-    pub whitelist_entries: usize,
-    /// Number of correspondents, if there is such a file.
-    pub correspondents: Option<usize>,
-    /// How many entries of the whitelist have expired.
-    pub whitelist_expired: usize,
+    config: PathBuf,
+    lists: Vec<CheckedList>,
+    whitelist_entries: usize,
+    /// `None` without such a file.
+    correspondents: Option<usize>,
+    whitelist_expired: usize,
     /// Warnings for the administrator.
     pub warnings: Vec<String>,
 }
 
-/// One list of a good configuration.
 #[derive(Debug, Serialize)]
-pub struct CheckedList {
-    /// Its name.
-    pub name: String,
-    /// Whether it is used.
-    pub enabled: bool,
-    /// The action for a hit.
-    pub action: &'static str,
-    /// Whether hits are only logged.
-    pub dry_run: bool,
-    /// The senders it looks up.
-    pub check: Vec<&'static str>,
-    /// Entries of its filter, if the list is enabled.
-    pub entries: Option<u64>,
-    /// Generation of its filter.
-    pub generation: Option<u64>,
+struct CheckedList {
+    name: String,
+    enabled: bool,
+    action: &'static str,
+    dry_run: bool,
+    check: Vec<&'static str>,
+    /// Of its filter, if the list is enabled.
+    entries: Option<u64>,
+    generation: Option<u64>,
 }
 
 impl CheckedList {
     fn of(list: &ListSettings, policy: &Policy) -> Self {
         let terms = &list.terms;
         let mut lists = policy.lists().iter();
-        let filter = lists.find(|list| list.name() == terms.name);
-        let filter = filter.and_then(|list| list.filter());
+        let used = lists.find(|list| list.name() == terms.name);
+        let filter = used.and_then(|list| list.filter());
         Self {
             name: terms.name.clone(),
             enabled: list.enabled,

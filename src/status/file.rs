@@ -31,16 +31,12 @@ pub fn monotonic_us() -> u64 {
 /// The file, written when something has changed.
 #[derive(Debug, Default)]
 pub struct StatusFile {
-    reload: Option<AskedReload>,
+    /// The result of the last requested reload.
+    pub reload: Option<AskedReload>,
     written: Option<(PathBuf, Running)>,
 }
 
 impl StatusFile {
-    /// Stores the result of a requested reload.
-    pub fn note(&mut self, reload: AskedReload) {
-        self.reload = Some(reload);
-    }
-
     /// Writes the state, if it has changed or the file is missing. Mail does not depend on this file, so a missing or
     /// read-only folder is not an error.
     pub fn update(&mut self, live: &Live) {
@@ -119,10 +115,8 @@ mod tests {
         fs::create_dir(folder.path().join("run")).unwrap();
         for _ in 0..2 {
             file.update(&live);
-            assert_eq!(
-                Running::read(&path).as_ref(),
-                file.written.as_ref().map(|now| &now.1)
-            );
+            let written = file.written.as_ref().map(|now| &now.1);
+            assert_eq!(Running::read(&path).as_ref(), written);
             fs::remove_file(&path).unwrap();
         }
         fs::write(&path, "half").unwrap();

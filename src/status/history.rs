@@ -19,8 +19,7 @@ const GAP_S: u64 = 120;
 /// Most such times.
 const PERIODS_MAX: usize = 1_000;
 
-/// Counts by name.
-pub type Counts = BTreeMap<String, u64>;
+pub(super) type Counts = BTreeMap<String, u64>;
 
 /// What was counted in one minute or hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +87,6 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Adds a reading of the totals of messages and of hits at this time.
     pub(super) fn sample(&mut self, time_s: u64, verdicts: &Counts, hits: &Counts) {
         self.minutes.sample(time_s, MINUTE_S, DAY_S, verdicts);
         self.hours.sample(time_s, HOUR_S, MONTH_S, verdicts);
@@ -119,86 +117,77 @@ mod tests {
 
     const T: u64 = 1_800_000_000;
 
-    fn counts(pairs: &[(&str, u64)]) -> Counts {
-        let pairs = pairs.iter().map(|&(name, count)| (name.to_owned(), count));
-        pairs.collect()
-    }
-
-    fn hits(history: &History) -> u64 {
-        history.hits_24h().values().sum()
-    }
-
-    /// The minutes with accepted messages after [`T`], and their number.
-    fn minutes(history: &History) -> Vec<(u64, u64)> {
+    /// Adds a reading after [`T`]. Returns the minutes with accepted messages after it, and the hits of the day.
+    fn read(
+        history: &mut History,
+        at: u64,
+        accept: u64,
+        spam: Option<u64>,
+    ) -> (Vec<(u64, u64)>, u64) {
+        let spam = spam.map(|count| ("spam".to_owned(), count));
+        let verdicts = Counts::from([("accept".to_owned(), accept)]);
+        history.sample(T + at, &verdicts, &spam.into_iter().collect());
         let minutes = history.minutes.steps.iter();
         let minutes = minutes.map(|minute| (minute.time_s - T, minute.verdicts["accept"]));
-        minutes.collect()
-    }
-
-    /// A list is disabled, and enabled again two days later; its counter has continued.
-    #[test]
-    fn a_list_that_comes_back_has_the_hits_of_the_day_alone() {
-        let mut history = History::default();
-        let mut sample = |at: u64, lists: &[(&str, u64)]| {
-            history.sample(T + at, &Counts::new(), &counts(lists));
-            hits(&history)
-        };
-        assert_eq!(sample(0, &[("spam", 1_000)]), 1_000);
-        sample(5, &[]);
-        sample(2 * DAY_S, &[]);
-        assert_eq!(sample(2 * DAY_S + 5, &[("spam", 1_000)]), 0);
-        assert_eq!(sample(2 * DAY_S + 10, &[("spam", 1_003)]), 3);
-    }
-
-    /// The clock is set back by three hours. The next day is counted normally.
-    #[test]
-    fn a_clock_that_is_put_back_takes_what_was_counted_along() {
-        const BACK: u64 = 3 * HOUR_S;
-        let mut history = History::default();
-        let mut sample = |at: u64, total: u64| {
-            let verdicts = counts(&[("accept", total)]);
-            history.sample(T + at, &verdicts, &counts(&[("spam", total)]));
-            (minutes(&history), hits(&history))
-        };
-        sample(BACK, 1);
-        sample(BACK + 600, 3);
-        assert_eq!(sample(1_200, 7), (vec![(600, 1), (1_200, 6)], 7));
-        assert_eq!(sample(1_260, 8).0, [(600, 1), (1_200, 6), (1_260, 1)]);
-        assert_eq!(sample(DAY_S + 3_000, 10).1, 2);
+        (minutes.collect(), history.hits_24h().values().sum())
     }
 
     #[test]
     fn what_was_added_belongs_to_the_minute_of_the_reading() {
-        let mut history = History::default();
-        let mut sample = |at: u64, accept: u64, spam: u64| {
-            let verdicts = counts(&[("accept", accept)]);
-            history.sample(T + at, &verdicts, &counts(&[("spam", spam)]));
-            (minutes(&history), hits(&history))
-        };
-        assert_eq!(sample(0, 0, 0), (vec![], 0));
-        sample(5, 3, 0);
-        sample(59, 4, 1);
-        sample(60, 4, 1);
-        // The clock is set back.
-        sample(20, 5, 2);
-        assert_eq!(sample(130, 6, 2), (vec![(0, 5), (120, 1)], 2));
-        // A day later the first minute is gone, and so is the hour of its hits.
-        assert_eq!(sample(DAY_S, 7, 5), (vec![(120, 1), (DAY_S, 1)], 3));
+        type Row<'a> = (u64, u64, Option<u64>, &'a [(u64, u64)], u64);
+        let accepted: [Row<'_>; 7] = [
+            (0, 0, Some(0), &[], 0),
+            (5, 3, Some(0), &[(0, 3)], 0),
+            (59, 4, Some(1), &[(0, 4)], 1),
+            (60, 4, Some(1), &[(0, 4)], 1),
+            // The clock is set back.
+            (20, 5, Some(2), &[(0, 5)], 2),
+            (130, 6, Some(2), &[(0, 5), (120, 1)], 2),
+            // A day later the first minute is gone, and so is the hour of its hits.
+            (DAY_S, 7, Some(5), &[(120, 1), (DAY_S, 1)], 3),
+        ];
+        // The clock is set back by three hours. The next day is counted normally.
+        let set_back: [Row<'_>; 5] = [
+            (10_800, 1, Some(1), &[(10_800, 1)], 1),
+            (11_400, 3, Some(3), &[(10_800, 1), (11_400, 2)], 3),
+            (1_200, 7, Some(7), &[(600, 1), (1_200, 6)], 7),
+            (1_260, 8, Some(8), &[(600, 1), (1_200, 6), (1_260, 1)], 8),
+            (DAY_S + 3_000, 10, Some(10), &[(DAY_S + 3_000, 2)], 2),
+        ];
+        // A list is disabled, and enabled again two days later; its counter has continued.
+        let comes_back: [Row<'_>; 5] = [
+            (0, 0, Some(1_000), &[], 1_000),
+            (5, 0, None, &[], 1_000),
+            (2 * DAY_S, 0, None, &[], 0),
+            (2 * DAY_S + 5, 0, Some(1_000), &[], 0),
+            (2 * DAY_S + 10, 0, Some(1_003), &[], 3),
+        ];
+        for rows in [&accepted[..], &set_back, &comes_back] {
+            let mut history = History::default();
+            for &(at, accept, spam, minutes, hits) in rows {
+                let found = read(&mut history, at, accept, spam);
+                assert_eq!(found, (minutes.to_vec(), hits), "at {at}");
+            }
+        }
     }
 
     #[test]
     fn a_restart_continues_the_history_and_leaves_a_gap() {
         let mut history = History::default();
-        let accept = |total| counts(&[("accept", total)]);
-        history.sample(T, &accept(5), &Counts::new());
-        history.sample(T + 60, &accept(7), &Counts::new());
+        read(&mut history, 0, 5, None);
+        read(&mut history, 60, 7, None);
         let kept = serde_json::to_string(&history).unwrap();
         let mut after: History = serde_json::from_str(&kept).unwrap();
         // The counters begin at zero.
-        after.sample(T + 1_000, &accept(1), &Counts::new());
-        assert_eq!(minutes(&after), [(0, 5), (60, 2), (960, 1)]);
-        assert_eq!(after.hours.steps.len(), 1);
-        assert_eq!(after.hours.steps[0].verdicts, accept(8));
+        let (minutes, _) = read(&mut after, 1_000, 1, None);
+        assert_eq!(minutes, [(0, 5), (60, 2), (960, 1)]);
+        let hours: Vec<u64> = after
+            .hours
+            .steps
+            .iter()
+            .map(|hour| hour.verdicts["accept"])
+            .collect();
+        assert_eq!(hours, [8]);
         assert_eq!(after.periods, [(T, T + 60), (T + 1_000, T + 1_000)]);
     }
 }

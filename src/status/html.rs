@@ -1,11 +1,11 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use super::times::{MINUTE, time};
+use super::page_of;
+use super::words::{MINUTE, time};
 use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Returns a text with its HTML characters escaped.
 pub(super) fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     let text = text.replace('>', "&gt;").replace('"', "&quot;");
@@ -30,11 +30,7 @@ pub(super) fn page(
          <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status, blocklist-milter log.</footer></body></html>",
         time(time_s, MINUTE)
     );
-    Page {
-        code: 200,
-        media_type: "text/html; charset=utf-8",
-        body,
-    }
+    page_of("text/html; charset=utf-8", body)
 }
 
 /// Returns the header of a page that the page of the status leads to.
@@ -62,9 +58,8 @@ pub(super) fn table(
     rows: impl Iterator<Item = Vec<String>>,
 ) -> String {
     let heads = columns.iter();
-    let heads: String = heads
-        .map(|(name, class)| format!("<th class=\"{class}\">{name}"))
-        .collect();
+    let heads = heads.map(|(name, class)| format!("<th class=\"{class}\">{name}"));
+    let heads: String = heads.collect();
     let mut html = format!("<table id=\"{id}\"><thead><tr>{heads}</tr></thead><tbody>");
     for row in rows {
         html += "<tr>";

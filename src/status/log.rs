@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::html::{self, dim, escape, header};
 use super::source::Status;
-use super::times::{seconds, zone};
+use super::words::time;
 use crate::base::clock::now_s;
 use crate::daemon::Page;
 use crate::policy::Action;
-use crate::snapshot::Decision;
+use crate::snapshot::{Decision, Who};
 use crate::undo::{self, Undo};
 
 /// What is searched. An empty text matches everything.
@@ -51,41 +51,32 @@ impl Search {
 
 /// Returns whether a field of a decision has a word, which is in lower case.
 fn has(decision: &Decision, word: &str) -> bool {
-    let Decision {
-        number: _,
-        time_s: _,
-        case,
-        action,
-        reason,
-        list,
-        source,
-        identity,
-        who,
-    } = decision;
-    let who = who.iter();
-    let who = who.flat_map(|who| {
-        [
-            &who.sender,
-            &who.entry,
-            &who.recipient,
-            &who.client,
-            &who.queue_id,
-        ]
-    });
-    let mut fields = [case, action, reason, list, source, identity]
-        .into_iter()
-        .chain(who);
-    fields.any(|field| field.to_lowercase().contains(word))
+    let unknown = Who::default();
+    let who = decision.who.as_ref().unwrap_or(&unknown);
+    let fields = [
+        &decision.case,
+        &decision.action,
+        &decision.reason,
+        &decision.list,
+        &decision.source,
+        &decision.identity,
+        &who.sender,
+        &who.entry,
+        &who.recipient,
+        &who.client,
+        &who.queue_id,
+    ];
+    fields
+        .iter()
+        .any(|field| field.to_lowercase().contains(word))
 }
 
 /// A decision, and how to undo it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logged {
-    /// The decision.
     #[serde(flatten)]
     pub decision: Arc<Decision>,
     /// Commands that accept the sender from now on, the best first.
-    #[serde(default)]
     pub undo: Vec<Undo>,
 }
 
@@ -103,7 +94,6 @@ pub struct Log {
 }
 
 impl Status {
-    /// Returns the decisions that a search finds.
     pub(super) fn log(&self, search: &Search) -> Log {
         let decisions = &self.live.counters.decisions;
         let found = decisions.select(|decision| search.finds(decision));
@@ -125,17 +115,14 @@ impl Status {
             }
             _ => Vec::new(),
         };
-        let decisions = decisions.into_iter();
-        decisions
-            .map(|decision| Logged {
-                undo: undo(&decision),
-                decision,
-            })
-            .collect()
+        let logged = decisions.into_iter().map(|decision| Logged {
+            undo: undo(&decision),
+            decision,
+        });
+        logged.collect()
     }
 }
 
-/// Returns the page of a search.
 pub(super) fn page(search: &Search, log: &Log) -> Page {
     let main = format!(
         "<section class=\"card\">{}{}{}</section>",
@@ -150,15 +137,11 @@ pub(super) fn page(search: &Search, log: &Log) -> Page {
     html::page("decisions", &header("Decisions"), &main, log.time_s, paths)
 }
 
-/// Returns the form of a search.
 pub(super) fn form(search: &Search) -> String {
     let names = Action::NAMES.iter().map(|(name, _)| *name);
     let options = std::iter::once("accept").chain(names).map(|name| {
-        let selected = if name == search.action {
-            " selected"
-        } else {
-            ""
-        };
+        let is_selected = name == search.action;
+        let selected = if is_selected { " selected" } else { "" };
         format!("<option{selected}>{name}</option>")
     });
     let options: String = options.collect();
@@ -172,7 +155,6 @@ pub(super) fn form(search: &Search) -> String {
     )
 }
 
-/// Returns decisions as a table.
 pub(super) fn table(decisions: &[Logged], shows_addresses: bool) -> String {
     let hidden = "<p class=\"dim\">Addresses are not shown or kept: <code>show_addresses</code> in <code>[status]</code> is off. \
                   The log of the mail server has them.</p>";
@@ -180,7 +162,7 @@ pub(super) fn table(decisions: &[Logged], shows_addresses: bool) -> String {
     if decisions.is_empty() {
         return format!("{note}<p>None.</p>");
     }
-    let when = format!("Time ({})", zone(now_s()));
+    let when = time(now_s(), "Time (%Z)");
     let columns = [
         (&*when, ""),
         ("Action", ""),
@@ -219,17 +201,13 @@ fn row(logged: &Logged) -> Vec<String> {
             "<details><summary>undo</summary><p class=\"phone\">{unfolded}{}</p>",
             span("dim", &to)
         );
-        for Undo { what, command } in &logged.undo {
-            who += &format!(
-                "<p>To {}:</p><code>{}</code>",
-                escape(what),
-                escape(command)
-            );
+        for undo in &logged.undo {
+            let (what, command) = (escape(&undo.what), escape(&undo.command));
+            who += &format!("<p>To {what}:</p><code>{command}</code>");
         }
         who += "</details>";
     }
-    let when = seconds(logged.decision.time_s);
-    let (year, day) = when.split_at_checked(5).unwrap_or_default();
+    let [year, day] = ["%Y-", "%m-%d %H:%M:%S"].map(|how| time(logged.decision.time_s, how));
     let source = if source == list { "" } else { source };
     vec![
         format!("<span class=\"wide\">{year}</span>{day}"),

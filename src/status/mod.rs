@@ -24,29 +24,31 @@ mod prometheus;
 mod report;
 mod source;
 mod text;
-mod times;
 mod words;
 
 use serde::Serialize;
 
 use crate::daemon::Page;
 pub use crate::snapshot::{Health, Problem};
-pub use check::{CheckProblem, Checked, CheckedList, check};
+pub use check::{CheckProblem, Checked, check};
 pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
-pub use history::{Counts, Minute};
+pub use log::Log;
 use log::Search;
-pub use log::{Log, Logged};
-pub use report::{Connections, Durations, Filter, List, Messages, Reloads, Report};
+pub use report::Report;
 pub use source::Status;
-pub use times::read_time_zone;
+pub use words::read_time_zone;
+
+fn page_of(media_type: &'static str, body: String) -> Page {
+    Page {
+        code: 200,
+        media_type,
+        body,
+    }
+}
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {
-        Ok(body) => Page {
-            code: 200,
-            media_type: "application/json",
-            body,
-        },
+        Ok(body) => page_of("application/json", body),
         Err(error) => Page::text(500, format!("{error}\n")),
     }
 }
@@ -57,11 +59,7 @@ impl Status {
         let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
         match path {
             "/" => page::page(&self.report()),
-            "/metrics" => Page {
-                code: 200,
-                media_type: prometheus::MEDIA_TYPE,
-                body: prometheus::render(&self.report()),
-            },
+            "/metrics" => page_of(prometheus::MEDIA_TYPE, prometheus::render(&self.report())),
             "/status.json" => json(&self.report()),
             "/log" => {
                 let search = Search::read(query);
@@ -77,13 +75,11 @@ impl Status {
         }
     }
 
-    /// Returns whether mail is checked as configured.
     fn readiness(&self) -> Page {
-        let problems = self.live.problems();
-        let critical = problems
-            .iter()
-            .filter(|problem| problem.severity == Health::Critical);
-        let lines: String = critical.map(|one| format!("{}\n", one.text)).collect();
+        let mut critical = self.live.problems();
+        critical.retain(|problem| problem.severity == Health::Critical);
+        let lines = critical.iter().map(|one| format!("{}\n", one.text));
+        let lines: String = lines.collect();
         if lines.is_empty() {
             Page::text(200, "ok\n")
         } else {

@@ -8,7 +8,7 @@ use super::log::{self, Search};
 use super::report::{List, Report};
 use super::source::Status;
 use super::words::{
-    VerdictGroup, action, approximate, duration, facts, freshness, grouped, largest, last_day,
+    GROUPS, action, approximate, duration, facts, freshness, grouped, groups, largest, last_day,
     listed, recent, sentence,
 };
 use crate::base::clock::now_s;
@@ -28,10 +28,8 @@ pub(super) fn page(report: &Report) -> Page {
         approximate(report.uptime_s),
         report.process
     );
-    let mut main = format!(
-        "<p class=\"first\" id=\"sentence\">{}</p>",
-        escape(&sentence(report))
-    );
+    let first = escape(&sentence(report));
+    let mut main = format!("<p class=\"first\" id=\"sentence\">{first}</p>");
     for problem in &report.problems {
         let (severity, text) = (problem.severity.name(), escape(&problem.text));
         main += &format!("<p class=\"problem {severity}\">{text}</p>");
@@ -48,13 +46,11 @@ pub(super) fn page(report: &Report) -> Page {
     main += "<div class=\"two\">";
     for fact in facts(report) {
         let lines: String = fact.lines.iter().map(|line| paragraph(line)).collect();
-        let is_nothing = fact.lines.is_empty() && fact.counts.is_empty();
-        let none = if is_nothing {
-            dim("none yet")
-        } else {
-            String::new()
-        };
-        main += &card(fact.heading, &(lines + &bars(&fact.counts, "") + &none));
+        let mut body = lines + &bars(&fact.counts, "");
+        if body.is_empty() {
+            body = dim("none yet");
+        }
+        main += &card(fact.heading, &body);
     }
     main += "</div>";
     html::page(health, &header, &main, report.time_s, ["/", "/status.json"])
@@ -62,17 +58,14 @@ pub(super) fn page(report: &Report) -> Page {
 
 fn innocent(report: &Report) -> String {
     let lines = report.possibly_innocent.iter();
-    let lines: String = lines
+    let mut lines: String = lines
         .map(|line| format!("<li>{}</li>", escape(line)))
         .collect();
-    let lines = match lines.is_empty() {
-        true => "<li class=\"dim\">Nobody in the last 24 h.</li>",
-        false => &lines,
-    };
-    card(
-        "Possibly innocent",
-        &format!("<ul id=\"innocent\">{lines}</ul>"),
-    )
+    if lines.is_empty() {
+        lines += "<li class=\"dim\">Nobody in the last 24 h.</li>";
+    }
+    let list = format!("<ul id=\"innocent\">{lines}</ul>");
+    card("Possibly innocent", &list)
 }
 
 fn tiles(report: &Report) -> String {
@@ -81,29 +74,21 @@ fn tiles(report: &Report) -> String {
             "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
         )
     };
-    let group = |id: &str, group: VerdictGroup| {
-        let count = grouped(group.count(report.minutes.iter()));
-        tile(
-            id,
-            &count,
-            &format!("{} {}", group.name(), last_day(report)),
-        )
-    };
+    let day = last_day(report);
+    let labels = GROUPS.map(|group| format!("{group} {day}"));
+    let ids = ["accepted", "marked", "refused"].iter().zip(&labels);
+    let groups = ids.zip(groups(&report.minutes));
+    let groups = groups.map(|((id, label), count)| tile(id, &grouped(count), label));
     let filters = report.lists.iter().filter_map(|list| list.filter.as_ref());
     let entries = grouped(filters.map(|filter| filter.entries).sum());
     let median = report.durations.median_s;
-    let tiles = [
-        group("refused", VerdictGroup::Refused),
-        group("marked", VerdictGroup::Marked),
-        group("accepted", VerdictGroup::Accepted),
+    let median = median.map_or_else(|| "–".to_owned(), duration);
+    let others = [
         tile("entries", &entries, "entries in all lists"),
-        tile(
-            "median",
-            &median.map_or_else(|| "–".to_owned(), duration),
-            "median time per message",
-        ),
+        tile("median", &median, "median time per message"),
     ];
-    format!("<section class=\"tiles\">{}</section>", tiles.concat())
+    let tiles: String = groups.rev().chain(others).collect();
+    format!("<section class=\"tiles\">{tiles}</section>")
 }
 
 /// Returns how many senders a list has named.
@@ -139,11 +124,9 @@ fn lists(report: &Report) -> String {
             format!("{rate:.1}"),
         ]
     };
+    let table = table("lists", &columns, report.lists.iter().map(row));
     let note = dim("A message with several listed senders has several hits.");
-    card(
-        "Lists",
-        &(table("lists", &columns, report.lists.iter().map(row)) + &note),
-    )
+    card("Lists", &(table + &note))
 }
 
 fn decisions(report: &Report) -> String {
@@ -164,14 +147,12 @@ names an address.</p></section>";
 
 /// Returns the hits of a list by field, by source and by entry.
 fn details(list: &List, report: &Report) -> String {
-    let mut sources = largest(&list.sources);
-    let more = sources.len().saturating_sub(SOURCES_MAX);
-    sources.truncate(SOURCES_MAX);
-    let more = if more > 0 {
-        dim(&format!("and {more} more"))
-    } else {
-        String::new()
-    };
+    let sources = largest(&list.sources);
+    let (sources, more) = sources.split_at(sources.len().min(SOURCES_MAX));
+    let mut by_source = bars(sources, "source");
+    if !more.is_empty() {
+        by_source += &dim(&format!("and {} more", more.len()));
+    }
     let mut about = format!(
         "Messages decided by this list: {}. Whitelisted: {}; false positives ruled out by records: {}; undecided: {}.",
         listed(&largest(&list.messages)),
@@ -187,9 +168,8 @@ fn details(list: &List, report: &Report) -> String {
         about += &format!(" Entries with most of the last decisions: {entries}.");
     }
     let body = format!(
-        "<div class=\"two\"><div><h3>by sender field</h3>{}</div><div><h3>by source</h3>{}{more}</div></div>{}",
+        "<div class=\"two\"><div><h3>by sender field</h3>{}</div><div><h3>by source</h3>{by_source}</div></div>{}",
         bars(&largest(&list.hits), "hits"),
-        bars(&sources, "source"),
         dim(&about)
     );
     card(&format!("Hits of {}", list.name), &body)
@@ -244,11 +224,10 @@ fn form(address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Problem;
     use super::super::history::Counts;
     use super::super::log::Logged;
     use super::*;
-    use crate::snapshot::{Decision, Who};
+    use crate::snapshot::{Decision, Problem, Who};
     use crate::undo::Undo;
     use std::sync::Arc;
 

@@ -11,7 +11,6 @@ use super::history::Counts;
 use super::report::{Filter, List, Report};
 use crate::snapshot::Health;
 
-/// Media type of the text.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Name, type, meaning, and how the samples of a report are written.
@@ -60,7 +59,6 @@ const METRICS: &[Metric] = &[
     ("log_lines_lost_total", "counter", "Log lines that could not be written.", |r, out| out.one(r.log_lines_lost)),
 ];
 
-/// Returns the report as text.
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
     for (name, kind, help, write) in METRICS {
@@ -111,7 +109,6 @@ impl Samples<'_> {
         self.sample("", &[], value);
     }
 
-    /// Writes a sample for each value of a label.
     fn by<'v, V: Display>(&mut self, label: &str, values: impl IntoIterator<Item = (&'v str, V)>) {
         for (text, value) in values {
             self.sample("", &[(label, text)], value);
@@ -132,7 +129,6 @@ impl Samples<'_> {
         self.by("list", filters);
     }
 
-    /// Writes a sample for each list and value of a label.
     fn lists_by(&mut self, report: &Report, label: &str, values: fn(&List) -> Vec<(&str, u64)>) {
         for list in &report.lists {
             for (text, value) in values(list) {
@@ -144,11 +140,8 @@ impl Samples<'_> {
     fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> = (labels.iter())
             .map(|(label, text)| {
-                let text = text
-                    .replace('\\', "\\\\")
-                    .replace('"', "\\\"")
-                    .replace('\n', "\\n");
-                format!("{label}=\"{text}\"")
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+                format!("{label}=\"{}\"", text.replace('\n', "\\n"))
             })
             .collect();
         let labels = match labels.is_empty() {

@@ -1,9 +1,7 @@
-//! The state of the daemon at one moment: everything that the page, JSON, metrics and the command
-//! show.
-//!
-//! The field names are those of `/status.json`, which other programs read.
+//! The state of the daemon at one moment: everything that the page, JSON, metrics and the command show.
+//! The field names are those of `/status.json`, which other programs read. Times are in seconds since 1970,
+//! counts since the start.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +11,7 @@ use super::innocent::possibly_innocent;
 use super::log::Logged;
 use super::source::{Status, verdict_name};
 use crate::base::clock::now_s;
+use crate::base::numbers::most_first;
 use crate::daemon::Cut;
 use crate::metrics::{Buckets, Each};
 use crate::policy::Reason;
@@ -31,7 +30,6 @@ pub struct Report {
     /// Seconds since the start.
     pub uptime_s: u64,
     /// What happens to mail, in a clause.
-    #[serde(default)]
     pub mail: String,
     /// The highest severity of the problems.
     pub health: Health,
@@ -52,21 +50,16 @@ pub struct Report {
     /// Lines of the log that could not be written.
     pub log_lines_lost: u64,
     /// Who may have been refused in error, or nearly, one line each.
-    #[serde(default)]
     pub possibly_innocent: Vec<String>,
     /// The hours of the last 30 days in which messages were decided.
-    #[serde(default)]
     pub hours: Vec<Minute>,
     /// From when to when messages were counted in these days, in seconds since 1970.
-    #[serde(default)]
     pub periods: Vec<(u64, u64)>,
     /// The minutes of the last day in which messages were decided.
     pub minutes: Vec<Minute>,
     /// The last decisions other than plain acceptance, the newest first.
-    #[serde(default)]
     pub decisions: Vec<Logged>,
     /// Whether the configuration allows to show whose mail was decided.
-    #[serde(default)]
     pub shows_addresses: bool,
 }
 
@@ -82,11 +75,8 @@ impl Report {
 /// A list in effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct List {
-    /// Its name.
     pub name: String,
-    /// The action for a hit.
     pub action: String,
-    /// Whether it only logs what it would do.
     pub dry_run: bool,
     /// Its filter; `None` if there is none that can be used.
     pub filter: Option<Filter>,
@@ -96,14 +86,10 @@ pub struct List {
     pub hits: Counts,
     /// The same by the source that lists them.
     pub sources: Counts,
-    /// Hits of the last 24 hours.
     pub hits_24h: u64,
-    /// When it had a hit last, in seconds since 1970; `None` if none of the last decisions was about it.
-    #[serde(default)]
+    /// `None` if none of the last decisions was about it.
     pub last_hit_s: Option<u64>,
-    /// The entries with most hits among the last decisions, with their number; none if addresses are not
-    /// shown.
-    #[serde(default)]
+    /// Those with most hits among the last decisions, and their number; none if addresses are not shown.
     pub top_entries: Vec<(String, u64)>,
     /// Hits on whitelisted addresses.
     pub whitelisted: u64,
@@ -111,31 +97,25 @@ pub struct List {
     pub undecided: u64,
     /// Matches of the Bloom filter that the records did not confirm.
     pub false_positives: u64,
-    /// Look-ups that failed.
     pub read_errors: u64,
 }
 
 /// The filter of a list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Number of entries.
     pub entries: u64,
     /// Increases with each build.
     pub generation: u64,
-    /// When it was built, in seconds since 1970.
     pub built_s: u64,
-    /// Its age.
     #[serde(flatten)]
     pub freshness: Freshness,
     /// Whether it is older than the file, because that is damaged, missing or refused.
-    #[serde(default)]
     pub last_good_copy: bool,
 }
 
-/// Messages decided since the start.
+/// Messages decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Messages {
-    /// All messages.
     pub total: u64,
     /// By action; `accept` if no list objected.
     pub verdicts: Counts,
@@ -152,25 +132,19 @@ pub struct Messages {
 /// How long messages took, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Durations {
-    /// Number of messages.
     pub count: u64,
-    /// The sum, in seconds.
     pub sum_s: f64,
-    /// Upper bounds in seconds, each with the number of messages that took at most that long.
+    /// Upper bounds, each with the number of messages that took at most that long.
     pub at_most: Vec<(f64, u64)>,
-    /// The bound that half of the messages do not exceed; `None` without messages, or above all
-    /// bounds.
+    /// The bound that half of the messages do not exceed; `None` without messages, or above all bounds.
     pub median_s: Option<f64>,
-    /// The bound that 99% of the messages do not exceed.
     pub p99_s: Option<f64>,
 }
 
-/// Connections of mail servers since the start.
+/// Connections of mail servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Currently open.
     pub open: u64,
-    /// In total.
     pub total: u64,
     /// Connections that violated the protocol, by kind.
     pub protocol_errors: Counts,
@@ -180,21 +154,16 @@ pub struct Connections {
     pub limit_waits: u64,
 }
 
-/// Reloads since the start.
+/// Reloads of configuration and filters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reloads {
     /// Reloads that put a change into effect.
     pub good: u64,
-    /// Refused reloads.
     pub refused: u64,
-    /// Time of the last good one, in seconds since 1970.
     pub last_good_s: Option<u64>,
-    /// Time of the last refused one, in seconds since 1970.
     pub last_refused_s: Option<u64>,
-    /// The reason of the last refused one.
     pub last_refused_reason: Option<String>,
-    /// Whether the configuration in effect is older than the files, because the last reload was
-    /// refused.
+    /// Whether the configuration in effect is older than the files, because the last reload was refused.
     pub is_old: bool,
 }
 
@@ -220,11 +189,7 @@ impl Status {
             time_s,
             uptime_s: live.uptime_s(),
             mail: live.mail(),
-            health: problems
-                .iter()
-                .map(|one| one.severity)
-                .max()
-                .unwrap_or_default(),
+            health: (problems.iter().map(|one| one.severity).max()).unwrap_or_default(),
             problems,
             lists: lists(&snapshot, time_s, &decisions, &hits),
             whitelist_entries: snapshot.policy.whitelist.len() as u64,
@@ -271,9 +236,8 @@ impl Status {
 /// Returns the count for each key, by its name.
 fn counts<K: Copy + PartialEq>(each: &Each<K>, name: impl Fn(K) -> &'static str) -> Counts {
     let counts = each.iter();
-    counts
-        .map(|(key, count)| (name(key).to_owned(), count))
-        .collect()
+    let counts = counts.map(|(key, count)| (name(key).to_owned(), count));
+    counts.collect()
 }
 
 /// Decisions that a report shows.
@@ -298,9 +262,11 @@ fn lists(
         for who in hits().filter_map(|one| one.who.as_ref()) {
             *entries.entry(who.entry.clone()).or_default() += 1;
         }
-        let mut top_entries: Vec<(String, u64)> = entries.into_iter().collect();
-        top_entries.sort_by_key(|(_, count)| Reverse(*count));
+        let mut top_entries = most_first(entries);
         top_entries.truncate(ENTRIES_SHOWN);
+        let mut of_fields = counts(&counters.hits, Identity::name);
+        let is_checked = |name: &str| list.terms.check.iter().any(|one| one.name() == name);
+        of_fields.retain(|name, count| *count > 0 || is_checked(name));
         List {
             name: list.name().to_owned(),
             action: list.terms.action.name().to_owned(),
@@ -313,12 +279,7 @@ fn lists(
                 last_good_copy: snapshot.has_older_filter(list.name()),
             }),
             messages: counts(&counters.verdicts, verdict_name),
-            hits: counts(&counters.hits, Identity::name)
-                .into_iter()
-                .filter(|(name, count)| {
-                    *count > 0 || list.terms.check.iter().any(|one| one.name() == name)
-                })
-                .collect(),
+            hits: of_fields,
             sources: counted.by_source(),
             hits_24h: hits_24h.get(list.name()).copied().unwrap_or_default(),
             last_hit_s: hits().map(|one| one.time_s).max(),

@@ -4,10 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use super::log::{Log, Logged};
 use super::report::{List, Report};
-use super::times::time;
 use super::words::{
-    VerdictGroup, action, approximate, facts, freshness, grouped, last_day, listed, recent,
-    sentence,
+    GROUPS, action, approximate, facts, freshness, grouped, groups, last_day, listed, recent,
+    sentence, time,
 };
 use crate::base::paint::{Painted, shortened, wrapped};
 use crate::snapshot::{Decision, Health, Who};
@@ -40,9 +39,7 @@ impl Display for Painted<'_, Report> {
         let is_critical = report.health == Health::Critical;
         f.write_str(&self.attention(is_critical, &sentence(report)))?;
         let (health, up) = (report.health.name(), approximate(report.uptime_s));
-        let Report {
-            version, process, ..
-        } = report;
+        let (version, process) = (&report.version, report.process);
         writeln!(
             f,
             "blocklist-milter {version}: {health}, up {up}, process {process}"
@@ -59,14 +56,9 @@ impl Display for Painted<'_, Report> {
         for list in &report.lists {
             f.write_str(&lines(list))?;
         }
-        let day = VerdictGroup::ALL.map(|group| {
-            format!(
-                "{} {}",
-                grouped(group.count(report.minutes.iter())),
-                group.name()
-            )
-        });
-        let day = format!("{}, {}", day.join("; "), last_day(report));
+        let day = GROUPS.iter().zip(groups(&report.minutes));
+        let day = day.map(|(group, count)| format!("{} {group}", grouped(count)));
+        let day = day.collect::<Vec<_>>().join("; ") + ", " + &last_day(report);
         write!(f, "\n{}", self.labelled("messages", &day))?;
         for fact in facts(report) {
             let text = match fact.lines.is_empty() {
@@ -117,10 +109,9 @@ fn about(decision: &Decision) -> String {
         ("", &decision.reason),
         ("case ", &decision.case),
     ];
-    let parts = parts.into_iter().filter(|(_, value)| !value.is_empty());
-    parts
-        .map(|(before, value)| format!(" {before}{value}"))
-        .collect()
+    let parts = parts.iter().filter(|(_, value)| !value.is_empty());
+    let parts = parts.map(|(before, value)| format!(" {before}{value}"));
+    parts.collect()
 }
 
 /// Returns what is known of a list: its figures, and below them its age.
@@ -128,14 +119,8 @@ fn lines(list: &List) -> String {
     let filter = list.filter.as_ref();
     let entries = filter.map_or_else(|| "no filter".to_owned(), |filter| grouped(filter.entries));
     let hits = grouped(list.hits.values().sum());
-    let name = shortened(&list.name, NAME);
-    let mut lines = row([
-        &name,
-        &action(list),
-        &entries,
-        &grouped(list.hits_24h),
-        &hits,
-    ]) + "\n";
+    let (name, day) = (shortened(&list.name, NAME), grouped(list.hits_24h));
+    let mut lines = row([&name, &action(list), &entries, &day, &hits]) + "\n";
     if let Some(filter) = filter {
         let (built, _) = freshness(filter);
         lines += &format!("    built {built}, generation {}\n", filter.generation);

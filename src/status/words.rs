@@ -1,49 +1,52 @@
-//! What the page and the terminal say alike about a report.
+//! What the page and the terminal say alike about a report. Times are in the zone of the machine, which is
+//! always named beside them.
 
-use std::cmp::Reverse;
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::history::{Counts, DAY_S, Minute};
 use super::report::{Connections, Durations, Filter, List, Reloads, Report};
-use super::times::{MINUTE, time};
+use crate::base::numbers::most_first;
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::snapshot::MAIL_IS_CHECKED;
 pub(super) use crate::snapshot::approximate;
 
-/// The actions on messages in three groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VerdictGroup {
-    Accepted,
-    /// Tagged, held or discarded.
-    Marked,
-    Refused,
+/// A time to the minute: `2026-11-22 05:00 CET`.
+pub(super) const MINUTE: &str = "%F %H:%M %Z";
+
+/// UTC on a machine that does not say its zone, such as a container.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
+
+/// Reads the zone of the machine. Later, the daemon's sandbox would forbid it.
+pub fn read_time_zone() {
+    LazyLock::force(&ZONE);
 }
 
-impl VerdictGroup {
-    pub(super) const ALL: [Self; 3] = [Self::Accepted, Self::Marked, Self::Refused];
+/// Formats a time in seconds since 1970.
+pub(super) fn time(seconds: u64, how: &str) -> String {
+    let seconds = i64::try_from(seconds).ok();
+    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let time = time.map(|time| time.to_zoned(ZONE.clone()));
+    time.map_or_else(String::new, |time| time.strftime(how).to_string())
+}
 
-    pub(super) fn of(verdict: &str) -> Self {
-        match verdict {
-            "reject" | "tempfail" => Self::Refused,
-            "tag" | "quarantine" | "discard" => Self::Marked,
+/// The groups of what happens to messages.
+pub(super) const GROUPS: [&str; 3] = ["accepted", "tagged, held or discarded", "refused"];
+
+/// Counts the messages of these minutes in each group.
+pub(super) fn groups<'a>(minutes: impl IntoIterator<Item = &'a Minute>) -> [u64; 3] {
+    let [mut accepted, mut marked, mut refused] = [0; 3];
+    for (verdict, count) in minutes.into_iter().flat_map(|minute| &minute.verdicts) {
+        match verdict.as_str() {
+            "reject" | "tempfail" => refused += count,
+            "tag" | "quarantine" | "discard" => marked += count,
             // "log" changes nothing.
-            _ => Self::Accepted,
+            _ => accepted += count,
         }
     }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Marked => "tagged, held or discarded",
-            Self::Refused => "refused",
-        }
-    }
-
-    /// Returns the number of messages in this group in these minutes.
-    pub(super) fn count<'a>(self, minutes: impl Iterator<Item = &'a Minute>) -> u64 {
-        let verdicts = minutes.flat_map(|minute| &minute.verdicts);
-        let counts = verdicts.filter(|(verdict, _)| Self::of(verdict) == self);
-        counts.map(|(_, count)| count).sum()
-    }
+    [accepted, marked, refused]
 }
 
 /// Formats a time of today as hour and minute, other times with their date; with the zone.
@@ -56,11 +59,8 @@ pub(super) fn recent(seconds: u64, now_s: u64) -> String {
 /// Returns the period of the counts of the last day, which begins with the first reading at the
 /// earliest.
 pub(super) fn last_day(report: &Report) -> String {
-    let first_s = report
-        .periods
-        .first()
-        .map_or(report.time_s, |first| first.0);
-    let counted_s = report.time_s.saturating_sub(first_s);
+    let first_s = report.periods.first().map(|first| first.0);
+    let counted_s = first_s.map_or(0, |first_s| report.time_s.saturating_sub(first_s));
     match counted_s {
         0..60 => "in the last minute".to_owned(),
         60..DAY_S => format!("in the last {}", approximate(counted_s)),
@@ -80,22 +80,21 @@ pub(super) fn sentence(report: &Report) -> String {
         MAIL_IS_CHECKED => "Working".to_owned(),
         mail => capitalized(mail),
     };
-    let all = VerdictGroup::ALL.iter();
-    let all = all.map(|group| group.count(report.minutes.iter())).sum();
+    let counts @ [.., refused] = groups(&report.minutes);
     let mut text = format!(
         "{works}. Refused {} of {} {}",
-        grouped(VerdictGroup::Refused.count(report.minutes.iter())),
-        counted(all, "message", "messages"),
+        grouped(refused),
+        counted(counts.iter().sum(), "message", "messages"),
         last_day(report)
     );
     let day_before = |hour: &&Minute| {
         let age_s = report.time_s.saturating_sub(hour.time_s);
         (DAY_S + 1..=2 * DAY_S).contains(&age_s)
     };
-    let before: Vec<&Minute> = report.hours.iter().filter(day_before).collect();
-    if !before.is_empty() {
-        let count = VerdictGroup::Refused.count(before.into_iter());
-        text += &format!(" ({} in the 24 h before)", grouped(count));
+    let mut before = report.hours.iter().filter(day_before).peekable();
+    if before.peek().is_some() {
+        let [.., refused] = groups(before);
+        text += &format!(" ({} in the 24 h before)", grouped(refused));
     }
     text + "."
 }
@@ -137,7 +136,6 @@ pub(super) fn action(list: &List) -> String {
 }
 
 /// Something about a report: sentences, counts by name, or both.
-#[derive(Default)]
 pub(super) struct Fact {
     /// In lower case on a terminal.
     pub(super) heading: &'static str,
@@ -149,10 +147,10 @@ pub(super) struct Fact {
 /// Returns what is known about messages, and about the program, in the order in which it is shown.
 pub(super) fn facts(report: &Report) -> Vec<Fact> {
     let messages = &report.messages;
-    let fact = |heading, lines| Fact {
+    let fact = |heading, lines, counts| Fact {
         heading,
         lines,
-        ..Fact::default()
+        counts,
     };
     let verdicts = listed(&largest(&messages.verdicts));
     let since_start = match messages.total {
@@ -160,30 +158,24 @@ pub(super) fn facts(report: &Report) -> Vec<Fact> {
         total => format!("{}: {verdicts}", grouped(total)),
     };
     let whitelist = counted(report.whitelist_entries, "entry", "entries");
+    let (spent, bars) = durations(&report.durations);
     let mut facts = vec![
-        fact("Since start", vec![since_start]),
-        Fact {
-            heading: "Reasons",
-            counts: largest(&messages.reasons),
-            ..Fact::default()
-        },
-        Fact {
-            heading: "Time",
-            ..durations(&report.durations)
-        },
-        fact("Connections", connections(&report.connections)),
-        fact("Reloads", reloads(&report.reloads)),
-        fact("Whitelist", vec![whitelist]),
+        fact("Since start", vec![since_start], vec![]),
+        fact("Reasons", vec![], largest(&messages.reasons)),
+        fact("Time", spent, bars),
+        fact("Connections", connections(&report.connections), vec![]),
+        fact("Reloads", reloads(&report.reloads), vec![]),
+        fact("Whitelist", vec![whitelist], vec![]),
     ];
     if report.log_lines_lost > 0 {
         let lost = counted(report.log_lines_lost, "line lost", "lines lost");
-        facts.push(fact("Log", vec![lost]));
+        facts.push(fact("Log", vec![lost], vec![]));
     }
     facts
 }
 
 /// Returns how long messages took: in a sentence, and the messages by time from the first bar to the last.
-fn durations(durations: &Durations) -> Fact {
+fn durations(durations: &Durations) -> (Vec<String>, Vec<(String, u64)>) {
     let mut lines = Vec::new();
     if durations.count > 0 {
         let median = at_most(durations.median_s);
@@ -203,11 +195,7 @@ fn durations(durations: &Durations) -> Fact {
     while counts.last().is_some_and(is_empty) {
         counts.pop();
     }
-    Fact {
-        lines,
-        counts,
-        ..Fact::default()
-    }
+    (lines, counts)
 }
 
 fn connections(connections: &Connections) -> Vec<String> {
@@ -224,8 +212,9 @@ fn connections(connections: &Connections) -> Vec<String> {
 }
 
 fn reloads(reloads: &Reloads) -> Vec<String> {
-    let at = |seconds: Option<u64>| {
-        seconds.map_or(String::new(), |at| format!(", last {}", time(at, MINUTE)))
+    let at = |seconds: Option<u64>| match seconds {
+        Some(at) => format!(", last {}", time(at, MINUTE)),
+        None => String::new(),
     };
     let refused = grouped(reloads.refused);
     let mut lines = vec![
@@ -237,21 +226,17 @@ fn reloads(reloads: &Reloads) -> Vec<String> {
     lines
 }
 
-/// Returns counts as `reject 3, tag 1`.
+/// Shows counts as `reject 3, tag 1`.
 pub(super) fn listed(counts: &[(String, u64)]) -> String {
     let counts = counts.iter();
-    let counts: Vec<_> = counts
-        .map(|(name, count)| format!("{name} {}", grouped(*count)))
-        .collect();
-    counts.join(", ")
+    let counts = counts.map(|(name, count)| format!("{name} {}", grouped(*count)));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the counts that are not zero, the largest first.
 pub(super) fn largest(counts: &Counts) -> Vec<(String, u64)> {
     let counts = counts.iter().filter(|(_, count)| **count > 0);
-    let mut rows: Vec<_> = counts.map(|(name, count)| (name.clone(), *count)).collect();
-    rows.sort_by_key(|(_, count)| Reverse(*count));
-    rows
+    most_first(counts.map(|(name, count)| (name.clone(), *count)))
 }
 
 #[cfg(test)]
