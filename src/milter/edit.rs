@@ -91,7 +91,6 @@ impl fmt::Display for Edit {
     }
 }
 
-/// Checks a header before it is written.
 fn check(name: &str, value: &[u8]) -> Result<(), Unsendable> {
     let printable = |byte| (b'!'..=b'~').contains(&byte) && byte != b':';
     if name.is_empty() || !name.bytes().all(printable) {

@@ -140,7 +140,6 @@ impl History {
         self.begin(false);
     }
 
-    /// Records that the client has disconnected.
     pub(super) fn end_client(&mut self) {
         self.client = 0;
         self.end_message();

@@ -1,13 +1,11 @@
-//! Macros: what the mail server reports about the client and the message besides the commands, such
-//! as the queue id.
+//! Macros: what the mail server reports besides the commands, such as the queue id.
 //!
-//! They come in separate packets, before the command to which they belong. Only those that the
-//! handler asked for are kept. Macros of the stages connect and helo are valid until the next
-//! client, those of a recipient until the next recipient or packet of macros, the others until the
-//! next message. A later value replaces an earlier one.
+//! They come in packets of their own, before the command to which they belong. Only those that the
+//! handler asked for are kept: of the stages connect and helo until the next client, of a recipient
+//! until the next recipient or packet of macros, others until the next message. A later value
+//! replaces an earlier one.
 //!
-//! Postfix also sends macros for steps that were declined, one packet before every header, and
-//! empty packets. All of that is normal.
+//! Postfix also sends macros for declined steps and before every header, and empty packets.
 
 use super::command::string;
 use super::protocol::{Command, MacroStage};
@@ -81,31 +79,26 @@ impl Macros {
         }
     }
 
-    /// Starts a client.
     pub(super) fn begin_client(&mut self) {
         if !std::mem::take(&mut self.client.is_of_next) {
             self.end_client();
         }
     }
 
-    /// Starts a message.
     pub(super) fn begin_message(&mut self) {
         self.message.begin();
         self.recipient.end();
     }
 
-    /// Starts a recipient.
     pub(super) fn begin_recipient(&mut self) {
         self.recipient.begin();
     }
 
-    /// Ends the message.
     pub(super) fn end_message(&mut self) {
         self.message.end();
         self.recipient.end();
     }
 
-    /// Ends the client.
     pub(super) fn end_client(&mut self) {
         self.end_message();
         self.client.end();

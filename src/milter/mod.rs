@@ -1,8 +1,8 @@
 //! The milter protocol: the commands of the mail server, and the possible answers.
 //!
-//! Bytes in, bytes out. Nothing here opens a socket, reads a clock, blocks, or knows about
-//! blocklists. [`Session`] takes the bytes of one connection as received and calls a [`Handler`];
-//! it appends the answers to a buffer.
+//! Bytes in, bytes out: nothing here opens a socket, reads a clock, blocks, or knows about
+//! blocklists. [`Session`] takes the bytes of one connection as received, calls a [`Handler`], and
+//! appends the answers to a buffer.
 //!
 //! ```text
 //!  packet     u32 length N (big-endian), one byte of code, N - 1 bytes of payload

@@ -96,12 +96,10 @@ impl Agreed {
         self.steps & unanswered == 0
     }
 
-    /// Returns whether this action may be used.
     pub(super) fn allows(self, action: u32) -> bool {
         self.actions & action == action
     }
 
-    /// Returns whether the rest of the body may be skipped.
     pub(super) fn skips(self) -> bool {
         self.steps & SMFIP_SKIP != 0
     }

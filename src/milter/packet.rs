@@ -43,7 +43,6 @@ pub(super) enum Next<'p> {
     TooLong,
 }
 
-/// Splits the stream of one connection into packets.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     /// The received part of an incomplete packet, with its prefix.
@@ -67,7 +66,6 @@ impl Packets {
         (begun, u32::try_from(self.excess).unwrap_or(u32::MAX))
     }
 
-    /// Skips the next bytes.
     pub(super) fn skip(&mut self, bytes: u32) {
         self.excess += bytes as usize;
     }
@@ -210,7 +208,6 @@ pub(super) fn split_at(packets: &[u8], command: Command) -> (&[u8], &[u8]) {
     packets.split_at(packets.len() - rest.len())
 }
 
-/// Takes up to `len` bytes from the start of `input`.
 fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
     let (front, rest) = input.split_at(len.min(input.len()));
     *input = rest;

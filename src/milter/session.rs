@@ -40,7 +40,6 @@ pub struct Session<H> {
     replay: Option<Replay>,
 }
 
-/// A part of a history.
 #[derive(Debug, Default)]
 struct Replay {
     /// The packets whose answers are dropped.

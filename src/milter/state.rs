@@ -57,12 +57,11 @@ pub enum Status {
 /// The phase of the protocol.
 #[derive(Debug)]
 enum Phase {
-    /// Before the negotiation.
     Opening,
-    /// Between messages.
     Between,
-    /// Inside a message.
-    Message { headers_ended: bool },
+    Message {
+        headers_ended: bool,
+    },
     /// Inside a message that has its verdict already.
     Decided(Reply),
 }
@@ -175,7 +174,6 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// Processes one command.
     pub(super) fn command(
         &mut self,
         packet: &Packet<'_>,

@@ -88,13 +88,9 @@ pub fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, Vec<Chec
 /// Returns what is not wrong, but should be looked at.
 fn warnings(config_path: &Path, snapshot: &Snapshot) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(Running {
-        process, problems, ..
-    }) = Running::read(&snapshot.config.status_file)
-    {
-        let problems = problems.iter();
-        warnings
-            .extend(problems.map(|one| format!("the running daemon (process {process}): {one}")));
+    if let Some(running) = Running::read(&snapshot.config.status_file) {
+        let who = format!("the running daemon (process {})", running.process);
+        warnings.extend(running.problems.iter().map(|one| format!("{who}: {one}")));
     }
     warnings.extend(snapshot.warnings(Some(config_path)));
     warnings

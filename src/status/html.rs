@@ -1,10 +1,17 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use super::page_of;
 use super::words::{MINUTE, time};
 use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");
+
+pub(super) fn page_of(media_type: &'static str, body: String) -> Page {
+    Page {
+        code: 200,
+        media_type,
+        body,
+    }
+}
 
 pub(super) fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");

@@ -29,22 +29,15 @@ mod words;
 use serde::Serialize;
 
 use crate::daemon::Page;
-pub use crate::snapshot::{Health, Problem};
+pub use crate::snapshot::Health;
 pub use check::{CheckProblem, Checked, check};
 pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
+use html::page_of;
 pub use log::Log;
 use log::Search;
 pub use report::Report;
 pub use source::Status;
 pub use words::read_time_zone;
-
-fn page_of(media_type: &'static str, body: String) -> Page {
-    Page {
-        code: 200,
-        media_type,
-        body,
-    }
-}
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {

@@ -1,6 +1,6 @@
-//! The state of the daemon at one moment: everything that the page, JSON, metrics and the command show.
-//! The field names are those of `/status.json`, which other programs read. Times are in seconds since 1970,
-//! counts since the start.
+//! The state of the daemon at one moment: everything that the page, JSON, metrics and the command
+//! show. The field names are those of `/status.json`, which other programs read. Times are in
+//! seconds since 1970, counts since the start.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ pub struct List {
     pub hits_24h: u64,
     /// `None` if none of the last decisions was about it.
     pub last_hit_s: Option<u64>,
-    /// Those with most hits among the last decisions, and their number; none if addresses are not shown.
+    /// Those with most hits among the last decisions; none if addresses are not shown.
     pub top_entries: Vec<(String, u64)>,
     /// Hits on whitelisted addresses.
     pub whitelisted: u64,
@@ -136,7 +136,8 @@ pub struct Durations {
     pub sum_s: f64,
     /// Upper bounds, each with the number of messages that took at most that long.
     pub at_most: Vec<(f64, u64)>,
-    /// The bound that half of the messages do not exceed; `None` without messages, or above all bounds.
+    /// The bound that half of the messages do not exceed; `None` without messages, or above all
+    /// bounds.
     pub median_s: Option<f64>,
     pub p99_s: Option<f64>,
 }
@@ -163,7 +164,7 @@ pub struct Reloads {
     pub last_good_s: Option<u64>,
     pub last_refused_s: Option<u64>,
     pub last_refused_reason: Option<String>,
-    /// Whether the configuration in effect is older than the files, because the last reload was refused.
+    /// Whether the last reload was refused, so that the files are newer than what is in effect.
     pub is_old: bool,
 }
 

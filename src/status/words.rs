@@ -1,5 +1,5 @@
-//! What the page and the terminal say alike about a report. Times are in the zone of the machine, which is
-//! always named beside them.
+//! What the page and the terminal say alike about a report. Times are in the zone of the machine,
+//! which is always named beside them.
 
 use std::sync::LazyLock;
 
