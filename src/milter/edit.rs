@@ -130,33 +130,18 @@ fn check_value(
 mod tests {
     use super::*;
 
-    fn add(name: &str, value: &[u8]) -> Edit {
-        Edit::AddHeader {
-            name: name.to_owned(),
-            value: value.to_vec(),
-        }
-    }
-
     #[test]
-    fn nothing_can_be_smuggled_into_a_header() {
-        let long = add("X", &[b'x'; EDIT_BYTES_MAX]);
-        let cases = [
-            (add("X-A", b"a\r\nInjected: yes"), "byte 1 of the value"),
-            (add("X-A", b"a\nInjected: yes"), "byte 1 of the value"),
-            (add("X-A", b"a\n"), "allowed there: 0x0a"),
-            (add("X-A", b"a\0b"), "allowed there: 0x00"),
-            (add("X A", b""), "\"X A\" cannot be the name"),
-            (add("X:", b""), "\"X:\" cannot be the name"),
-            (add("", b""), "\"\" cannot be the name"),
-            (add("\u{fc}", b""), "cannot be the name"),
-            (Edit::Quarantine("a\nb".to_owned()), "byte 1 of the value"),
-            (long, "60001 bytes are too many"),
-        ];
-        for (edit, expected) in cases {
-            let mut out = Vec::new();
-            let refused = edit.write(&mut out).expect_err(expected);
-            assert!(refused.to_string().contains(expected), "{refused}");
-            assert!(out.is_empty());
-        }
+    fn long_values_are_not_sent() {
+        let edit = Edit::AddHeader {
+            name: "X".to_owned(),
+            value: vec![b'x'; EDIT_BYTES_MAX],
+        };
+        let mut out = Vec::new();
+        let refused = edit.write(&mut out).expect_err("too long");
+        assert!(
+            refused.to_string().starts_with("60001 bytes are too many"),
+            "{refused}"
+        );
+        assert!(out.is_empty());
     }
 }

@@ -188,19 +188,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_written_as_both_servers_want_them() {
-        let one = ReplyText::new(550, "5.7.1", &["100% listed"]).expect("a good text");
-        assert_eq!(one.as_bytes(), b"550 5.7.1 100%% listed\0");
-        assert_eq!(one.to_string(), "550 5.7.1 100% listed");
-        let three = ReplyText::new(451, "4.7.1", &["a", "b", "c"]).expect("a good text");
-        assert_eq!(
-            three.as_bytes(),
-            b"451-4.7.1 a\r\n451-4.7.1 b\r\n451 4.7.1 c\0"
-        );
-        assert_eq!(three.code(), 451);
-    }
-
-    #[test]
     fn texts_that_a_server_would_not_take_are_refused() {
         let long = "x".repeat(REPLY_LINE_BYTES_MAX - "550 5.7.1 ".len() + 1);
         let percent = "%".repeat(REPLY_LINE_BYTES_MAX / 2 - 2);

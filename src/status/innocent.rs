@@ -53,38 +53,28 @@ fn newcomers(decisions: &[Arc<Decision>], now_s: u64) -> Vec<String> {
             recipients.insert(&who.recipient);
         }
     }
-    let new = senders
-        .into_iter()
-        .filter(|(_, (recipients, is_known))| !is_known && recipients.len() >= MANY_RECIPIENTS);
-    new.map(|(sender, (recipients, _))| {
+    senders.retain(|_, (recipients, is_known)| !*is_known && recipients.len() >= MANY_RECIPIENTS);
+    let new = senders.iter().map(|(sender, (recipients, _))| {
+        let many = recipients.len();
         format!(
-            "{sender}: refused for the first time in the last 24 h, and writes to {} recipients",
-            recipients.len()
+            "{sender}: refused for the first time in the last 24 h, and writes to {many} recipients"
         )
-    })
-    .collect()
+    });
+    new.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Who;
+    use serde_json::json;
 
     #[test]
     fn cleared_hits_new_senders_to_many_and_trials_are_told() {
         let now = 10 * DAY_S;
-        let refused = |sender: &str, recipient: usize, time_s| {
-            let who = Who {
-                sender: sender.to_owned(),
-                recipient: format!("r{recipient}@our.example"),
-                ..Who::default()
-            };
-            Arc::new(Decision {
-                time_s,
-                action: "reject".to_owned(),
-                who: Some(who),
-                ..Decision::default()
-            })
+        let refused = |sender: &str, recipient: usize, time_s: u64| -> Arc<Decision> {
+            let who = json!({"sender": sender, "recipient": format!("r{recipient}@our.example")});
+            let decision = json!({"time_s": time_s, "action": "reject", "who": who});
+            serde_json::from_value(decision).unwrap()
         };
         let mut decisions = vec![refused("known@c.example", 9, now - 2 * DAY_S)];
         for number in 0..5 {

@@ -44,13 +44,13 @@ pub(super) fn page(report: &Report) -> Page {
         main += &details(list, report);
     }
     main += "<div class=\"two\">";
-    for fact in facts(report) {
-        let lines: String = fact.lines.iter().map(|line| paragraph(line)).collect();
-        let mut body = lines + &bars(&fact.counts, "");
+    for (heading, lines, counts) in facts(report) {
+        let lines: String = lines.iter().map(|line| paragraph(line)).collect();
+        let mut body = lines + &bars(&counts, "");
         if body.is_empty() {
             body = dim("none yet");
         }
-        main += &card(fact.heading, &body);
+        main += &card(heading, &body);
     }
     main += "</div>";
     html::page(health, &header, &main, report.time_s, ["/", "/status.json"])

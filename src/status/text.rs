@@ -60,13 +60,13 @@ impl Display for Painted<'_, Report> {
         let day = day.map(|(group, count)| format!("{} {group}", grouped(count)));
         let day = day.collect::<Vec<_>>().join("; ") + ", " + &last_day(report);
         write!(f, "\n{}", self.labelled("messages", &day))?;
-        for fact in facts(report) {
-            let text = match fact.lines.is_empty() {
-                true => listed(&fact.counts),
-                false => fact.lines.join("; "),
+        for (heading, lines, counts) in facts(report) {
+            let text = match lines.is_empty() {
+                true => listed(&counts),
+                false => lines.join("; "),
             };
             if !text.is_empty() {
-                f.write_str(&self.labelled(&fact.heading.to_lowercase(), &text))?;
+                f.write_str(&self.labelled(&heading.to_lowercase(), &text))?;
             }
         }
         for Logged { decision, .. } in &report.decisions {

@@ -135,23 +135,13 @@ pub(super) fn action(list: &List) -> String {
     format!("{}{dry_run}", list.action)
 }
 
-/// Something about a report: sentences, counts by name, or both.
-pub(super) struct Fact {
-    /// In lower case on a terminal.
-    pub(super) heading: &'static str,
-    pub(super) lines: Vec<String>,
-    /// A terminal shows them only if there are no lines.
-    pub(super) counts: Vec<(String, u64)>,
-}
+/// A heading, which is in lower case on a terminal; sentences; and counts by name, which a terminal
+/// shows only if there are no sentences.
+type Fact = (&'static str, Vec<String>, Vec<(String, u64)>);
 
 /// Returns what is known about messages, and about the program, in the order in which it is shown.
 pub(super) fn facts(report: &Report) -> Vec<Fact> {
     let messages = &report.messages;
-    let fact = |heading, lines, counts| Fact {
-        heading,
-        lines,
-        counts,
-    };
     let verdicts = listed(&largest(&messages.verdicts));
     let since_start = match messages.total {
         0 => "no messages".to_owned(),
@@ -160,16 +150,16 @@ pub(super) fn facts(report: &Report) -> Vec<Fact> {
     let whitelist = counted(report.whitelist_entries, "entry", "entries");
     let (spent, bars) = durations(&report.durations);
     let mut facts = vec![
-        fact("Since start", vec![since_start], vec![]),
-        fact("Reasons", vec![], largest(&messages.reasons)),
-        fact("Time", spent, bars),
-        fact("Connections", connections(&report.connections), vec![]),
-        fact("Reloads", reloads(&report.reloads), vec![]),
-        fact("Whitelist", vec![whitelist], vec![]),
+        ("Since start", vec![since_start], vec![]),
+        ("Reasons", vec![], largest(&messages.reasons)),
+        ("Time", spent, bars),
+        ("Connections", connections(&report.connections), vec![]),
+        ("Reloads", reloads(&report.reloads), vec![]),
+        ("Whitelist", vec![whitelist], vec![]),
     ];
     if report.log_lines_lost > 0 {
         let lost = counted(report.log_lines_lost, "line lost", "lines lost");
-        facts.push(fact("Log", vec![lost], vec![]));
+        facts.push(("Log", vec![lost], vec![]));
     }
     facts
 }
