@@ -11,15 +11,11 @@ use crate::milter::HEADER_BYTES_MAX;
 use crate::sender::{Identity, Senders};
 use crate::unpack;
 
-/// Postfix passes on 102,400.
+/// Most bytes of a header block that are read; Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    pub name: Vec<u8>,
-    /// Still folded.
-    pub value: Vec<u8>,
-}
+/// The name of a header field, as written, and its value, still folded.
+type Field = (Vec<u8>, Vec<u8>);
 
 /// The header block of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +57,7 @@ impl Headers {
             }
             first = false;
         };
-        for Field { name, value } in &mut headers.fields {
+        for (name, value) in &mut headers.fields {
             value.truncate(HEADER_BYTES_MAX.saturating_sub(name.len()));
         }
         Ok((headers, is_ended))
@@ -71,11 +67,11 @@ impl Headers {
     fn line(&mut self, text: &[u8]) -> bool {
         if matches!(text.first(), Some(b' ' | b'\t')) {
             // An indented first line continues no header: mail servers take it for the body.
-            let Some(field) = self.fields.last_mut() else {
+            let Some((_, value)) = self.fields.last_mut() else {
                 return false;
             };
-            field.value.push(b'\n');
-            field.value.extend_from_slice(text);
+            value.push(b'\n');
+            value.extend_from_slice(text);
             return true;
         }
         let Some(colon) = text.iter().position(|&byte| byte == b':') else {
@@ -88,10 +84,7 @@ impl Headers {
         }
         let value = &value[1..];
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        self.fields.push(Field {
-            name: name.to_vec(),
-            value: value.to_vec(),
-        });
+        self.fields.push((name.to_vec(), value.to_vec()));
         true
     }
 
@@ -104,24 +97,24 @@ impl Headers {
 
     /// Returns the approximate size in memory, in bytes.
     pub fn len_bytes(&self) -> usize {
-        let len = |field: &Field| field.name.len() + field.value.len() + size_of::<Field>();
+        let len = |(name, value): &Field| name.len() + value.len() + size_of::<Field>();
         self.fields.iter().map(len).sum()
     }
 
     /// Returns the first field with this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let mut fields = self.fields.iter();
-        let field = fields.find(|field| field.name.eq_ignore_ascii_case(name.as_bytes()));
-        field.map(|field| &*field.value)
+        let field = fields.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+        field.map(|(_, value)| &**value)
     }
 
     /// Returns the addresses in the fields with these names, as the daemon reads those of From.
     pub fn addresses(&self, names: &[&str]) -> Senders {
         let mut found = Senders::default();
-        for field in &self.fields {
+        for (known, value) in &self.fields {
             let mut names = names.iter();
-            if names.any(|name| field.name.eq_ignore_ascii_case(name.as_bytes())) {
-                found.add_header(Identity::From, &field.value);
+            if names.any(|name| known.eq_ignore_ascii_case(name.as_bytes())) {
+                found.add_header(Identity::From, value);
             }
         }
         found

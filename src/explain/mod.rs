@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 pub use explanation::{Explanation, Named, RecordedDecision};
 use explanation::{Lookup, Recipient, Recorder};
-use message::Field;
 pub use message::{Headers, each_message};
 pub use replay::replay;
 pub use text::in_words;
@@ -75,10 +74,8 @@ impl Mail {
             mail_from: Some(address.into()),
             ..Self::default()
         };
-        mail.headers.fields.push(Field {
-            name: b"From".to_vec(),
-            value: address.into(),
-        });
+        let from = (b"From".to_vec(), address.into());
+        mail.headers.fields.push(from);
         mail
     }
 }
@@ -157,8 +154,8 @@ impl Explainer {
     }
 
     fn headers(&mut self, mail: &Mail) -> Reply {
-        for field in &mail.headers.fields {
-            self.screen.header(&field.name, &field.value);
+        for (name, value) in &mail.headers.fields {
+            self.screen.header(name, value);
         }
         self.screen.end_of_headers(&Macros::default())
     }

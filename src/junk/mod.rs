@@ -243,11 +243,11 @@ fn check(
     }
     let trusted = &config.whitelist.authserv_ids;
     let mut confirmed = false;
-    for field in &headers.fields {
-        if !field.name.eq_ignore_ascii_case(b"Authentication-Results") {
+    for (name, value) in &headers.fields {
+        if !name.eq_ignore_ascii_case(b"Authentication-Results") {
             continue;
         }
-        let results = Authentication::read(&field.value, trusted);
+        let results = Authentication::read(value, trusted);
         if results.has_failed {
             return Err(format!("{sender}: DMARC failed, probably forged"));
         }

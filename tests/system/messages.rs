@@ -62,10 +62,7 @@ fn every_message_comes_to_its_verdict() {
             .into_iter()
             .eq(Some(field).filter(|field| *field != "-"));
         let mut letter = TestMail::new(mail_from, &["<user@mail.example>"], &[]);
-        let fields = mail.headers.fields.iter();
-        letter.headers = fields
-            .map(|field| (field.name.clone(), field.value.clone()))
-            .collect();
+        letter.headers.clone_from(&mail.headers.fields);
         let served = verdict(&peer.deliver(&letter).unwrap());
         let explained = explained.decision.verdict;
         if explained != expected || served != expected || !is_right {
