@@ -101,21 +101,23 @@ impl Headers {
         self.fields.iter().map(len).sum()
     }
 
-    /// Returns the first field with this name.
+    /// Returns the values of the fields with this name.
+    pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        let fields = self.fields.iter();
+        let fields = fields.filter(move |(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+        fields.map(|(_, value)| &**value)
+    }
+
+    /// Returns the value of the first field with this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        let mut fields = self.fields.iter();
-        let field = fields.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
-        field.map(|(_, value)| &**value)
+        self.all(name).next()
     }
 
     /// Returns the addresses in the fields with these names, as the daemon reads those of From.
     pub fn addresses(&self, names: &[&str]) -> Senders {
         let mut found = Senders::default();
-        for (known, value) in &self.fields {
-            let mut names = names.iter();
-            if names.any(|name| known.eq_ignore_ascii_case(name.as_bytes())) {
-                found.add_header(Identity::From, value);
-            }
+        for value in names.iter().flat_map(|name| self.all(name)) {
+            found.add_header(Identity::From, value);
         }
         found
     }

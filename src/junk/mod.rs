@@ -243,10 +243,7 @@ fn check(
     }
     let trusted = &config.whitelist.authserv_ids;
     let mut confirmed = false;
-    for (name, value) in &headers.fields {
-        if !name.eq_ignore_ascii_case(b"Authentication-Results") {
-            continue;
-        }
+    for value in headers.all("Authentication-Results") {
         let results = Authentication::read(value, trusted);
         if results.has_failed {
             return Err(format!("{sender}: DMARC failed, probably forged"));
