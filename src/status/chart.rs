@@ -7,7 +7,8 @@
 use super::history::{DAY_S, Minute};
 use super::html::{card, dim, table};
 use super::report::Report;
-use super::words::{GROUPS, grouped, groups, time};
+use super::times::time;
+use super::words::{GROUPS, grouped, groups};
 
 const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
 const HEIGHT: f64 = 100.0;

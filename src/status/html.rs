@@ -1,6 +1,6 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use super::words::{MINUTE, time};
+use super::times::{MINUTE, time};
 use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::html::{self, dim, escape, header};
 use super::source::Status;
-use super::words::time;
+use super::times::time;
 use crate::base::clock::now_s;
 use crate::daemon::Page;
 use crate::policy::Action;

@@ -24,6 +24,7 @@ mod prometheus;
 mod report;
 mod source;
 mod text;
+mod times;
 mod words;
 
 use serde::Serialize;
@@ -37,7 +38,7 @@ pub use log::Log;
 use log::Search;
 pub use report::Report;
 pub use source::Status;
-pub use words::read_time_zone;
+pub use times::read_time_zone;
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {

@@ -4,9 +4,10 @@ use std::fmt::{self, Display, Formatter};
 
 use super::log::{Log, Logged};
 use super::report::{List, Report};
+use super::times::time;
 use super::words::{
     GROUPS, action, approximate, facts, freshness, grouped, groups, last_day, listed, recent,
-    sentence, time,
+    sentence,
 };
 use crate::base::paint::{Painted, shortened, wrapped};
 use crate::snapshot::{Decision, Health, Who};

@@ -1,36 +1,12 @@
-//! What the page and the terminal say alike about a report. Times are in the zone of the machine,
-//! which is always named beside them.
-
-use std::sync::LazyLock;
-
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+//! What the page and the terminal say alike about a report.
 
 use super::history::{Counts, DAY_S, Minute};
 use super::report::{Connections, Durations, Filter, List, Reloads, Report};
+use super::times::{MINUTE, time};
 use crate::base::numbers::most_first;
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::snapshot::MAIL_IS_CHECKED;
 pub(super) use crate::snapshot::approximate;
-
-/// A time to the minute: `2026-11-22 05:00 CET`.
-pub(super) const MINUTE: &str = "%F %H:%M %Z";
-
-/// UTC on a machine that does not say its zone, such as a container.
-static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
-
-/// Reads the zone of the machine. Later, the daemon's sandbox would forbid it.
-pub fn read_time_zone() {
-    LazyLock::force(&ZONE);
-}
-
-/// Formats a time in seconds since 1970.
-pub(super) fn time(seconds: u64, how: &str) -> String {
-    let seconds = i64::try_from(seconds).ok();
-    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    let time = time.map(|time| time.to_zoned(ZONE.clone()));
-    time.map_or_else(String::new, |time| time.strftime(how).to_string())
-}
 
 /// The groups of what happens to messages.
 pub(super) const GROUPS: [&str; 3] = ["accepted", "tagged, held or discarded", "refused"];
