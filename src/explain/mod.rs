@@ -99,11 +99,6 @@ impl Explainer {
         Ok(Self::of(Arc::new(Live::new(snapshot, None))))
     }
 
-    /// Returns another explainer with the same configuration, for another thread.
-    pub fn another(&self) -> Self {
-        Self::of(Arc::clone(&self.live))
-    }
-
     /// Explains with the configuration and the files in effect. Nothing is counted or logged.
     pub fn of(live: Arc<Live>) -> Self {
         let screen = Screen::with_observer(Arc::clone(&live), Recorder::default());

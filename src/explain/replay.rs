@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use std::hash::Hash;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -78,8 +79,9 @@ pub fn replay(
     explainer: &Explainer,
     other: Option<&Explainer>,
 ) -> Result<Replay, FileError> {
-    let another = |_| (explainer.another(), other.map(Explainer::another));
-    let mut judges: Vec<Judge> = (0..processors()).map(another).collect();
+    let another = |one: &Explainer| Explainer::of(Arc::clone(&one.live));
+    let judges = (0..processors()).map(|_| (another(explainer), other.map(another)));
+    let mut judges: Vec<Judge> = judges.collect();
     let mut sums = Sums::default();
     let mut batch = Vec::new();
     let mut bytes = 0;

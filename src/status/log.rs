@@ -176,29 +176,18 @@ pub(super) fn table(decisions: &[Logged], shows_addresses: bool) -> String {
 
 /// Returns the cells of a decision. What is `wide` has no place on a phone, where it is unfolded.
 fn row(logged: &Logged) -> Vec<String> {
-    let Decision {
-        action,
-        reason,
-        list,
-        source,
-        identity,
-        case,
-        ..
-    } = &*logged.decision;
+    let decision = &*logged.decision;
     let span = |class, text: &str| format!(" <span class=\"{class}\">{}</span>", escape(text));
-    let mut who = String::new();
-    let mut to = String::new();
-    if let Some(known) = &logged.decision.who {
-        who = escape(&known.sender);
-        if !known.recipient.is_empty() {
-            to = format!("to {}", known.recipient);
-        }
-    }
-    who += &span("dim wide", &to);
+    let known = decision.who.clone().unwrap_or_default();
+    let to = match &*known.recipient {
+        "" => String::new(),
+        recipient => format!("to {recipient}"),
+    };
+    let identity = escape(&decision.identity);
+    let mut who = escape(&known.sender) + &span("dim wide", &to);
     if !logged.undo.is_empty() {
-        let unfolded = escape(identity);
         who += &format!(
-            "<details><summary>undo</summary><p class=\"phone\">{unfolded}{}</p>",
+            "<details><summary>undo</summary><p class=\"phone\">{identity}{}</p>",
             span("dim", &to)
         );
         for undo in &logged.undo {
@@ -207,14 +196,17 @@ fn row(logged: &Logged) -> Vec<String> {
         }
         who += "</details>";
     }
-    let [year, day] = ["%Y-", "%m-%d %H:%M:%S"].map(|how| time(logged.decision.time_s, how));
-    let source = if source == list { "" } else { source };
+    let [year, day] = ["%Y-", "%m-%d %H:%M:%S"].map(|how| time(decision.time_s, how));
+    let source = match decision.source == decision.list {
+        true => "",
+        false => &decision.source,
+    };
     vec![
         format!("<span class=\"wide\">{year}</span>{day}"),
-        format!("<b>{}</b>{}", escape(action), span("dim", reason)),
+        format!("<b>{}</b>", escape(&decision.action)) + &span("dim", &decision.reason),
         who,
-        escape(list) + &span("dim", source),
-        escape(identity),
-        escape(case),
+        escape(&decision.list) + &span("dim", source),
+        identity,
+        escape(&decision.case),
     ]
 }
