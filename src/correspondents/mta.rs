@@ -204,20 +204,16 @@ impl Queue<'_> {
             };
             self.begin(id, message);
         }
-        let sender = match from.strip_prefix('<') {
-            Some(rest) => rest.split(['>', ',']).next(),
-            None => from.split(',').next(),
-        };
-        let sender = sender.unwrap_or_default().to_ascii_lowercase();
-        let is_users = match self.messages.get_mut(id) {
-            Some(message) => {
-                message.sender.clone_from(&sender);
-                message.recipients = recipients.unwrap_or(0);
-                message.is_users
-            }
-            None => false,
-        };
-        if !is_users && let (Some(at), Some(sender)) = (at, correspondent(&sender)) {
+        let sender = from.strip_prefix('<').unwrap_or(from);
+        let sender = sender.split(['>', ',']).next().unwrap_or_default();
+        let sender = sender.to_ascii_lowercase();
+        if let Some(message) = self.messages.get_mut(id) {
+            message.sender.clone_from(&sender);
+            message.recipients = recipients.unwrap_or(0);
+        }
+        if !self.is_users(id)
+            && let (Some(at), Some(sender)) = (at, correspondent(&sender))
+        {
             if self.incoming.len() >= MESSAGES_MAX {
                 self.incoming.retain(|_, last| at - *last <= AUTOMATIC_S);
             }
@@ -355,8 +351,7 @@ fn is_loopback(host: &str) -> bool {
 
 /// Reads `ctladdr=alice (1000/1000)` as 1000.
 fn controlling_uid(rest: &str) -> Option<u32> {
-    let ctladdr = rest.strip_prefix("ctladdr=")?;
-    let (ctladdr, _) = ctladdr.split_once(", ").unwrap_or((ctladdr, ""));
+    let ctladdr = rest.strip_prefix("ctladdr=")?.split(", ").next()?;
     let (_, ids) = ctladdr.rsplit_once(" (")?;
     let (uid, _) = ids.split_once('/')?;
     uid.parse().ok()

@@ -18,34 +18,27 @@ use crate::sender::Strength;
 /// # Errors
 /// The mailbox cannot be read.
 pub fn read_mailbox(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), FileError> {
-    each_message(path, &mut |name, headers| {
-        if let Some(headers) = headers {
-            message(&name, &headers, rules, written);
+    let read = each_message(path, &mut |name, headers| {
+        let Some(headers) = headers else { return };
+        if is_automatic(&headers) {
+            written.counts.automatic += 1;
+            return;
         }
-    })
-    .map_err(FileError::of(path))
-}
-
-fn message(name: &str, headers: &Headers, rules: &Rules, written: &mut Written) {
-    if is_automatic(headers) {
-        written.counts.automatic += 1;
-        return;
-    }
-    let Some(sender) = named(headers, &["From"]).into_iter().next() else {
-        return;
-    };
-    let Some(day) = day(name, headers) else {
-        return;
-    };
-    written.counts.messages += 1;
-    let recipients = named(headers, &["To", "Cc", "Bcc"]);
-    if recipients.len() as u64 > RECIPIENTS_MAX {
-        written.counts.crowds += 1;
-        return;
-    }
-    for recipient in recipients {
-        written.add(&recipient, domain_of(&sender), day, rules);
-    }
+        let sender = named(&headers, &["From"]).into_iter().next();
+        let (Some(sender), Some(day)) = (sender, day(&name, &headers)) else {
+            return;
+        };
+        written.counts.messages += 1;
+        let recipients = named(&headers, &["To", "Cc", "Bcc"]);
+        if recipients.len() as u64 > RECIPIENTS_MAX {
+            written.counts.crowds += 1;
+            return;
+        }
+        for recipient in recipients {
+            written.add(&recipient, domain_of(&sender), day, rules);
+        }
+    });
+    read.map_err(FileError::of(path))
 }
 
 /// Returns whether a program sent or forwarded it (RFC 3834 section 5, RFC 2919).

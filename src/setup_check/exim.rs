@@ -100,12 +100,22 @@ fn check_stage(
                 None => (Severity::Notice, "the ACL says nothing about that"),
             };
             let text = format!("at {stage}, while the daemon does not answer: {what}");
-            findings.add(state, text, if state == Severity::Good { "" } else { GUIDE });
+            findings.add(
+                state,
+                text,
+                if state == Severity::Good { "" } else { GUIDE },
+            );
         }
-        (None, Some((socket, _))) => findings.wrong(
-            format!("at {stage}, the ACL asks {socket}, where the daemon does not listen: senders in {of} are not checked"),
-            format!("BLOCKLIST_SOCKET = {} in exim4.conf.localmacros", path_of(policy[0])),
-        ),
+        (None, Some((socket, _))) => {
+            let ours = match policy[0] {
+                Endpoint::Unix(path) => path.display().to_string(),
+                Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
+            };
+            findings.wrong(
+                format!("at {stage}, the ACL asks {socket}, where the daemon does not listen: senders in {of} are not checked"),
+                format!("BLOCKLIST_SOCKET = {ours} in exim4.conf.localmacros"),
+            );
+        }
         (None, None) => findings.wrong(
             format!("no ACL asks at {stage}: senders in {of} are not checked"),
             GUIDE,
@@ -140,12 +150,5 @@ fn ask(at: &Endpoint) -> io::Result<()> {
     match trial.outcome(&said) {
         Some(_) => Ok(()),
         None => Err(io::Error::other("something else listens there")),
-    }
-}
-
-fn path_of(at: &Endpoint) -> String {
-    match at {
-        Endpoint::Unix(path) => path.display().to_string(),
-        Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
     }
 }

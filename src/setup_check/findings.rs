@@ -9,9 +9,9 @@ use crate::base::access::{Account, Wish};
 use crate::base::numbers::counted;
 
 /// The result of one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub(super) enum Severity {
     /// As it should be.
     Good,
     /// Works, but could be better; or could not be checked.
@@ -21,32 +21,29 @@ pub enum Severity {
 }
 
 /// One thing that was checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
     /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`, `exim`.
-    pub about: &'static str,
-    /// The result.
+    about: &'static str,
     #[serde(rename = "state")]
-    pub severity: Severity,
-    /// The description.
-    pub text: String,
+    severity: Severity,
+    text: String,
     /// The command or setting that fixes it; empty if there is nothing to fix.
-    pub remedy: String,
+    remedy: String,
 }
 
 /// All findings.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
     /// In the order in which they were made: units, configuration, mail server, sockets.
-    pub findings: Vec<Finding>,
+    findings: Vec<Finding>,
 }
 
 impl Findings {
     /// Returns whether anything is wrong.
     pub fn is_wrong(&self) -> bool {
-        self.findings
-            .iter()
-            .any(|finding| finding.severity == Severity::Wrong)
+        let is_wrong = |finding: &Finding| finding.severity == Severity::Wrong;
+        self.findings.iter().any(is_wrong)
     }
 
     /// Begins the findings about a subject.

@@ -46,7 +46,13 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, all: &mu
             None => check_problem(problem, config, units, findings),
         }),
     }
-    check_homes(config_path, config, units, findings);
+    for file in std::iter::once(config_path).chain(config.files()) {
+        if units.known && HIDDEN.iter().any(|folder| file.starts_with(folder)) {
+            let hidden = "the service sees no home directories (ProtectHome=yes)";
+            let advice = "move it to /etc/blocklist-milter or /var/lib/blocklist-milter";
+            findings.wrong(format!("{}: {hidden}", file.display()), advice);
+        }
+    }
     for rejects in builds.iter().filter(|build| !build.has_failed) {
         findings.notice(&rejects.text, "");
     }
@@ -134,17 +140,6 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
     // The errors of the configuration file come together, one on each line.
     for line in problem.text.lines() {
         findings.wrong(line, &remedy);
-    }
-}
-
-/// Reports the files that are hidden from the service, which no mode tells.
-fn check_homes(config_path: &Path, config: &Config, units: &Units, findings: &mut About<'_>) {
-    for file in std::iter::once(config_path).chain(config.files()) {
-        if units.known && HIDDEN.iter().any(|folder| file.starts_with(folder)) {
-            let hidden = "the service sees no home directories (ProtectHome=yes)";
-            let advice = "move it to /etc/blocklist-milter or /var/lib/blocklist-milter";
-            findings.wrong(format!("{}: {hidden}", file.display()), advice);
-        }
     }
 }
 

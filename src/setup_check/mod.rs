@@ -33,7 +33,7 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::endpoint::Door;
-pub use findings::{Finding, Findings, Severity};
+pub use findings::Findings;
 pub use lists::stray_lists;
 use units::Milter;
 

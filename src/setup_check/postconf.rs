@@ -48,7 +48,7 @@ impl Postconf {
     }
 
     /// Returns the output of a call; nothing if it fails.
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(super) fn run(&self, arguments: &[&str]) -> String {
         self.program.output(arguments).unwrap_or_default()
     }
 
@@ -58,18 +58,13 @@ impl Postconf {
     }
 
     /// Returns whether a program of `master.cf` runs in a chroot, from the line of its service.
-    fn has_chroot(&self, line: &str) -> bool {
+    pub(super) fn has_chroot(&self, line: &str) -> bool {
         match line.split_whitespace().nth(4) {
             Some("y") => true,
             // Before Postfix 3.0, and with its compatible settings.
             Some("-") => ["", "0"].contains(&&*self.setting("compatibility_level")),
             _ => false,
         }
-    }
-
-    /// Returns whether mail that is submitted locally is received in a chroot.
-    pub(super) fn has_cleanup_in_chroot(&self) -> bool {
-        self.has_chroot(&self.run(&["-M", "cleanup/unix"]))
     }
 
     /// Returns the addresses where Postfix accepts mail from elsewhere, as this machine reaches them.

@@ -119,7 +119,8 @@ impl Postfix<'_> {
     fn check_milters(&self, findings: &mut About<'_>) {
         let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
         let local = milters(&self.postconf.setting("non_smtpd_milters"));
-        let local_in_chroot = !local.is_empty() && self.postconf.has_cleanup_in_chroot();
+        let cleanup = self.postconf.run(&["-M", "cleanup/unix"]);
+        let local_in_chroot = self.postconf.has_chroot(&cleanup);
         let of_services = self.asking().flat_map(|service| {
             let milters = service.milters.iter();
             milters.map(|milter| (milter, service.has_chroot, service.name.as_str()))
