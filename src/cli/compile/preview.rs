@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::super::Done;
 use super::super::output::{Output, say};
 use super::args::PreviewArgs;
-use super::text::Counted;
+use super::text::counts;
 use crate::address::escaped;
 use crate::base::numbers::{counted, grouped};
 use crate::base::paint::shortened;
@@ -78,7 +78,7 @@ fn show(seen: &Preview, has_written: bool, f: &mut String) -> fmt::Result {
     if seen.files.iter().any(has_changed) {
         return Ok(());
     }
-    writeln!(f, "{}", Counted(report))?;
+    writeln!(f, "{}", counts(report))?;
     for added in &seen.against.added {
         writeln!(f, "added     {added}")?;
     }
@@ -145,7 +145,7 @@ fn show_file(file: &FilePreview, seen: &Preview, has_written: bool, f: &mut Stri
     };
     writeln!(f, "With it:")?;
     samples(&proposal.samples, f)?;
-    writeln!(f, "{}", Counted(report))
+    writeln!(f, "{}", counts(report))
 }
 
 /// Shows some rows.

@@ -129,18 +129,14 @@ impl Display for Report {
     }
 }
 
-/// What a build would count.
-pub(super) struct Counted<'r>(pub(super) &'r Report);
-
-impl Display for Counted<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut text = Lines::default();
-        read(self.0, &mut text);
-        if self.0.refused.is_none() {
-            write_entries(self.0, self.0.rows - self.0.duplicates, &mut text);
-        }
-        text.fmt(f)
+/// Returns what a build would count.
+pub(super) fn counts(report: &Report) -> String {
+    let mut text = Lines::default();
+    read(report, &mut text);
+    if report.refused.is_none() {
+        write_entries(report, report.rows - report.duplicates, &mut text);
     }
+    text.to_string()
 }
 
 /// Shows what became of the lines that were read.
@@ -267,31 +263,23 @@ impl Display for Changed {
 impl Display for Edited {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let list = self.list.display();
-        for (number, (entry, done)) in self.entries.iter().enumerate() {
-            if number > 0 {
-                f.write_str("\n")?;
+        let shown = self.entries.iter().map(|(entry, done)| match done {
+            Done::Added => format!("{entry}: added to {list}"),
+            Done::AlreadyThere(line) => format!("{entry}: already in {list}, line {line}"),
+            Done::Removed { line, lines: 1 } => {
+                format!("{entry}: removed from {list}, line {line}")
             }
-            match done {
-                Done::Added => write!(f, "{entry}: added to {list}")?,
-                Done::AlreadyThere(line) => write!(f, "{entry}: already in {list}, line {line}")?,
-                Done::Removed { line, lines: 1 } => {
-                    write!(f, "{entry}: removed from {list}, line {line}")?;
-                }
-                Done::Removed { line, lines } => {
-                    write!(
-                        f,
-                        "{entry}: removed from {list}, {lines} lines from line {line}"
-                    )?;
-                }
-                Done::NotFound => {
-                    write!(f, "{entry}: not in {list}")?;
-                    for (_, by, line) in self.covered.iter().filter(|(of, ..)| of == entry) {
-                        write!(f, "; line {line}, {by}, lists it all the same")?;
-                    }
-                }
+            Done::Removed { line, lines } => {
+                format!("{entry}: removed from {list}, {lines} lines from line {line}")
             }
-        }
-        Ok(())
+            Done::NotFound => {
+                let by = self.covered.iter().filter(|(of, ..)| of == entry);
+                let by =
+                    by.map(|(_, by, line)| format!("; line {line}, {by}, lists it all the same"));
+                format!("{entry}: not in {list}{}", by.collect::<String>())
+            }
+        });
+        f.write_str(&shown.collect::<Vec<_>>().join("\n"))
     }
 }
 
