@@ -104,11 +104,9 @@ fn address(milter: &Milter<'_>, queue: &Path, in_chroot: bool) -> Option<String>
 /// Returns how to create a socket in the queue directory.
 fn socket_in_queue(milter: &Milter<'_>, queue: &Path) -> String {
     let program = std::env::current_exe().unwrap_or_default();
-    let prefix = program
-        .ancestors()
-        .nth(2)
-        .unwrap_or_else(|| Path::new("/usr/local"));
-    let (prefix, queue) = (prefix.display(), queue.display());
+    let prefix = program.ancestors().nth(2);
+    let prefix = prefix.unwrap_or(Path::new("/usr/local")).display();
+    let queue = queue.display();
     match milter.units.known {
         true => format!(
             "{prefix}/lib/blocklist-milter/set-up --postfix\nsystemctl restart blocklist-milter.socket\n"

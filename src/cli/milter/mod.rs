@@ -81,7 +81,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
 #[derive(Serialize)]
 struct CheckJson<'a> {
     good: bool,
-    errors: Vec<String>,
+    errors: Vec<&'a str>,
     #[serde(flatten)]
     checked: Option<&'a Checked>,
 }
@@ -91,18 +91,17 @@ fn check(config: &Path, json: bool, out: &mut Output) -> Done {
         let texts: Vec<String> = problems.into_iter().map(|problem| problem.text).collect();
         texts.join("\n")
     });
-    if !json {
-        write!(out, "{}", checked?)?;
-        return Ok(ExitCode::SUCCESS);
+    if json {
+        let errors = checked.as_ref().err().into_iter();
+        out.json(&CheckJson {
+            good: checked.is_ok(),
+            errors: errors.flat_map(|errors| errors.lines()).collect(),
+            checked: checked.as_ref().ok(),
+        })?;
+        return Ok(ExitCode::from(if checked.is_ok() { 0 } else { FAILED }));
     }
-    let errors = checked.as_ref().err().into_iter();
-    let errors = errors.flat_map(|errors| errors.lines().map(str::to_owned));
-    out.json(&CheckJson {
-        good: checked.is_ok(),
-        errors: errors.collect(),
-        checked: checked.as_ref().ok(),
-    })?;
-    Ok(ExitCode::from(if checked.is_ok() { 0 } else { FAILED }))
+    write!(out, "{}", checked?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
