@@ -105,7 +105,7 @@ fn address(milter: &Milter<'_>, queue: &Path, in_chroot: bool) -> Option<String>
 fn socket_in_queue(milter: &Milter<'_>, queue: &Path) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let prefix = program.ancestors().nth(2);
-    let prefix = prefix.unwrap_or(Path::new("/usr/local")).display();
+    let prefix = prefix.unwrap_or_else(|| Path::new("/usr/local")).display();
     let queue = queue.display();
     match milter.units.known {
         true => format!(
