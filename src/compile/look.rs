@@ -5,14 +5,13 @@ use std::env::temp_dir;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::changes::Changed;
 use super::error::Error;
 use super::job::Job;
 use super::partition::{InOrder, Wide};
 use super::plan::Plan;
 use super::progress::Progress;
 use super::read::{Feed, Input, ReadOptions, begin, total_bytes};
-use super::report::Report;
+use super::report::{Changed, Report};
 use super::write::{STEPS, Sorted, Walk};
 use crate::address::{Entry, Rules, escaped};
 use crate::filter::{Filter, Key, Load};

@@ -22,17 +22,14 @@
 //! | `report`, `build_report` | the result, as data, and beside the filter |
 //! | `limits` | an incomplete list replaces nothing |
 //! | `job` | a plan while it is carried out: threads, memory, and staged keys to the finished file |
-//! | `alike` | filters that can be merged and compared |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
 //! | `look` | what a build would count, without a filter being written |
-//! | `changes`, `update` | entries added to a filter, or removed |
+//! | `update` | entries added to a filter, or removed |
 //! | `delta` | the difference between two filters, and a filter made from another one and a delta |
 //! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
 
-mod alike;
 mod build;
 mod build_report;
-mod changes;
 mod delta;
 mod edit;
 mod edited_list;
@@ -51,10 +48,8 @@ mod report;
 mod update;
 mod write;
 
-pub(crate) use alike::{estimate_union, open_alike};
 pub use build::build;
 pub use build_report::write_build_report;
-pub use changes::Changed;
 pub use delta::{Applied, Deltas, Made, apply, make as make_delta};
 pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
 pub use edited_list::line_of;
@@ -63,6 +58,7 @@ pub(crate) use limits::SMALL;
 pub use look::Against;
 pub(crate) use look::look;
 pub use merge::{Expected, merge};
+pub(crate) use merge::{estimate_union, open_alike};
 pub use plan::{
     DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,
     source_date,
@@ -71,7 +67,9 @@ pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub(crate) use read::{Begun, Found, base_name, begin as begin_input, in_its_folder, may_be_list};
 pub use read::{Block, Input, Line, build_settings, inputs, is_fetched};
-pub use report::{FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped};
+pub use report::{
+    Changed, FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped,
+};
 pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts, preview_hint};
 pub use update::{Changes, changeable, update};
 pub(crate) use write::{EntryCounts, STEPS, Walk};

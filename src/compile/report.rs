@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::changes::Changed;
 use super::plan::Plan;
 use super::read::{Counts, Input, InputCounts, NotListed, Opened, name_of, text};
 use super::write::{EntryCounts, add_counts};
@@ -223,6 +222,31 @@ impl fmt::Display for RefusedFile {
                 self.file, self.text, self.reason
             ),
         }
+    }
+}
+
+/// How an update changes the records of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Entries that the filter did not have.
+    pub added: u64,
+    /// Entries to add that the filter already had.
+    pub already_there: u64,
+    /// Entries whose source or dates were changed by the update; they also count as
+    /// `already_there`.
+    pub redated: u64,
+    /// Entries that were removed.
+    pub removed: u64,
+    /// Entries to remove that the filter did not have.
+    pub not_found: u64,
+    /// Entries dropped because they have expired.
+    pub expired: u64,
+}
+
+impl Changed {
+    /// Returns whether the filter stays as it is.
+    pub(crate) fn is_nothing(self) -> bool {
+        self.added + self.redated + self.removed + self.expired == 0
     }
 }
 

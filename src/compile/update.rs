@@ -1,5 +1,11 @@
 //! Changes a filter without its text: its records are enough.
 //!
+//! ```text
+//!   records of the filter --+
+//!   entries to add ---------+--> merged; expired ones and those to remove dropped --> assemble
+//!   entries to remove ------+
+//! ```
+//!
 //! Entries are added and removed by key, so that a removal finds an address however it is written,
 //! and removes exactly this one. An entry that is both added and removed is removed: a person who
 //! removes a sender means it. The old records are read twice in sequence (once to count, once to
@@ -7,7 +13,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::changes::Updated;
 use super::error::Error;
 use super::guard::Guard;
 use super::job::Job;
@@ -15,12 +20,12 @@ use super::partition::{InOrder, Narrow, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{Feed, Found, Input, ReadOptions, find_or_typed, total_bytes};
-use super::report::{Report, kind_counts};
-use super::write::{Sources, count_entries};
+use super::report::{Changed, Report, kind_counts};
+use super::write::{Sorted, Sources, Walk, count_entries};
 use crate::address::Rules;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::filter::{Filter, Load, Source, Spec};
+use crate::filter::{Class, Filter, Key, Load, Record, Source, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
@@ -211,4 +216,76 @@ fn write<'a>(
     let entries = counts.entries();
     let records = Box::new(stream()?);
     job.write(replacement, spec, None, entries, records, report)
+}
+
+/// A stream of the records that a filter has after an update.
+pub(crate) struct Updated<'a> {
+    /// The filter, entries to add, entries to remove.
+    walk: Walk<'a>,
+    /// The new number of each source of the filter.
+    numbers: &'a [u32],
+    /// Entries are left out if they expire on this day (counted from 1970) or before.
+    today: u16,
+    changed: Changed,
+}
+
+impl<'a> Updated<'a> {
+    /// Returns the records that a filter has after an update, given its own, those to add, and those
+    /// to remove.
+    pub(crate) fn new(streams: [Box<dyn Sorted + 'a>; 3], numbers: &'a [u32], today: u16) -> Self {
+        Self {
+            walk: Walk::new(streams),
+            numbers,
+            today,
+            changed: Changed::default(),
+        }
+    }
+
+    /// Returns how the records taken so far differ from those of the filter.
+    pub(crate) fn changed(&self) -> Changed {
+        self.changed
+    }
+}
+
+impl Sorted for Updated<'_> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+        let Self {
+            walk,
+            numbers,
+            today,
+            changed,
+        } = self;
+        walk.before(end, |held| {
+            let of = |stream| held.iter().find(|(number, _)| *number == stream);
+            let [mut old, added, removed] =
+                [0, 1, 2].map(|stream| of(stream).map(|(_, record)| *record));
+            if let Some(old) = &mut old {
+                old.source = numbers[old.source as usize];
+            }
+            let class = match (old, added) {
+                (Some(old), Some(added)) => Class::of(&old).merge(Class::of(&added)),
+                (Some(one), None) | (None, Some(one)) => Class::of(&one),
+                (None, None) => {
+                    changed.not_found += 1;
+                    return Ok(());
+                }
+            };
+            changed.already_there += u64::from(old.is_some() && added.is_some());
+            if removed.is_some() {
+                // A new entry that is removed again changes nothing.
+                changed.removed += u64::from(old.is_some());
+            } else if class.dates.have_expired(*today) {
+                changed.expired += 1;
+            } else {
+                let record = class.record(held[0].1.key);
+                match old {
+                    Some(old) => changed.redated += u64::from(old != record),
+                    None => changed.added += 1,
+                }
+                into.push(record);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
 }

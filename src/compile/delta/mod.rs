@@ -16,15 +16,11 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `differences` | the records of two filters side by side |
 //! | `make` | makes a delta of two filters |
-//! | `patched` | the records of OLD with the edits of a delta |
 //! | `apply` | makes a filter from another one and deltas |
 
 mod apply;
-mod differences;
 mod make;
-mod patched;
 
 pub use apply::{Applied, Deltas, apply};
 pub use make::{Made, make};

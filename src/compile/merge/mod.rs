@@ -12,19 +12,19 @@
 //!
 //! | file | about |
 //! |---|---|
+//! | `alike` | filters whose keys were made in the same way; the union of their pages, for those without records |
 //! | `parts` | the parts of a list, and whether they are the expected ones |
 //! | `staged` | records of files as staged keys |
-//! | `pages` | the union of pages, for filters without records |
 
-mod pages;
+mod alike;
 mod parts;
 mod staged;
 
 use std::sync::Arc;
 
+pub(crate) use self::alike::{estimate_union, open_alike};
 pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
-use super::alike::{estimate_union, open_alike};
 use super::error::Error;
 use super::job::Job;
 use super::lineage::{Lineage, check_not_input};
@@ -186,7 +186,7 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        pages::check_same_pages(filters)?;
+        alike::check_same_pages(filters)?;
         let (entries, rate) = estimate_union(filters, progress)?;
         #[allow(
             clippy::cast_possible_truncation,
@@ -202,7 +202,7 @@ impl Merge<'_> {
         // show it.
         spec.fpr = spec.fpr.max(rate);
         let writer = Writer::begin(replacement, spec, entries, filters[0].shape(), None)?;
-        let header = pages::merge_pages(writer, filters, progress)?;
+        let header = alike::merge_pages(writer, filters, progress)?;
         Ok(self.job.finished(report, &header))
     }
 

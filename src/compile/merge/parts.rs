@@ -16,9 +16,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::alike::check_alike;
 use super::staged::MergedFile;
 use crate::base::numbers::grouped;
-use crate::compile::alike::check_alike;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::read::text;

@@ -4,7 +4,7 @@
 //! | file | about |
 //! |---|---|
 //! | `staged_key` | a key and the data about its entry, packed |
-//! | `arena`, `spill` | the memory of stages, and the disk when it is full |
+//! | `arena` | the memory of stages, and the disk when it is full |
 //! | `stage` | all stages, while they are filled and when they are read |
 //! | `bins` | a worker's side of the stages |
 //! | `sort`, `keys` | one stage sorted; all of them, counted and in order |
@@ -13,7 +13,6 @@ mod arena;
 mod bins;
 mod keys;
 mod sort;
-mod spill;
 mod stage;
 mod staged_key;
 

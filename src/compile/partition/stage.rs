@@ -30,9 +30,8 @@ use std::path::Path;
 use std::slice::ChunksExactMut;
 use std::sync::{Mutex, PoisonError};
 
-use super::arena::{Arena, Chunk};
+use super::arena::{Arena, Chunk, Spill};
 use super::sort;
-use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
 use crate::base::lock::lock;
 use crate::compile::error::Error;

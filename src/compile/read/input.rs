@@ -10,7 +10,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file_name::PACKED;
 use crate::address::escaped;
 use crate::filter::Source;
 use crate::list::Declared;
@@ -18,6 +17,9 @@ use crate::unpack::Member;
 
 /// Maximum length in bytes of a path, name or licence kept in the filter, which allows up to 4096.
 const MAX_TEXT_BYTES: usize = 1024;
+
+/// Endings of compressed files.
+pub(super) const PACKED: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 
 /// One list to read.
 #[derive(Clone, Debug, PartialEq)]

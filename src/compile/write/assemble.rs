@@ -11,8 +11,7 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::gathered::Gathered;
-use super::sorted::Sorted;
+use super::sorted::{Gathered, Sorted};
 use crate::base::lock::lock;
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;

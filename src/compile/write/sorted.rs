@@ -1,17 +1,25 @@
 //! Records in the order of their keys, as a stream: from a filter file here, from staged keys in
-//! `partition`, changed by an update or a delta.
+//! `partition`, changed by an update or a delta; and several streams side by side, key by key:
+//!
+//! ```text
+//!   stream 0   3     7        3 is in 0 and 1, 4 in 1 and nowhere else, 7 in all
+//!   stream 1   3  4  7
+//!   stream 2         7
+//! ```
 //!
 //! A caller that needs the number of records reads the stream once before, with
-//! [`count_entries`](super::entry_counts::count_entries): to read records in sequence is far
-//! cheaper than to read text.
+//! [`count_entries`](super::count_entries): to read records in sequence is far cheaper than to read
+//! text.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
-use super::gathered::Gathered;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::page::first_key;
-use crate::filter::{Key, Record, Records};
+use crate::filter::{Class, Key, PageRecords, Record, Records};
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {
@@ -69,5 +77,159 @@ impl Sorted for Given {
         let is_before = |record: &Record| end.is_none_or(|end| record.key < end);
         into.extend(self.0.drain(..self.0.partition_point(is_before)));
         Ok(())
+    }
+}
+
+/// The number of a stream, and its record of a key.
+pub(crate) type Held = (usize, Record);
+
+/// Streams that are read together.
+pub(crate) struct Walk<'a> {
+    streams: Vec<Stream<'a>>,
+    /// The next key of each stream that has one, with the number of the stream; the lowest first.
+    next: BinaryHeap<Reverse<(Key, usize)>>,
+    held: Vec<Held>,
+}
+
+struct Stream<'a> {
+    source: Box<dyn Sorted + 'a>,
+    /// The records of a step; those before `at` were visited.
+    records: Vec<Record>,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(sources: impl IntoIterator<Item = Box<dyn Sorted + 'a>>) -> Self {
+        let stream = |source| Stream {
+            source,
+            records: Vec::new(),
+            at: 0,
+        };
+        Self {
+            streams: sources.into_iter().map(stream).collect(),
+            next: BinaryHeap::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// Visits the keys before `end` that were not visited yet (`None`: all that are left), each with
+    /// the records of all streams that have it, in the order of the streams. Returns the number of
+    /// records.
+    pub(crate) fn before(
+        &mut self,
+        end: Option<Key>,
+        mut visit: impl FnMut(&[Held]) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let Self {
+            streams,
+            next,
+            held,
+        } = self;
+        let mut records = 0;
+        for (number, stream) in streams.iter_mut().enumerate() {
+            stream.records.clear();
+            stream.at = 0;
+            stream.source.take_before(end, &mut stream.records)?;
+            records += stream.records.len();
+            next.extend((stream.records.first()).map(|first| Reverse((first.key, number))));
+        }
+        while let Some(&Reverse((key, _))) = next.peek() {
+            held.clear();
+            while let Some(mut lowest) = next.peek_mut()
+                && lowest.0.0 == key
+            {
+                let number = lowest.0.1;
+                let stream = &mut streams[number];
+                held.push((number, stream.records[stream.at]));
+                stream.at += 1;
+                match stream.records.get(stream.at) {
+                    Some(record) => lowest.0.0 = record.key,
+                    None => drop(PeekMut::pop(lowest)),
+                }
+            }
+            visit(held)?;
+        }
+        Ok(records)
+    }
+
+    /// Visits all keys of these of the [`STEPS`] steps.
+    pub(crate) fn steps(
+        &mut self,
+        steps: Range<u64>,
+        progress: &Progress,
+        mut visit: impl FnMut(&[Held]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if steps.start > 0 {
+            self.before(Some(first_key(steps.start, STEPS)), |_| Ok(()))?;
+        }
+        in_steps(steps, progress, |end| self.before(end, &mut visit))
+    }
+}
+
+/// Sorted records, of which some were taken.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// The keys, and the class of all of them, as long as they differ in nothing else.
+    keys: Vec<Key>,
+    class: Class,
+    /// All records, once they differ in more.
+    records: Vec<Record>,
+    /// The number of those that were taken.
+    taken: usize,
+}
+
+impl Gathered {
+    /// Removes all of them.
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.records.clear();
+        self.taken = 0;
+    }
+
+    /// Appends keys of one class.
+    pub(crate) fn add_alike(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
+        if self.keys.is_empty() && self.records.is_empty() {
+            self.class = class;
+        }
+        if self.records.is_empty() && self.class == class {
+            self.keys.extend(keys);
+        } else {
+            let records = keys.map(|key| class.record(key));
+            self.records().extend(records);
+        }
+    }
+
+    /// Returns all of them as records, to which others can be appended.
+    pub(crate) fn records(&mut self) -> &mut Vec<Record> {
+        let before = self.keys.drain(..).map(|key| self.class.record(key));
+        self.records.extend(before);
+        &mut self.records
+    }
+
+    /// Returns the number of all of them.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len() + self.records.len()
+    }
+
+    /// Returns the next ones before `end` (`None`: all that are left).
+    pub(crate) fn before(&mut self, end: Option<Key>) -> PageRecords<'_> {
+        fn split<'a, T>(
+            all: &'a [T],
+            taken: &mut usize,
+            is_before: impl Fn(&T) -> bool,
+        ) -> &'a [T] {
+            let left = &all[*taken..];
+            let count = left.partition_point(is_before);
+            *taken += count;
+            &left[..count]
+        }
+        let is_before = |key: Key| end.is_none_or(|end| key < end);
+        if self.records.is_empty() {
+            let keys = split(&self.keys, &mut self.taken, |key| is_before(*key));
+            PageRecords::Alike(keys, self.class)
+        } else {
+            let is_before = |record: &Record| is_before(record.key);
+            PageRecords::Any(split(&self.records, &mut self.taken, is_before))
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! Filters that can be merged and compared, since their keys were made in the same way; the union of
 //! their pages.
+//!
+//! A union of pages is correct only if every key has the same bits in the same page, so seeds,
+//! shapes and rules must be equal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::Error;
-use super::progress::{Phase, Progress};
+use crate::compile::error::Error;
+use crate::compile::progress::{Phase, Progress};
 use crate::filter::page::{PAGE_BYTES, Page, count_set, merge};
-use crate::filter::{Filter, Load, Spec, sizing};
+use crate::filter::{EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
 use crate::lookup::Lookup;
 
 /// Opens filters, which must all have the same seed and the same address rules.
@@ -31,7 +34,7 @@ pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
 ///
 /// # Errors
 /// [`Error::Plan`] when they were not.
-pub(crate) fn check_alike(
+pub(super) fn check_alike(
     (a_path, a): (&Path, &Spec),
     (b_path, b): (&Path, &Spec),
 ) -> Result<(), Error> {
@@ -50,7 +53,7 @@ pub(crate) fn check_alike(
 }
 
 /// Returns the union of one page of all filters.
-pub(crate) fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
+fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
     let mut union = [0; PAGE_BYTES];
     for filter in filters {
         merge(&mut union, &filter.page(number)?);
@@ -75,4 +78,42 @@ pub(crate) fn estimate_union(
         progress.add(1);
     }
     Ok((entries, rates / shape.pages as f64))
+}
+
+/// Checks that the pages of filters can be merged, if some have no records.
+pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
+    for filter in filters {
+        let path = filter.path().display();
+        if filter.spec().records {
+            return Err(Error::Plan(format!(
+                "{path}: has records, but others have none; build those again with records, or this one without"
+            )));
+        }
+        if filter.shape() != filters[0].shape() {
+            return Err(Error::Plan(format!(
+                "{path}: differs in size or rate from {}, and neither can change without records; build them again with records",
+                filters[0].path().display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the union of pages of one shape.
+pub(super) fn merge_pages(
+    mut writer: Writer,
+    filters: &[Arc<Filter>],
+    progress: &Progress,
+) -> Result<Header, Error> {
+    let pages = writer.layout().shape.pages;
+    progress.begin(Phase::Writing, pages);
+    let mut page = [EncodedPage::default()];
+    for number in 0..pages {
+        progress.go_on()?;
+        page[0].set_bits(&union_of_page(filters, number)?);
+        writer.append(&page)?;
+        progress.add(1);
+    }
+    progress.begin(Phase::Checking, 0);
+    Ok(writer.finish()?)
 }
