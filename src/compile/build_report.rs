@@ -24,7 +24,6 @@ pub fn write_build_report(output: &Path, result: Result<&Report, &Error>) -> io:
         Ok(report) => report.summary(),
         Err(
             Error::Interrupted
-            | Error::OutputIsInput { .. }
             | Error::NotReplaced { .. }
             | Error::Replacement(replacement::Error::Busy(_) | replacement::Error::NotAFile(_)),
         ) => return Ok(()),
@@ -41,12 +40,13 @@ impl Report {
     pub(super) fn summary(&self) -> BuildReport {
         let skipped = self.skipped.iter().filter(|skipped| skipped.notable);
         let refused = self.refused_files.iter().take(KEPT);
+        let filter = self.filter.as_ref();
         BuildReport {
             time_s: now_s(),
             failure: self.refused.clone(),
-            generation: self.filter.as_ref().map(|filter| filter.generation),
-            built_s: self.filter.as_ref().map_or(0, |filter| filter.built_s),
-            entries: self.filter.as_ref().map_or(0, |filter| filter.entries),
+            generation: filter.map(|filter| filter.generation),
+            built_s: filter.map_or(0, |filter| filter.built_s),
+            entries: filter.map_or(0, |filter| filter.entries),
             approved_shrink: self.approved_shrink,
             expired: self.expired,
             is_feed: self.is_feed,

@@ -1,11 +1,9 @@
 //! Adding entries to a text list and removing them, line by line.
 //!
 //! An administrator wants one sender blocked or unblocked now, and also after the next build. So
-//! the text list is edited, which every build reads. The filter follows with the build that notices
-//! the edit, or at once with [`update`](super::update()).
-//!
-//! All other lines keep their bytes. An entry is found by its canonical form, however it is
-//! written.
+//! the text list is edited; the filter follows with the build that notices the edit, or at once with
+//! [`update`](super::update()). All other lines keep their bytes. An entry is found by its canonical
+//! form, however it is written.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -53,9 +51,8 @@ pub enum Done {
 impl Edited {
     /// Returns whether the list was written.
     pub fn changed(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|(_, done)| matches!(done, Done::Added | Done::Removed { .. }))
+        let mut done = self.entries.iter().map(|(_, done)| done);
+        done.any(|done| matches!(done, Done::Added | Done::Removed { .. }))
     }
 
     /// Returns whether an entry to remove was not found.
@@ -74,7 +71,6 @@ impl Edited {
         self.entries.push((typed.to_owned(), done));
     }
 
-    /// Replaces the list, if the text changes it.
     fn write(self, list: EditedList, text: &[u8]) -> Result<Self, Error> {
         if self.changed() {
             list.replacement.commit_text(text)?;
@@ -85,12 +81,10 @@ impl Edited {
 
 /// Appends those of `entries` that the list does not have, each on a line of its own with the day of
 /// the plan, its day of expiry if it has one, and a note as a comment. Such an entry also replaces
-/// the lines that name it alone, if `is_renewed` is true for them. Creates the list if it does not
-/// exist.
+/// the lines that name it alone, if `is_renewed` is true for them. Creates a missing list.
 ///
 /// # Errors
-/// When an entry is invalid or overly broad for a blocklist; when the list is not plain text, or
-/// cannot be written. Then nothing was changed.
+/// When an entry is invalid or too broad, and when the list is not plain text or cannot be written.
 pub fn add_or_renew(
     plan: &Plan,
     list: &Path,
@@ -105,9 +99,8 @@ pub fn add_or_renew(
     if !is_whitelist(list) {
         refuse_broad(plan, &wanted)?;
     }
-    let expires = plan
-        .expires
-        .map_or_else(String::new, |day| format!("expires {day} "));
+    let end = plan.expires.map(|day| format!("expires {day} "));
+    let expires = end.unwrap_or_default();
     let edited = EditedList::open(list, plan.rules)?;
     // A line that ends earlier is not enough: the sender would be missed from then on.
     let lasts = |there: &&ListedEntry| match (there.expires, plan.expires) {
@@ -184,7 +177,6 @@ pub fn remove_lines(
     done.write(edited, &text)
 }
 
-/// An entry to add or remove.
 struct Wanted {
     /// As it was typed.
     typed: String,
@@ -228,9 +220,8 @@ fn refuse_broad(plan: &Plan, wanted: &[Wanted]) -> Result<(), Error> {
     wanted.iter().try_for_each(|Wanted { typed, entry, .. }| {
         let checked = guard.check(entry.kind(), entry.as_bytes());
         checked.map_err(|danger| {
-            Error::Plan(format!(
-                "{typed}: {danger}; nothing was changed (allow in list.toml accepts it)"
-            ))
+            let hint = "nothing was changed (allow in list.toml accepts it)";
+            Error::Plan(format!("{typed}: {danger}; {hint}"))
         })
     })
 }
@@ -352,8 +343,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// What is added is read back as the same entry, which ends with the plan alone, whatever the
-        /// note says; and it can be removed.
+        /// What is added is read back as the same entry, with its end, and can be removed.
         #[test]
         fn what_is_added_is_read_back(entry in typed(), note in note(), ends: bool) {
             let folder = tempfile::tempdir().unwrap();

@@ -21,18 +21,14 @@ use crate::unpack;
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
 
-/// A list that is being edited.
 pub(super) struct EditedList {
     pub(super) replacement: Replacement,
     text: Vec<u8>,
-    /// Where the list has each entry, by its canonical form, in the order of the lines. A line has
-    /// one entry at most.
+    /// Where the list has each canonical entry, in the order of the lines; a line has at most one.
     entries: HashMap<Vec<u8>, Vec<ListedEntry>>,
 }
 
-/// A line with an entry.
 pub(super) struct ListedEntry {
-    /// Its number, from 1.
     pub(super) line: u64,
     /// Its range in the text, with its line end.
     range: Range<usize>,
@@ -46,18 +42,16 @@ impl EditedList {
         let replacement = Replacement::claim(path)?;
         let text = match fs::metadata(path) {
             Ok(meta) if meta.len() > MAX_LIST_BYTES => {
-                return Err(refused(
-                    "too large to edit; use blocklist-compile update to change its filter",
-                ));
+                let why = "too large to edit; use blocklist-compile update to change its filter";
+                return Err(refused(why));
             }
             Ok(_) => fs::read(path).map_err(Error::io(path, "read"))?,
             Err(_) if replacement.is_new() => Vec::new(),
             Err(error) => return Err(Error::io(path, "read")(error)),
         };
         if text.starts_with(&MAGIC) {
-            return Err(refused(
-                "it is a filter file; name its text list, or use blocklist-compile update",
-            ));
+            let why = "it is a filter file; name its text list, or use blocklist-compile update";
+            return Err(refused(why));
         }
         check_written_as_read(&text).map_err(|why| refused(&why))?;
         let reading = reading(path, &text, refused)?;
@@ -67,16 +61,16 @@ impl EditedList {
             let range = start..start + written.len();
             start = range.end;
             let found = entry_of(written, &reading, rules).map_err(|refusal| {
-                refused(&format!(
-                    "line {line}: {refusal}; until then no build reads this list"
-                ))
+                let until = "until then no build reads this list";
+                refused(&format!("line {line}: {refusal}; {until}"))
             })?;
             if let Some((entry, expires)) = found {
-                entries.entry(entry).or_default().push(ListedEntry {
+                let there = ListedEntry {
                     line,
                     range,
                     expires,
-                });
+                };
+                entries.entry(entry).or_default().push(there);
             }
         }
         Ok(Self {
@@ -86,12 +80,10 @@ impl EditedList {
         })
     }
 
-    /// Returns a line unchanged, with its line end.
     pub(super) fn line(&self, there: &ListedEntry) -> &[u8] {
         &self.text[there.range.clone()]
     }
 
-    /// Returns the text without these lines.
     pub(super) fn text_without<'a>(
         &self,
         removed: impl IntoIterator<Item = &'a ListedEntry>,
@@ -126,13 +118,12 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
     let list_toml = ListToml::of_folder(path.parent().unwrap_or_else(|| Path::new("")))?;
     let list_toml = list_toml.unwrap_or_default();
     if list_toml.feed.is_some() {
-        return Err(refused(
-            "list.toml beside it has a [feed], which replaces the files here",
-        ));
+        let why = "list.toml beside it has a [feed], which replaces the files here";
+        return Err(refused(why));
     }
-    let declared = list_toml.declared(&[&base_name(path)]);
-    let declared =
-        declared.ok_or_else(|| refused("list.toml beside it says that it is no list"))?;
+    let Some(declared) = list_toml.declared(&[&base_name(path)]) else {
+        return Err(refused("list.toml beside it says that it is no list"));
+    };
     let reading = list::reading(text, true, &declared).map_err(|refusal| match refusal {
         Refusal::Table(_) => refused("a table; only plain lists can be edited"),
         other => refused(&other.to_string()),
@@ -149,10 +140,7 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
     })
 }
 
-/// Checks that a build reads the bytes of a list unchanged, so that a line can be added to them.
-///
-/// # Errors
-/// When a build would unpack or convert them first; the error says what to do.
+/// Checks that a build reads a list without unpacking or converting it: a line can be added to it.
 fn check_written_as_read(text: &[u8]) -> Result<(), String> {
     let mut read = Vec::new();
     let all = unpack::text(io::Cursor::new(text.to_vec()))
@@ -172,12 +160,11 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
 /// # Errors
 /// When the list cannot be read, or is not a regular file.
 pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
-    let failed = || Error::io(list, "read");
     let mut text = Vec::new();
     // A filter names the path: it may be that of a device, or of a pipe without a writer.
     open_regular(list)
         .and_then(|file| file.take(MAX_LIST_BYTES + 1).read_to_end(&mut text))
-        .map_err(failed())?;
+        .map_err(Error::io(list, "read"))?;
     if text.len() as u64 > MAX_LIST_BYTES {
         return Ok(None);
     }
@@ -191,10 +178,7 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
 /// An entry in canonical form, and when it ends.
 type Dated = (Vec<u8>, Option<Day>);
 
-/// Returns the entry of one line.
-///
-/// # Errors
-/// The line refuses the list.
+/// Returns the entry of one line; a line may refuse the list.
 fn entry_of(line: &[u8], reading: &Reading, rules: Rules) -> Result<Option<Dated>, Refusal> {
     let mut found = Ok(None);
     Reader::new(reading).read(line, true, &mut |_, row| match row {

@@ -1,5 +1,5 @@
-//! What can stop a compilation. A line that cannot be a key is not an error: it is counted in
-//! the [report](super::Report), and the compilation continues.
+//! What can stop a compilation. A line that cannot be a key does not: the
+//! [report](super::Report) counts it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,25 +31,14 @@ pub enum Error {
     /// A filter does not answer, or was made with other address rules.
     #[error(transparent)]
     Lookup(#[from] lookup::Error),
-    /// The output would replace an input.
-    #[error("{}: is also an input, which the output would replace; name another output", path.display())]
-    OutputIsInput {
-        /// The output.
-        path: PathBuf,
-    },
-    /// The output exists, but is not of the kind that is written, so it is not replaced.
-    #[error("{}: exists but is not {wanted}; move it away, or {instead}", path.display())]
+    /// The output is an input, or exists and is of another kind, so it is not replaced.
+    #[error("{}: {why}", path.display())]
     NotReplaced {
         /// The output.
         path: PathBuf,
-        /// What may be replaced.
-        wanted: &'static str,
-        /// What can be done besides.
-        instead: &'static str,
+        /// Why, and what to do.
+        why: String,
     },
-    /// No entry was read, although there were some before or all lines were rejected.
-    #[error("no entry in {0}; use --allow-empty to build it anyway")]
-    NothingListed(String),
     /// The `list.toml` of a folder cannot be read, or has faults.
     #[error(transparent)]
     ListToml(#[from] settings::Error),

@@ -1,5 +1,5 @@
-//! A plan whose settings were checked, while it is carried out: how its work is divided among
-//! threads and memory, and the end of the work, which is the same for lists and parts of lists.
+//! A plan whose settings were checked, while it is carried out: threads, memory, and the end of the
+//! work, which is the same for lists and parts of lists.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,27 +8,24 @@ use super::error::Error;
 use super::partition::{Arena, InOrder, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
 use super::plan::{MAX_THREADS, MIN_MEMORY_BYTES, Plan, Seed};
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Read, ReadOptions, read};
+use super::read::{Feed, Input, Read, ReadOptions, read};
 use super::report::{FilterReport, PartReport, Report};
 use super::write::{EntryCounts, Sorted, assemble};
 use crate::base::numbers::size;
 use crate::base::replacement::Replacement;
 use crate::filter::sizing::RATES;
-use crate::filter::{BuildReport, Dates, Header, Spec, Writer, sizing};
+use crate::filter::{Dates, Header, Spec, Writer, sizing};
 
 /// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
 /// the writer, and per worker for a block of text, and pages and records in progress.
 const OTHER_BYTES: u64 = 16 << 20;
 const WORKER_BYTES: u64 = 4 << 20;
-/// Length in bytes of the shortest usual line. The number of lines of a list is unknown, so it is
-/// estimated by this.
-const MIN_LINE_BYTES: u64 = 16;
-/// Each page needs a checksum (8 bytes) and a place in the directory (16), which stay in memory
-/// until the end; it holds about a thousand entries at the default rate. The memory for these
-/// doubles as it grows.
+/// Length in bytes of the shortest usual line, by which the number of lines of a list is estimated.
+pub(super) const MIN_LINE_BYTES: u64 = 16;
+/// Each page, of about a thousand entries at the default rate, needs a checksum (8 bytes) and a place
+/// in the directory (16) until the end, in memory that doubles as it grows.
 const ENTRIES_PER_INDEX_BYTE: u64 = 20;
 
-/// A plan being carried out.
 pub(crate) struct Job<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) progress: &'a Progress,
@@ -36,10 +33,6 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Begins to carry out `plan`.
-    ///
-    /// # Errors
-    /// [`Error::Plan`] for settings that cannot be met.
     pub(crate) fn begin(plan: &'a Plan, progress: &'a Progress) -> Result<Self, Error> {
         check(plan)?;
         Ok(Self {
@@ -54,31 +47,42 @@ impl<'a> Job<'a> {
         Arena::new(self.stage_bytes(text_bytes) / shares, self.workers())
     }
 
-    /// Reads lists to staged keys, in `arena` and then beside the file `output`; `None` if these
-    /// cannot hold the dates of the rows.
+    /// Reads lists to staged keys, in `arena` and then beside `output`; `None` if these lack dates.
     pub(crate) fn read<'m, I: StagedKey>(
         &self,
-        feed: Feed<'_>,
+        inputs: &[Input],
         (output, arena): (&Path, &'m mut Arena),
         options: &ReadOptions,
     ) -> Result<Option<Read<'m, I>>, Error> {
+        let takes_digests = self.plan.part.is_some();
+        let feed = Feed::new(inputs, self.progress, options.removes, takes_digests);
         read(feed, Store::new(output, arena), options, self.workers())
     }
 
-    /// Sorts staged keys, and counts the entries.
+    /// Reads lists to staged keys that hold all dates.
+    pub(crate) fn read_wide<'m>(
+        &self,
+        inputs: &[Input],
+        place: (&Path, &'m mut Arena),
+        options: &ReadOptions,
+    ) -> Result<Read<'m, Wide>, Error> {
+        let read = self.read(inputs, place, options)?;
+        Ok(read.expect("wide keys keep dates"))
+    }
+
     pub(crate) fn sort<I: StagedKey>(&self, keys: &Sealed<'_, I>) -> Result<EntryCounts, Error> {
-        let sorters = self.sorters(keys.used_bytes(), keys.largest_bytes());
+        let sorters = self.sorters(keys.used_bytes, keys.largest_bytes());
         sort_all(keys, sorters, self.progress)
     }
 
-    /// Sorts, counts and writes staged keys, whose entries have these dates if they keep none. Finds
-    /// the `kinds` of `spec`. The inputs of `report` are the sources, in the order of their numbers.
-    /// With the digest of a text, writes a part of a list.
+    /// Sorts, counts and writes staged keys, whose entries have these dates if they keep none; with
+    /// the digest of a text, to a part of a list. Finds the `kinds` of `spec`. The inputs of `report`
+    /// are the sources, in the order of their numbers.
     pub(crate) fn finish<I: StagedKey>(
         &self,
         replacement: Replacement,
         (keys, dates): (&Sealed<'_, I>, Dates),
-        spec: Spec,
+        mut spec: Spec,
         digest: Option<u128>,
         mut report: Report,
     ) -> Result<Report, Error> {
@@ -93,25 +97,16 @@ impl<'a> Job<'a> {
         report.count(&counts);
         if plan.approves_shrink && report.entries_before.is_some_and(|before| entries < before) {
             report.approved_shrink = Some(spec.generation);
-            // The daemon asks as soon as it sees the filter. Whether the report can be written, is said
-            // at the end.
-            let approval = BuildReport {
-                entries,
-                ..report.summary()
-            };
+            // The daemon asks as soon as it sees the filter. A failure is reported at the end.
+            let mut approval = report.summary();
+            approval.entries = entries;
             let _ = approval.write(&plan.output);
         }
-
-        let spec = Spec {
-            kinds: counts.kind_bits(),
-            ..spec
-        };
+        spec.kinds = counts.kind_bits();
         let records = Box::new(InOrder::new(keys, dates));
         self.write(replacement, spec, digest, entries, records, report)
     }
 
-    /// Writes sorted records, which are `entries`: to a filter, or with the digest of a text to a part
-    /// of a list.
     pub(crate) fn write(
         &self,
         replacement: Replacement,
@@ -124,7 +119,9 @@ impl<'a> Job<'a> {
         self.progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
         let writer = Writer::begin(replacement, spec, entries, shape, digest)?;
-        let header = assemble(writer, records, self.workers(), self.progress)?;
+        let writer = assemble(writer, records, self.workers(), self.progress)?;
+        self.progress.begin(Phase::Checking, 0);
+        let header = writer.finish()?;
         Ok(self.finished(report, &header))
     }
 
@@ -145,9 +142,8 @@ impl<'a> Job<'a> {
         self.workers_beside(OTHER_BYTES, WORKER_BYTES)
     }
 
-    /// Returns the number of threads that sort: those wanted, if memory allows so many. The largest
-    /// stage has `stage_bytes`, and staged keys occupy `kept_bytes` of memory. A thread that sorts
-    /// a stage holds it three times: packed, unpacked, and sorted.
+    /// Returns the number of threads that sort, beside `kept_bytes` of staged keys. Each holds a stage
+    /// of `stage_bytes` three times: packed, unpacked, and sorted.
     fn sorters(&self, kept_bytes: u64, stage_bytes: u64) -> usize {
         self.workers_beside(OTHER_BYTES + kept_bytes, stage_bytes.saturating_mul(3))
             .min(self.workers())
@@ -160,8 +156,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns the memory for the staged keys of lists of `text_bytes` (0 if unknown): what is left
-    /// beside blocks of text, stages being sorted, pages in progress, and their index. At least a
-    /// quarter; if that is not enough, a compilation exceeds its memory.
+    /// beside text, sorting, pages in progress, and their index, but at least a quarter.
     fn stage_bytes(&self, text_bytes: u64) -> usize {
         let workers = self.workers() as u64;
         let entries = text_bytes / MIN_LINE_BYTES;
@@ -174,7 +169,6 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Checks the settings that need no input.
 fn check(plan: &Plan) -> Result<(), Error> {
     let (rate, threads) = (plan.rate(), plan.threads);
     let wrong = if plan.name.is_empty() {
@@ -198,28 +192,18 @@ fn check(plan: &Plan) -> Result<(), Error> {
 /// Checks what a build of lists needs in addition.
 pub(super) fn check_build(plan: &Plan) -> Result<(), Error> {
     let is_part = plan.part.is_some();
-    let wrong = [
-        (
-            plan.inputs.is_empty() && plan.meant.is_empty(),
-            "no input: give a list, a folder, or - for standard input",
-        ),
-        (
-            is_part && plan.seed == Seed::Keep,
-            "--part: give the seed that all parts of the list share, by --seed-from or --seed",
-        ),
-        (
-            is_part && !plan.records,
-            "--part: a part consists of records; build it without --no-records",
-        ),
-        (
-            plan.expires.is_some() && !plan.records,
-            "--expires: a filter without records cannot store dates; build it without --no-records",
-        ),
-    ];
-    match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
-        Some((_, why)) => Err(Error::Plan(why.to_owned())),
-        None => Ok(()),
-    }
+    let wrong = if plan.inputs.is_empty() && plan.meant.is_empty() {
+        "no input: give a list, a folder, or - for standard input"
+    } else if is_part && plan.seed == Seed::Keep {
+        "--part: give the seed that all parts of the list share, by --seed-from or --seed"
+    } else if is_part && !plan.records {
+        "--part: a part consists of records; build it without --no-records"
+    } else if plan.expires.is_some() && !plan.records {
+        "--expires: a filter without records cannot store dates; build it without --no-records"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Plan(wrong.to_owned()))
 }
 
 #[cfg(test)]

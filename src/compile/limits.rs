@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 
 use super::error::Error;
 use super::plan::Plan;
-use super::report::{RefusedFile, Report};
+use super::report::{RefusedFile, Report, preview_hint};
 use crate::base::numbers::{counted, grouped};
-use crate::filter::Header;
+use crate::filter::{Header, Source};
 
 /// A list with fewer entries is regarded as kept by hand.
 pub(crate) const SMALL: u64 = 100;
@@ -31,22 +31,24 @@ impl Report {
         for input in &self.inputs {
             // Expired entries and those that were left out were entries, too.
             let entries = input.entries + input.expired + input.broad;
-            let is_refused = self
-                .refused_files
-                .iter()
-                .any(|refused| refused.file == input.file);
+            let mut refused = self.refused_files.iter();
+            let is_refused = refused.any(|refused| refused.file == input.file);
             if is_refused || !plan.max_rejects.is_over(input.rejected, entries) {
                 continue;
             }
             let reason = format!(
-                "{} rejected, more than --max-rejects {} allows beside {}; first {}",
+                "{} rejected, more than --max-rejects {} allows beside {}; first {}{}",
                 counted(input.rejected, "line", "lines"),
                 plan.max_rejects,
                 counted(entries, "entry", "entries"),
                 input.first_reject,
+                preview_hint(&input.file),
             );
-            self.refused_files
-                .push(RefusedFile::new(&input.file, (0, ""), reason, true));
+            self.refused_files.push(RefusedFile {
+                file: input.file.clone(),
+                reason,
+                ..RefusedFile::default()
+            });
         }
     }
 
@@ -54,29 +56,27 @@ impl Report {
     pub(crate) fn compare_with(&mut self, before: Option<&Header>) {
         self.entries_before = before.map(|before| before.entries);
         let sources = before.map_or(&[][..], |before| &before.spec.sources);
-        let mut gone: BTreeMap<_, _> = sources
-            .iter()
-            .map(|source| (source.file.as_str(), source.entries))
-            .collect();
+        let had = |source: &'_ Source| (source.file.clone(), source.entries);
+        let mut gone: BTreeMap<_, _> = sources.iter().map(had).collect();
         for input in &mut self.inputs {
-            input.before = gone.remove(input.source.file.as_str());
+            input.before = gone.remove(&input.source.file);
         }
-        let gone = gone.into_iter().filter(|(_, entries)| *entries > 0);
-        self.no_longer_read = gone
-            .map(|(file, entries)| {
-                format!("{file}: {} before", counted(entries, "entry", "entries"))
-            })
-            .collect();
+        gone.retain(|_, entries| *entries > 0);
+        let shown =
+            |(file, entries)| format!("{file}: {} before", counted(entries, "entry", "entries"));
+        self.no_longer_read = gone.into_iter().map(shown).collect();
     }
 
     /// Checks whether the lists without entries may be empty.
-    ///
-    /// # Errors
-    /// [`Error::NothingListed`] when they may not.
     pub(crate) fn check_nothing_lost(&self, plan: &Plan) -> Result<(), Error> {
         if plan.allow_empty {
             return Ok(());
         }
+        let no_entry_in = |what| {
+            Err(Error::Plan(format!(
+                "no entry in {what}; use --allow-empty to build it anyway"
+            )))
+        };
         // A page that says "not found" in place of the list must not empty a filter.
         let has_limit = plan.max_shrink.is_some();
         let notable = self.has_notable_skips() || !self.broad.is_empty();
@@ -88,9 +88,9 @@ impl Report {
         let was_small = self.entries_before.unwrap_or(0) < SMALL;
         let on_purpose = is_kept && self.rejected == 0 && !notable && (was_small || has_limit);
         if self.rows == 0 && !on_purpose {
-            return Err(Error::NothingListed(self.why_nothing()));
+            return no_entry_in(self.why_nothing());
         }
-        if plan.max_shrink.is_some() {
+        if has_limit {
             return Ok(());
         }
         let lost = self.inputs.iter().find_map(|input| {
@@ -98,7 +98,7 @@ impl Report {
             (input.entries + input.expired == 0)
                 .then(|| format!("{}, which had {} before", input.file, grouped(had)))
         });
-        lost.map_or(Ok(()), |lost| Err(Error::NothingListed(lost)))
+        lost.map_or(Ok(()), no_entry_in)
     }
 
     /// Refuses a list that shrinks or grows by more than the plan allows.
@@ -123,8 +123,7 @@ impl Report {
     }
 }
 
-/// Returns why a list or filter of `had` entries may not become one of `now`, given by how many
-/// percent it may shrink and grow at most.
+/// Returns why a list of `had` entries may not become one of `now`, given limits in percent.
 pub(super) fn refused_change(
     command: &str,
     what: &str,

@@ -7,21 +7,16 @@ use super::plan::Seed;
 use crate::base::path::{is_missing, is_same_file};
 use crate::filter::{self, Filter, FilterFile, Header, Load};
 
-/// What a new filter takes over from the existing filter at the output.
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {
     pub(crate) seed: u64,
     pub(crate) generation: u64,
-    /// The header of the existing filter.
     pub(crate) before: Option<Header>,
 }
 
 impl Lineage {
-    /// Reads the filter at the output. A part of a list replaces an older part, whatever it holds.
-    ///
-    /// # Errors
-    /// When the output exists and is of another kind (unless it may be overwritten), and when there is
-    /// no seed.
+    /// Reads the filter at the output; fails if that is of another kind, unless it may be overwritten.
+    /// A part of a list replaces an older part, whatever it holds.
     pub(crate) fn of(
         output: &Path,
         seed: &Seed,
@@ -29,32 +24,36 @@ impl Lineage {
         is_part: bool,
     ) -> Result<Self, Error> {
         let found = match is_part {
-            false => Filter::open(output, Load::Disk).map(Some).map_err(Some),
-            true => match FilterFile::is_part(output) {
-                Ok(true) => Ok(None),
-                Ok(false) => Err(None),
-                Err(error) => Err(Some(error)),
-            },
+            true => FilterFile::is_part(output).map(|is_part| (is_part, None)),
+            false => Filter::open(output, Load::Disk).map(|old| (true, Some(old.header().clone()))),
         };
-        let old = match found {
-            Ok(old) => old,
-            Err(_) if overwrite || is_missing(output) => None,
-            Err(Some(error @ filter::Error::Io { .. })) => return Err(error.into()),
-            Err(_) => {
+        let before = match found {
+            Ok((true, before)) => before,
+            Ok(_) | Err(_) if overwrite || is_missing(output) => None,
+            Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
+            Ok(_) | Err(_) => {
+                let wanted = match is_part {
+                    true => "a part of a list",
+                    false => "a valid filter file",
+                };
+                let else_do = "move it away, or replace it with --overwrite";
                 return Err(Error::NotReplaced {
                     path: output.to_path_buf(),
-                    wanted: match is_part {
-                        true => "a part of a list",
-                        false => "a valid filter file",
-                    },
-                    instead: "replace it with --overwrite",
+                    why: format!("exists but is not {wanted}; {else_do}"),
                 });
             }
         };
-        let before = old.map(|old| old.header().clone());
         let spec = before.as_ref().map(|before| &before.spec);
+        let random = || {
+            let why = |error| Error::Plan(format!("cannot get a random seed: {error}"));
+            getrandom::u64().map_err(why)
+        };
         Ok(Self {
-            seed: value_of(seed, spec.map(|spec| spec.seed))?,
+            seed: match seed {
+                Seed::Fixed(seed) => *seed,
+                Seed::Of(other) => Filter::open(other, Load::Disk)?.spec().seed,
+                Seed::Keep => spec.map_or_else(random, |spec| Ok(spec.seed))?,
+            },
             generation: spec.map_or(1, |spec| spec.generation.saturating_add(1)),
             before,
         })
@@ -62,28 +61,16 @@ impl Lineage {
 }
 
 /// Checks that the output replaces no input: nobody else may have a copy of it.
-///
-/// # Errors
-/// When a path leads to the same file as `output`.
 pub(crate) fn check_not_input(
     output: &Path,
     inputs: impl IntoIterator<Item: AsRef<Path>>,
 ) -> Result<(), Error> {
     let mut inputs = inputs.into_iter();
     match inputs.find(|path| is_same_file(path.as_ref(), output)) {
-        Some(_) => Err(Error::OutputIsInput {
+        Some(_) => Err(Error::NotReplaced {
             path: output.to_path_buf(),
+            why: "is also an input, which the output would replace; name another output".to_owned(),
         }),
         None => Ok(()),
-    }
-}
-
-fn value_of(seed: &Seed, old: Option<u64>) -> Result<u64, Error> {
-    match (seed, old) {
-        (&Seed::Fixed(seed), _) => Ok(seed),
-        (Seed::Keep, Some(old)) => Ok(old),
-        (Seed::Of(other), _) => Ok(Filter::open(other, Load::Disk)?.spec().seed),
-        (Seed::Keep, None) => getrandom::u64()
-            .map_err(|error| Error::Plan(format!("cannot get a random seed: {error}"))),
     }
 }

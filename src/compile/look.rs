@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::error::Error;
 use super::job::Job;
-use super::partition::{InOrder, Wide};
+use super::partition::InOrder;
 use super::plan::Plan;
 use super::progress::Progress;
-use super::read::{Feed, Input, ReadOptions, begin, total_bytes};
+use super::read::{Input, ReadOptions, begin, total_bytes};
 use super::report::{Changed, Report};
 use super::write::{STEPS, Sorted, Walk};
 use crate::address::{Entry, Rules, escaped};
@@ -32,9 +32,6 @@ pub struct Against {
 /// Reads lists as a build does, and counts their entries. With `against`, `changed` in the report says
 /// how many of them this filter does not have, and how many of its entries would no longer be listed;
 /// addresses are then read as they were for it.
-///
-/// # Errors
-/// When a list or the filter cannot be read, or the filter has no records.
 pub(crate) fn look(
     plan: &Plan,
     inputs: &[Input],
@@ -59,9 +56,7 @@ pub(crate) fn look(
     let mut arena = job.arena(total_bytes(inputs), 1)?;
     // A list that is larger than the memory goes through a file there.
     let spill = temp_dir().join("preview");
-    let feed = Feed::new(inputs, progress);
-    let read = job.read::<Wide>(feed, (&spill, &mut arena), &options)?;
-    let read = read.expect("wide keys keep dates");
+    let read = job.read_wide(inputs, (&spill, &mut arena), &options)?;
     let mut report = Report::of_lists(plan, inputs, read.opened, read.counts);
     report.refuse(plan);
     report.count(&job.sort(&read.keys)?);

@@ -29,8 +29,7 @@ pub struct Plan {
     pub output: PathBuf,
     /// Name of the list, shown in logs and replies.
     pub name: String,
-    /// Write a part of a list instead of a filter. The name of the piece; empty for its default
-    /// name.
+    /// Write a part of a list: the name of the piece; empty for its default name.
     pub part: Option<String>,
     /// The file that all inputs count as: they are its pieces.
     pub source: Option<String>,
@@ -40,8 +39,7 @@ pub struct Plan {
     pub meant: Vec<PathBuf>,
     /// What is declared about all inputs, above what the `list.toml` of a folder says.
     pub declared: Declared,
-    /// What a feed has fetched, a file or a folder: it is read in place of the files of the folder,
-    /// if the `list.toml` there has `[feed]`.
+    /// What a feed has fetched, read in place of the files of a folder whose `list.toml` has `[feed]`.
     pub fetched: Option<PathBuf>,
     /// Target false-positive rate of the pages; if `None`, the default.
     pub fpr: Option<f64>,
@@ -111,7 +109,9 @@ impl Plan {
             rules: Rules::default(),
             records: true,
             seed: Seed::Keep,
-            built: build_time(),
+            // Entries that have expired since that day are in the filter with their day of expiry, so
+            // the same lists, seed and date always give the same bytes, and they are still not found.
+            built: source_date().ok().flatten().unwrap_or_else(now_s),
             expires: None,
             protect: Vec::new(),
             allow: Vec::new(),
@@ -126,14 +126,11 @@ impl Plan {
             max_growth: None,
             threads: processors().min(MAX_THREADS),
             // A quarter of what is available.
-            memory_bytes: memory::room_bytes()
-                .map_or(0, |room| room / 4)
-                .max(MIN_MEMORY_BYTES),
+            memory_bytes: (memory::room_bytes().unwrap_or(0) / 4).max(MIN_MEMORY_BYTES),
         }
     }
 
-    /// Takes the settings of a `list.toml`. What is set already stays only in lists of entries,
-    /// which add up.
+    /// Takes the settings of a `list.toml` in place of those here; lists of entries add up.
     pub fn take(&mut self, settings: &BuildSettings) {
         let BuildSettings {
             fpr,
@@ -154,9 +151,8 @@ impl Plan {
         self.protect.extend_from_slice(protect);
         self.allow.extend_from_slice(allow);
         self.fpr = fpr.or(self.fpr);
-        self.expires = expires
-            .map(|expires| expires.from(self.today()))
-            .or(self.expires);
+        let today = self.today();
+        self.expires = expires.map(|end| end.from(today)).or(self.expires);
         self.max_shrink = max_shrink.map(|most| most.0).or(self.max_shrink);
         self.max_growth = max_growth.map(|most| most.0).or(self.max_growth);
         self.max_rejects = max_rejects.unwrap_or(self.max_rejects);
@@ -173,14 +169,13 @@ impl Plan {
         }
     }
 
-    /// Takes what the `list.toml` beside a list says about single entries: which may be listed, and
-    /// how addresses are read.
+    /// Takes what the `list.toml` beside a list says about single entries.
     ///
     /// # Errors
     /// When it has faults.
     pub fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
-        let settings = ListToml::of_folder(list.parent().unwrap_or_else(|| Path::new("")))?;
-        let settings = settings.unwrap_or_default().build;
+        let folder = list.parent().unwrap_or_else(|| Path::new(""));
+        let settings = ListToml::of_folder(folder)?.unwrap_or_default().build;
         self.take(&BuildSettings {
             fpr: None,
             expires: None,
@@ -199,9 +194,6 @@ impl Plan {
     }
 
     /// Returns the guard that refuses entries.
-    ///
-    /// # Errors
-    /// When a protected domain is not a domain, or an allowed entry is invalid.
     pub(crate) fn guard(&self) -> Result<Guard, Error> {
         let parse = |written: &String| Entry::parse(written.as_bytes(), self.rules);
         let domain = |written| match parse(written) {
@@ -220,9 +212,6 @@ impl Plan {
     }
 
     /// Returns how lists are read for this plan, whose sources have these numbers.
-    ///
-    /// # Errors
-    /// As [`guard`](Self::guard).
     pub(crate) fn read_options(&self, seed: u64, sources: Vec<u32>) -> Result<ReadOptions, Error> {
         Ok(ReadOptions {
             rules: self.rules,
@@ -231,8 +220,8 @@ impl Plan {
             expires: self.expires,
             guard: self.guard()?,
             sources,
-            keeps_dates: self.records,
-            refuses_ends: !self.records,
+            records: self.records,
+            removes: false,
         })
     }
 
@@ -243,13 +232,6 @@ impl Plan {
             false => DEFAULT_FPR_WITHOUT_RECORDS,
         })
     }
-}
-
-/// Returns the time of the build: now, or `SOURCE_DATE_EPOCH` for reproducible builds. Entries that
-/// have expired since that day are in the filter with their day of expiry, so the same lists, seed
-/// and date always give the same bytes, and those entries are still not found.
-fn build_time() -> u64 {
-    source_date().ok().flatten().unwrap_or_else(now_s)
 }
 
 /// Returns the time that `SOURCE_DATE_EPOCH` sets, in seconds since 1970; `None` if it sets none
@@ -263,9 +245,12 @@ pub fn source_date() -> Result<Option<u64>, Error> {
     };
     let seconds = text.to_str().and_then(|text| text.parse().ok());
     seconds.map(Some).ok_or_else(|| {
+        let (text, what) = (
+            escaped(text.as_encoded_bytes()),
+            "a number of seconds since 1970",
+        );
         Error::Plan(format!(
-            "SOURCE_DATE_EPOCH={}: must be a number of seconds since 1970, such as 1790000000",
-            escaped(text.as_encoded_bytes())
+            "SOURCE_DATE_EPOCH={text}: must be {what}, such as 1790000000"
         ))
     })
 }

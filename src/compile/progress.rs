@@ -1,7 +1,5 @@
-//! The progress of a compilation, for a reader on another thread, and the flag that ends it early.
-//!
-//! The workers only count. Another thread draws what the user sees from these numbers. All counts
-//! are relaxed atomics: they are shown, and nothing depends on them.
+//! The progress of a compilation, for a thread that draws it, and the flag that ends it early. All
+//! counts are relaxed atomics: they are shown, and nothing depends on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -64,8 +62,7 @@ impl Progress {
         Self::default()
     }
 
-    /// Returns the stop flag. When it is set (by a signal handler, for example), the compilation
-    /// ends at the next block with [`Error::Interrupted`].
+    /// Returns the stop flag. When it is set, the compilation ends with [`Error::Interrupted`].
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -92,25 +89,18 @@ impl Progress {
         Arc::clone(&self.done)
     }
 
-    /// Counts work done in this phase.
     pub(crate) fn add(&self, done: u64) {
         self.done.fetch_add(done, Ordering::Relaxed);
     }
 
-    /// Counts entries read.
     pub(crate) fn add_entries(&self, entries: u64) {
         self.entries.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Returns whether to stop.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Checks whether to continue.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] once the stop flag is set.
     pub(crate) fn go_on(&self) -> Result<(), Error> {
         match self.stopped() {
             true => Err(Error::Interrupted),

@@ -1,6 +1,5 @@
 //! The result of a compilation, as data: JSON shows it directly, `cli` puts it into words.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,6 @@ use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
 use crate::filter::{Header, Reason, Source, sizing};
-use crate::list::Skip;
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -23,8 +21,7 @@ pub struct Report {
     pub output: PathBuf,
     /// Name of the list.
     pub name: String,
-    /// Why nothing was written, although there was no error: a limit such as `--strict`,
-    /// `--max-rejects` or `--max-shrink`.
+    /// Why nothing was written, although there was no error: a limit such as `--max-shrink`.
     pub refused: Option<String>,
     /// Whether there was no such file before.
     #[serde(skip)]
@@ -105,7 +102,6 @@ pub struct InputReport {
 }
 
 impl InputReport {
-    /// Adds the counts of another input.
     fn with(mut self, other: &Self) -> Self {
         add_counts(&mut self.source, &other.source);
         Self {
@@ -130,19 +126,6 @@ pub struct Skipped {
     pub notable: bool,
 }
 
-impl Skipped {
-    fn new(skip: Skip, by_word: Reason) -> Self {
-        let reason = match by_word.reason.as_str() {
-            "" => skip.name().to_owned(),
-            word => format!("{}: {word}", skip.name()),
-        };
-        Self {
-            why: Reason { reason, ..by_word },
-            notable: skip.is_notable(),
-        }
-    }
-}
-
 /// Entries of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindCount {
@@ -152,15 +135,15 @@ pub struct KindCount {
     pub entries: u64,
 }
 
-/// Returns the counts of the kinds that occur.
 pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
     let counts = Kind::ALL.into_iter().zip(entries.kinds());
+    let kind = |(kind, entries): (Kind, u64)| KindCount {
+        kind: kind.name(),
+        entries,
+    };
     counts
         .filter(|(_, entries)| *entries > 0)
-        .map(|(kind, entries)| KindCount {
-            kind: kind.name(),
-            entries,
-        })
+        .map(kind)
         .collect()
 }
 
@@ -180,33 +163,11 @@ pub struct RefusedFile {
     pub reason: String,
 }
 
-impl RefusedFile {
-    /// Returns the refusal of a file at a line with this text, and for what a preview helps with, the
-    /// command that shows it.
-    pub(crate) fn new(
-        file: &str,
-        (line, text): (u64, &str),
-        mut reason: String,
-        is_for_preview: bool,
-    ) -> Self {
-        if is_for_preview {
-            reason += &preview_hint(file);
-        }
-        Self {
-            file: file.to_owned(),
-            line,
-            text: text.to_owned(),
-            reason,
-        }
-    }
-}
-
-/// Returns the end of a message about a refused file: the command that shows it, or the archive it is
-/// in.
+/// Returns the end of a message about a refused file: the command that shows it, or its archive.
 pub(crate) fn preview_hint(file: &str) -> String {
     let path = Path::new(file).ancestors().find(|path| path.is_file());
-    let path = path.map_or(
-        Cow::Borrowed("FILE, once it is saved as a file"),
+    let path = path.map_or_else(
+        || "FILE, once it is saved as a file".into(),
         Path::to_string_lossy,
     );
     format!(": blocklist-compile preview {path}")
@@ -216,11 +177,12 @@ impl fmt::Display for RefusedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => write!(f, "{}: {}", self.file, self.reason),
-            line => write!(
-                f,
-                "{}:{line}: \"{}\": {}",
-                self.file, self.text, self.reason
-            ),
+            line => {
+                let Self {
+                    file, text, reason, ..
+                } = self;
+                write!(f, "{file}:{line}: \"{text}\": {reason}")
+            }
         }
     }
 }
@@ -232,8 +194,7 @@ pub struct Changed {
     pub added: u64,
     /// Entries to add that the filter already had.
     pub already_there: u64,
-    /// Entries whose source or dates were changed by the update; they also count as
-    /// `already_there`.
+    /// Entries whose source or dates were changed; they also count as `already_there`.
     pub redated: u64,
     /// Entries that were removed.
     pub removed: u64,
@@ -269,8 +230,7 @@ pub struct FilterReport {
     pub fpr_target: f64,
     /// Expected false-positive rate.
     pub fpr_expected: f64,
-    /// The expected rate for a sender. A sender is looked up under several keys if there are
-    /// several kinds of entries.
+    /// The expected rate for a sender, who is looked up under a key for each kind of entry.
     pub fpr_per_sender: f64,
     /// Whether records confirm every hit.
     pub records: bool,
@@ -281,7 +241,6 @@ pub struct FilterReport {
 }
 
 impl FilterReport {
-    /// Returns the report for the header that was written.
     pub(crate) fn new(header: &Header, output: &Path) -> Self {
         let mode = mode_of(output);
         let page_bytes = header.page_bytes();
@@ -319,7 +278,6 @@ pub struct PartReport {
 }
 
 impl PartReport {
-    /// Returns the report for the header that was written.
     pub(crate) fn new(header: &Header, output: &Path) -> Self {
         Self {
             piece: header.spec.name.clone(),
@@ -344,13 +302,11 @@ pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
     }
 }
 
-/// Shows the digest of a text as 32 hexadecimal digits.
 pub(crate) fn digest_shown(digest: u128) -> String {
     format!("{digest:032x}")
 }
 
 impl Report {
-    /// Returns the report of a plan of which nothing was done yet.
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             output: plan.output.clone(),
@@ -372,8 +328,8 @@ impl Report {
         for (number, (input, opened)) in (0..).zip(inputs.iter().zip(opened)) {
             all.take_list(input.shown(), opened, &counts.counts(number));
         }
-        all.rejects
-            .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+        let rejects = &mut all.rejects;
+        rejects.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
     }
 
@@ -382,10 +338,15 @@ impl Report {
             Ok(_) => counts.refused(),
             Err(refusal) => Some((refusal, 0, "")),
         };
-        let refused = refused.map(|(why, line, text)| {
-            RefusedFile::new(&file, (line, text), why.to_string(), why.is_for_preview())
-        });
-        self.refused_files.extend(refused);
+        if let Some((why, line, text)) = refused {
+            let hint = why.is_for_preview().then(|| preview_hint(&file));
+            self.refused_files.push(RefusedFile {
+                file: file.clone(),
+                line,
+                text: text.to_owned(),
+                reason: format!("{why}{}", hint.unwrap_or_default()),
+            });
+        }
         for (why, reason, count, examples) in counts.not_listed() {
             let examples = examples.iter();
             let shown = examples.map(|(line, text)| format!("{file}:{line}: {text}"));
@@ -398,7 +359,13 @@ impl Report {
                 NotListed::Rejected => add(&mut self.rejects, new, |all| all),
                 NotListed::Broad => add(&mut self.broad, new, |all| all),
                 NotListed::Skipped(skip) => {
-                    let new = Skipped::new(skip, new);
+                    let reason = match new.reason.as_str() {
+                        "" => skip.name().to_owned(),
+                        word => format!("{}: {word}", skip.name()),
+                    };
+                    let notable = skip.is_notable();
+                    let why = Reason { reason, ..new };
+                    let new = Skipped { why, notable };
                     add(&mut self.skipped, new, |skipped| &mut skipped.why);
                 }
             }
@@ -434,21 +401,18 @@ impl Report {
     pub(crate) fn count_as(&mut self, file: &str) {
         let path = Path::new(file);
         let all = self.inputs.drain(..).reduce(|all, input| all.with(&input));
-        let all = all.map(|mut all| {
+        if let Some(mut all) = all {
             all.file = text(path);
             (all.source.name, all.source.file) = (name_of(path), text(path));
-            all
-        });
-        self.inputs = all.into_iter().collect();
+            self.inputs.push(all);
+        }
     }
 
-    /// Returns the inputs, as the filter names and counts them.
     pub(crate) fn sources(&self) -> Vec<Source> {
         let sources = self.inputs.iter().map(|input| &input.source);
         sources.cloned().collect()
     }
 
-    /// Takes over the counts of the entries that remain.
     pub(crate) fn count(&mut self, counts: &EntryCounts) {
         self.duplicates = self.rows.saturating_sub(counts.entries());
         self.kinds = kind_counts(counts);
@@ -468,16 +432,13 @@ impl Report {
         self.rows += removals.rows;
     }
 
-    /// Returns whether rows were skipped that people want to hear of.
     pub(crate) fn has_notable_skips(&self) -> bool {
         self.skipped.iter().any(|skip| skip.notable)
     }
 
-    /// Returns whether a line of this input was rejected or left out.
     pub(crate) fn leaves_out(&self, file: &str) -> bool {
-        self.inputs
-            .iter()
-            .any(|input| input.file == file && input.rejected + input.broad > 0)
+        let mut inputs = self.inputs.iter().filter(|input| input.file == file);
+        inputs.any(|input| input.rejected + input.broad > 0)
     }
 
     /// Returns, for one line of a message, which inputs gave no entry, and what they gave instead.
@@ -489,22 +450,19 @@ impl Report {
         };
         if let Some(reject) = self.rejects.first() {
             let first = reject.first.first().map_or("", String::as_str);
-            return format!(
-                "{inputs}: {} rejected ({first}: {})",
-                counted(self.rejected, "line", "lines"),
-                reject.reason
-            );
+            let lines = counted(self.rejected, "line", "lines");
+            return format!("{inputs}: {lines} rejected ({first}: {})", reject.reason);
         }
         if let Some(broad) = self.broad.first() {
             let first = broad.first.first().map_or("", String::as_str);
+            let entries = counted(
+                self.broad.iter().map(|broad| broad.count).sum(),
+                "entry",
+                "entries",
+            );
+            let reason = &broad.reason;
             return format!(
-                "{inputs}: {} left out ({first}: {}; --allow ENTRY lists it)",
-                counted(
-                    self.broad.iter().map(|broad| broad.count).sum(),
-                    "entry",
-                    "entries"
-                ),
-                broad.reason
+                "{inputs}: {entries} left out ({first}: {reason}; --allow ENTRY lists it)"
             );
         }
         let nothing = match (self.expired, self.has_notable_skips()) {
@@ -521,8 +479,7 @@ impl Report {
         }
     }
 
-    /// Refuses the output if more lines were rejected than the plan allows, or if an input is
-    /// empty under `--strict`; returns whether it is refused.
+    /// Refuses the output for too many rejected lines, or under `--strict` for an empty input.
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
         self.refuse_rejects(plan);
         if let [refused, others @ ..] = self.refused_files.as_slice() {
@@ -537,16 +494,13 @@ impl Report {
             && self.refused.is_none()
             && let Some(input) = self.inputs.iter().find(|input| input.entries == 0)
         {
-            self.refused = Some(format!(
-                "no entry in {}: --strict allows this only with --allow-empty",
-                input.file
-            ));
+            let why = "--strict allows this only with --allow-empty";
+            self.refused = Some(format!("no entry in {}: {why}", input.file));
         }
         self.refused.is_some()
     }
 }
 
-/// Adds lines to those with the same reason.
 fn add<T>(all: &mut Vec<T>, mut new: T, why: impl Fn(&mut T) -> &mut Reason) {
     let added = why(&mut new);
     let mut known = all.iter_mut().map(&why);

@@ -16,20 +16,18 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::guard::Guard;
 use super::job::Job;
-use super::partition::{InOrder, Narrow, Wide};
+use super::partition::InOrder;
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Found, Input, ReadOptions, find_or_typed, total_bytes};
+use super::read::{Found, Input, ReadOptions, find_or_typed, total_bytes};
 use super::report::{Changed, Report, kind_counts};
 use super::write::{Sorted, Sources, Walk, count_entries};
 use crate::address::Rules;
-use crate::base::day::Day;
 use crate::base::replacement::Replacement;
-use crate::filter::{Class, Filter, Key, Load, Record, Source, Spec};
+use crate::filter::{Class, Dates, Filter, Key, Load, Record, Source, Spec};
 use crate::lookup::Lookup;
 
-/// The changes to make. The plan says how to read the lists; its output is the filter to change,
-/// its inputs are the lists to add.
+/// The changes to make. The output of the plan is the filter to change.
 #[derive(Clone, Debug)]
 pub struct Changes {
     /// The settings, the filter to change, and the lists to add.
@@ -79,8 +77,7 @@ fn open(path: &Path) -> Result<Lookup, Error> {
 /// Adds and removes entries, drops those that have expired, and gives the filter a new size.
 ///
 /// # Errors
-/// When the filter has no records, and whatever prevents writing the new one; the old one then
-/// stays.
+/// Whatever prevents writing the new filter; the old one then stays.
 pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let plan = &changes.plan;
     let job = Job::begin(plan, progress)?;
@@ -100,20 +97,23 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let numbers = sources.numbers(&old.spec().sources);
     let options = ReadOptions {
         rules: lookup.rules(),
-        keeps_dates: true,
-        refuses_ends: false,
+        records: true,
         ..plan.read_options(old.spec().seed, sources.numbers(&named))?
     };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
     let target = replacement.target();
-    let feed = Feed::new(&add.lists, progress);
-    let added = job.read::<Wide>(feed, (target, &mut adding), &options)?;
-    let added = added.expect("wide keys keep dates");
-    let options = of_removals(&options, remove.lists.len());
-    let mut feed = Feed::new(&remove.lists, progress);
-    feed.removes = true;
-    let removed = job.read::<Narrow>(feed, (target, &mut removing), &options)?;
-    let removed = removed.expect("the dates of removals do not matter");
+    let added = job.read_wide(&add.lists, (target, &mut adding), &options)?;
+    // A removal is never refused as too broad, and the list that it came from does not matter.
+    let options = ReadOptions {
+        removes: true,
+        sources: vec![0; remove.lists.len()],
+        guard: Guard {
+            allows_world: true,
+            ..Guard::default()
+        },
+        ..options
+    };
+    let removed = job.read_wide(&remove.lists, (target, &mut removing), &options)?;
 
     let mut report = Report::of_lists(plan, &add.lists, added.opened, added.counts);
     let removals = Report::of_lists(plan, &remove.lists, removed.opened, removed.counts);
@@ -127,37 +127,25 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     progress.begin(Phase::Sorting, report.rows);
     job.sort(&added.keys)?;
     job.sort(&removed.keys)?;
-    // The keys to add have dates of their own, and those of removals do not matter.
-    let dates = options.dates();
+    // The staged keys have dates of their own.
+    let dates = Dates::default();
     let stream = || -> Result<_, Error> {
         let streams = [
             Box::new(old.records()?) as _,
             Box::new(InOrder::new(&added.keys, dates)) as _,
             Box::new(InOrder::new(&removed.keys, dates)) as _,
         ];
-        Ok(Updated::new(streams, &numbers, plan.today().0))
+        Ok(Updated {
+            walk: Walk::new(streams),
+            numbers: &numbers,
+            today: plan.today().0,
+            changed: Changed::default(),
+        })
     };
     let (fpr, sources) = (changes.fpr, sources.to_list());
     write(&job, replacement, old, fpr, sources, stream, report)
 }
 
-/// Returns how lists of entries to remove are read. Their dates do not matter, a removal never
-/// expires, and it is never refused. The list that it came from does not matter either, so narrow
-/// staged keys are enough for any number of lists.
-fn of_removals(options: &ReadOptions, lists: usize) -> ReadOptions {
-    ReadOptions {
-        sources: vec![0; lists],
-        keeps_dates: false,
-        today: Day(0),
-        guard: Guard {
-            allows_world: true,
-            ..Guard::default()
-        },
-        ..*options
-    }
-}
-
-/// Finds the lists to add and those to remove, with entries from the command line among them.
 fn find(changes: &Changes) -> Result<[Found; 2], Error> {
     let Changes { plan, .. } = changes;
     let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
@@ -194,7 +182,7 @@ fn write<'a>(
     job.progress.begin(Phase::Counting, old.entries());
     let mut counted = stream()?;
     let counts = count_entries(&mut counted, job.progress)?;
-    let changed = counted.changed();
+    let changed = counted.changed;
     report.changed = Some(changed);
     report.entries_before = Some(old.entries());
     report.kinds = kind_counts(&counts);
@@ -219,32 +207,15 @@ fn write<'a>(
 }
 
 /// A stream of the records that a filter has after an update.
-pub(crate) struct Updated<'a> {
+struct Updated<'a> {
     /// The filter, entries to add, entries to remove.
     walk: Walk<'a>,
     /// The new number of each source of the filter.
     numbers: &'a [u32],
     /// Entries are left out if they expire on this day (counted from 1970) or before.
     today: u16,
+    /// How the records taken so far differ from those of the filter.
     changed: Changed,
-}
-
-impl<'a> Updated<'a> {
-    /// Returns the records that a filter has after an update, given its own, those to add, and those
-    /// to remove.
-    pub(crate) fn new(streams: [Box<dyn Sorted + 'a>; 3], numbers: &'a [u32], today: u16) -> Self {
-        Self {
-            walk: Walk::new(streams),
-            numbers,
-            today,
-            changed: Changed::default(),
-        }
-    }
-
-    /// Returns how the records taken so far differ from those of the filter.
-    pub(crate) fn changed(&self) -> Changed {
-        self.changed
-    }
 }
 
 impl Sorted for Updated<'_> {

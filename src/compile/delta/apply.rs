@@ -18,7 +18,7 @@ use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::plan::Seed;
 use crate::compile::progress::{Phase, Progress};
-use crate::compile::write::{Sorted, fill};
+use crate::compile::write::{Sorted, assemble};
 use crate::filter::delta::{Delta, Head, Touch};
 use crate::filter::{self, Class, Digest, Filter, Key, Load, Problem, Record, Writer};
 
@@ -31,8 +31,7 @@ pub struct Deltas {
     pub deltas: Vec<PathBuf>,
     /// Replace an output that is not a filter, or is damaged.
     pub overwrite: bool,
-    /// By how many percent the result may have fewer entries than `old`; expired entries count as
-    /// lost.
+    /// By how many percent the result may have fewer entries than `old`, expired ones included.
     pub max_shrink: Option<u32>,
     /// By how many percent it may have more.
     pub max_growth: Option<u32>,
@@ -78,14 +77,11 @@ pub struct Applied {
 }
 
 /// Applies the deltas to the old filter, and writes the result to `output`, which may be the old
-/// filter.
-///
-/// A result with too few or too many entries is not written: [`Applied::refused`] says so.
+/// filter; not if [`Applied::refused`] is set.
 ///
 /// # Errors
 /// When a delta does not belong to the filter before it, or is damaged; when the result differs in
 /// any byte from the filter that the last delta was made for; and whatever prevents writing it.
-/// Then nothing has changed.
 pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Applied, Error> {
     let started = Instant::now();
     check_not_input(output, &deltas.deltas)?;
@@ -101,9 +97,8 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     let wanted = deltas.sha256.as_ref();
     if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
         let path = path.display();
-        return Err(Error::Plan(format!(
-            "{path}: does not make the expected filter"
-        )));
+        let why = format!("{path}: does not make the expected filter");
+        return Err(Error::Plan(why));
     }
     let outcome = |refused| Applied {
         output: output.to_owned(),
@@ -132,7 +127,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     progress.begin(Phase::Writing, last.new.entries);
     let spec = last.new.spec.clone();
     let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape, None)?;
-    let writer = fill(writer, stream, deltas.threads.max(1), progress)?;
+    let writer = assemble(writer, stream, deltas.threads.max(1), progress)?;
     if !put_in_place(writer, &last, progress)? {
         let problem = Problem::Delta("it does not make the filter that it names");
         return Err(filter::Error::Invalid { path, problem }.into());
@@ -140,8 +135,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     Ok(outcome(None))
 }
 
-/// Replaces the output with what was written, if it is the filter that the delta names; returns
-/// whether it is.
+/// Replaces the output, if the delta names the filter that was written; returns whether it does.
 fn put_in_place(writer: Writer, delta: &Head, progress: &Progress) -> Result<bool, Error> {
     progress.begin(Phase::Checking, 0);
     let (written, header) = writer.complete()?;
@@ -204,11 +198,9 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
     Ok(chain)
 }
 
-/// Maximum number of records between two keys. No filter has so many in the few pages that are
-/// written at once, and a delta with more would take all memory.
+/// Maximum number of records between two keys, far above what the pages written at once can have.
 const MAX_AT_ONCE: usize = 4 << 20;
 
-/// A stream of records, changed by a delta.
 pub(super) struct Patched<'a> {
     old: Box<dyn Sorted + 'a>,
     edits: Delta,
@@ -248,7 +240,6 @@ impl<'a> Patched<'a> {
         .into()
     }
 
-    /// Appends added records before `end`.
     fn add_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         while let Some((key, class)) = self.edits.added_before(end)? {
             self.push(class.record(key), into)?;
@@ -317,7 +308,6 @@ impl Sorted for Patched<'_> {
 mod tests {
     use super::*;
     use crate::base::replacement::Replacement;
-    use crate::compile::write::Given;
     use crate::compile::{Plan, Progress, build};
     use crate::filter::delta::{DeltaWriter, Head};
     use crate::filter::{Digest, Filter, Load};
@@ -327,6 +317,16 @@ mod tests {
         Record {
             key: Key(key),
             ..Record::default()
+        }
+    }
+
+    struct Given(Vec<Record>);
+
+    impl Sorted for Given {
+        fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+            let is_before = |record: &Record| end.is_none_or(|end| record.key < end);
+            into.extend(self.0.drain(..self.0.partition_point(is_before)));
+            Ok(())
         }
     }
 
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn edits_that_are_not_in_order_are_refused() {
         for (key, in_order) in [(5_000, true), (2_000, true), (1_999, false), (0, false)] {
-            let old = Given::keys(&(1..=4096).collect::<Vec<_>>());
+            let old = Given((1..=4096).map(record).collect());
             let mut patched = Patched::new(Box::new(old), removes_and_adds(key));
             let mut out = Vec::new();
             // Records before this key were written before the next segment is read.

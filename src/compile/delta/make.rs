@@ -51,16 +51,14 @@ pub struct Made {
 /// Writes the delta that makes one filter from another to `output`.
 ///
 /// # Errors
-/// When a filter has no records or cannot be read, when `output` exists and is not a delta, and
-/// whatever prevents writing it.
+/// When a filter has no records, when `output` is not a delta, and whatever prevents writing it.
 pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Result<Made, Error> {
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
     if !replacement.is_new() && !Delta::is_one(output) {
         return Err(Error::NotReplaced {
             path: output.to_owned(),
-            wanted: "a delta",
-            instead: "name another file",
+            why: "exists but is not a delta; move it away, or name another file".to_owned(),
         });
     }
     let [old, new] = [old, new].map(|path| Filter::open(path, Load::Disk));
@@ -115,11 +113,9 @@ fn write(
     })?;
     (made.added, made.removed) = (tally.added, tally.removed);
     if tally.kept < new.entries() / 2 {
-        let (kept, all) = (
-            grouped(tally.kept),
-            counted(new.entries(), "entry", "entries"),
-        );
+        let all = counted(new.entries(), "entry", "entries");
         let (old, new) = (old.path().display(), new.path().display());
+        let kept = grouped(tally.kept);
         return Ok(Some(format!("only {kept} of {all} in {new} are in {old}")));
     }
     let Some(classes) = tally.classes() else {
@@ -184,7 +180,6 @@ fn edits(
     })
 }
 
-/// Maximum number of pairs of classes that are counted.
 const MAX_PAIRS: usize = 4 << 20;
 
 /// One key in OLD or NEW.
@@ -192,9 +187,7 @@ const MAX_PAIRS: usize = 4 << 20;
 pub(super) enum Difference {
     /// In both filters: its class in OLD and in NEW.
     Kept(Class, Class),
-    /// Only in OLD.
     Removed,
-    /// Only in NEW.
     Added(Record),
 }
 
@@ -223,35 +216,29 @@ pub(super) fn differences(
 /// The number of the stream of NEW; that of OLD is 0.
 const NEW: usize = 1;
 
-/// The new classes of records that no edit names. Most have the class of the one before.
+/// The new classes of records that no edit names; all others stay.
 #[derive(Debug)]
 pub(super) struct Mapped {
     classes: HashMap<Class, Class>,
-    last: (Class, Class),
+    /// The last old class and its new one: most records have the class of the one before.
+    last: Option<(Class, Class)>,
 }
 
 impl Mapped {
-    /// Returns a map of old classes to new ones; all others stay.
     pub(super) fn new(classes: &[(Class, Class)]) -> Self {
-        let classes: HashMap<Class, Class> = classes.iter().copied().collect();
-        let of_default = classes.get(&Class::default()).copied();
         Self {
-            classes,
-            last: (Class::default(), of_default.unwrap_or_default()),
+            classes: classes.iter().copied().collect(),
+            last: None,
         }
     }
 
-    /// Returns the new class of an old one.
     pub(super) fn of(&mut self, class: Class) -> Class {
-        if self.last.0 != class {
-            let new = self.classes.get(&class).copied();
-            self.last = (class, new.unwrap_or(class));
-        }
-        self.last.1
+        let last = self.last.filter(|(old, _)| *old == class);
+        let look_up = || (class, self.classes.get(&class).copied().unwrap_or(class));
+        self.last.insert(last.unwrap_or_else(look_up)).1
     }
 }
 
-/// Number of occurrences of each difference of classes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) removed: u64,
@@ -264,7 +251,6 @@ pub(super) struct Tally {
     too_many: bool,
 }
 
-/// The changes of classes that a delta names.
 #[derive(Debug)]
 pub(super) struct Classes {
     /// The new class of each class that changes.
@@ -339,13 +325,14 @@ impl Tally {
             changed: by_frequency(changed),
             added: by_frequency(self.added_classes),
         };
-        let lengths = [
-            classes.changed.len(),
-            classes.added.len(),
-            classes.mapped.len(),
-        ];
-        let fits = !self.too_many && lengths.iter().all(|&length| length <= MAX_CLASSES);
-        fits.then_some(classes)
+        let Classes {
+            mapped,
+            changed,
+            added,
+            ..
+        } = &classes;
+        let most = mapped.len().max(changed.len()).max(added.len());
+        (!self.too_many && most <= MAX_CLASSES).then_some(classes)
     }
 }
 

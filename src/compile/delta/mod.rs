@@ -13,11 +13,6 @@
 //! delta first says how each *class* of records (kind, source, dates) changes, and then names the
 //! exceptions. It does not name entries that have expired on the day of NEW's build. No address is
 //! looked up in the filters, so they may have any version of the address rules.
-//!
-//! | file | about |
-//! |---|---|
-//! | `make` | makes a delta of two filters |
-//! | `apply` | makes a filter from another one and deltas |
 
 mod apply;
 mod make;

@@ -14,9 +14,6 @@ use crate::filter::{EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
 use crate::lookup::Lookup;
 
 /// Opens filters, which must all have the same seed and the same address rules.
-///
-/// # Errors
-/// When a filter cannot be opened; [`Error::Plan`] when it differs from the first.
 pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     let mut filters: Vec<Arc<Filter>> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -31,9 +28,6 @@ pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
 }
 
 /// Checks that the keys of two files were made in the same way.
-///
-/// # Errors
-/// [`Error::Plan`] when they were not.
 pub(super) fn check_alike(
     (a_path, a): (&Path, &Spec),
     (b_path, b): (&Path, &Spec),
@@ -52,7 +46,6 @@ pub(super) fn check_alike(
     Ok(())
 }
 
-/// Returns the union of one page of all filters.
 fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
     let mut union = [0; PAGE_BYTES];
     for filter in filters {
@@ -61,8 +54,7 @@ fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
     Ok(union)
 }
 
-/// Returns the number of keys in the union of pages of one shape, and its rate of false positives.
-/// Both are estimated from the bits that are set.
+/// Estimates the number of keys in the union of pages of one shape, and its false-positive rate.
 pub(crate) fn estimate_union(
     filters: &[Arc<Filter>],
     progress: &Progress,
@@ -80,7 +72,6 @@ pub(crate) fn estimate_union(
     Ok((entries, rates / shape.pages as f64))
 }
 
-/// Checks that the pages of filters can be merged, if some have no records.
 pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     for filter in filters {
         let path = filter.path().display();
@@ -99,7 +90,6 @@ pub(super) fn check_same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the union of pages of one shape.
 pub(super) fn merge_pages(
     mut writer: Writer,
     filters: &[Arc<Filter>],

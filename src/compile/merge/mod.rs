@@ -9,12 +9,6 @@
 //! Filters with records may differ in size and rate: the result gets a new size. Without records
 //! there are only pages, which can be merged if they have the same shape. Everything else is
 //! refused, with an error that says what to do.
-//!
-//! | file | about |
-//! |---|---|
-//! | `alike` | filters whose keys were made in the same way; the union of their pages, for those without records |
-//! | `parts` | the parts of a list, and whether they are the expected ones |
-//! | `staged` | records of files as staged keys |
 
 mod alike;
 mod parts;
@@ -26,11 +20,11 @@ pub(crate) use self::alike::{estimate_union, open_alike};
 pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
 use super::error::Error;
-use super::job::Job;
+use super::job::{Job, MIN_LINE_BYTES};
 use super::lineage::{Lineage, check_not_input};
-use super::partition::{Arena, NARROW_SOURCES, Narrow, Sealed, StagedKey, Store, Wide};
+use super::partition::{NARROW_SOURCES, Narrow, Sealed, StagedKey, Wide};
 use super::plan::{Plan, Seed};
-use super::progress::{Phase, Progress};
+use super::progress::Progress;
 use super::report::{InputReport, Report};
 use super::write::Sources;
 use crate::base::replacement::Replacement;
@@ -108,7 +102,6 @@ fn open(
     Ok((filters.iter().map(file).collect(), filters))
 }
 
-/// A merge in progress.
 struct Merge<'a> {
     job: &'a Job<'a>,
     lineage: Lineage,
@@ -128,32 +121,19 @@ impl Merge<'_> {
         let staging = Staging::new(self.files, sources, plan.today().0, progress);
         let entries = total(self.files.iter().map(|file| file.header.entries));
         // As much memory as a build would use for a text with as many entries.
-        let text_bytes = entries.saturating_mul(LINE_BYTES);
+        let text_bytes = entries.saturating_mul(MIN_LINE_BYTES);
         let mut arena = self.job.arena(text_bytes, 1)?;
+        let (output, workers) = (replacement.target(), self.job.workers());
         if spec.sources.len() <= NARROW_SOURCES as usize
-            && let Some(keys) = self.stage::<Narrow>(&staging, &replacement, &mut arena)?
+            && let Some(keys) = staging.run::<Narrow>(output, &mut arena, workers)?
         {
             return self.write(replacement, &keys, spec, &staging);
         }
-        let keys = self
-            .stage::<Wide>(&staging, &replacement, &mut arena)?
-            .expect("wide keys keep dates");
+        let keys = staging.run::<Wide>(output, &mut arena, workers)?;
+        let keys = keys.expect("wide keys keep dates");
         self.write(replacement, &keys, spec, &staging)
     }
 
-    fn stage<'m, I: StagedKey>(
-        &self,
-        staging: &Staging<'_>,
-        replacement: &Replacement,
-        arena: &'m mut Arena,
-    ) -> Result<Option<Sealed<'m, I>>, Error> {
-        let bytes = self.files.iter().map(|file| file.header.record_bytes());
-        self.job.progress.begin(Phase::Reading, total(bytes));
-        let store = Store::new(replacement.target(), arena);
-        staging.run(store, self.job.workers())
-    }
-
-    /// Writes staged keys to the finished file.
     fn write<I: StagedKey>(
         &self,
         replacement: Replacement,
@@ -174,7 +154,6 @@ impl Merge<'_> {
         self.job.finish(replacement, keys, spec, None, report)
     }
 
-    /// Merges the pages of filters.
     fn pages(
         &self,
         replacement: Replacement,
@@ -198,16 +177,14 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        // Fuller pages have a higher rate. The union declares its own, and `info` and the report
-        // show it.
+        // Fuller pages have a higher rate.
         spec.fpr = spec.fpr.max(rate);
         let writer = Writer::begin(replacement, spec, entries, filters[0].shape(), None)?;
         let header = alike::merge_pages(writer, filters, progress)?;
         Ok(self.job.finished(report, &header))
     }
 
-    /// Returns what the inputs say of their lists, and whether these may replace what was there
-    /// before.
+    /// Returns what the inputs say of their lists, and whether these may replace what was there.
     fn report(&self, spec: &Spec, expired: &[u64]) -> Report {
         let format = if self.is_parts { "parts" } else { "filters" };
         let all_expired = total(expired.iter().copied());
@@ -244,9 +221,6 @@ impl Merge<'_> {
     }
 }
 
-/// Assumed bytes of a line of text with an entry, by which memory is divided as for a build.
-const LINE_BYTES: u64 = 16;
-
 /// Returns the sum of counts from headers, which may have any value.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
@@ -256,6 +230,7 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
     use crate::compile::build;
+    use crate::compile::partition::Arena;
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -284,12 +259,12 @@ mod tests {
         let staging = Staging::new(&files, &sources, 0, &progress);
         fs::rename(&parts[4], &parts[3]).unwrap();
         let mut arena = Arena::new(1 << 20, 2).unwrap();
-        let store = Store::<Wide>::new(&folder.path().join("list.blf"), &mut arena);
-        let error = staging.run(store, 2).map(drop).unwrap_err();
-        let message = error.to_string();
+        let output = folder.path().join("list.blf");
+        let error = staging.run::<Wide>(&output, &mut arena, 2).map(drop);
+        let said = error.unwrap_err().to_string();
         assert!(
-            message.ends_with("3.part: changed while it was merged"),
-            "{message}"
+            said.ends_with("3.part: changed while it was merged"),
+            "{said}"
         );
     }
 }

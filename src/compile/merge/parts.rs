@@ -57,7 +57,6 @@ impl MergedFile {
         })
     }
 
-    /// Returns the name of the piece.
     fn name(&self) -> &str {
         &self.header.spec.name
     }
@@ -105,7 +104,6 @@ impl MergedFile {
     }
 }
 
-/// Opens the parts of a list, each piece once.
 pub(super) fn open(
     paths: &[PathBuf],
     expected: &Expected,
@@ -152,27 +150,24 @@ impl Expected {
         if self.sources.is_empty() {
             return Ok(());
         }
-        let wanted: BTreeSet<_> = self
-            .sources
-            .iter()
-            .map(|file| text(Path::new(file)))
-            .collect();
+        let wanted = self.sources.iter().map(|file| text(Path::new(file)));
+        let wanted: BTreeSet<_> = wanted.collect();
         let mut found = BTreeSet::new();
         for part in parts {
             for source in &part.header.spec.sources {
                 if !wanted.contains(&source.file) {
-                    return Err(part.refused(&format!(
-                        "a part of {}, which is not given by --source",
-                        source.file
-                    )));
+                    let file = &source.file;
+                    let why = format!("a part of {file}, which is not given by --source");
+                    return Err(part.refused(&why));
                 }
                 found.insert(&source.file);
             }
         }
         match wanted.iter().find(|file| !found.contains(file)) {
-            Some(file) => Err(Error::Plan(format!(
-                "--source {file}: no part of this list was given"
-            ))),
+            Some(file) => {
+                let why = format!("--source {file}: no part of this list was given");
+                Err(Error::Plan(why))
+            }
             None => Ok(()),
         }
     }
@@ -188,11 +183,9 @@ impl Expected {
             let (name, digest) = (part.name(), digest_shown(part.digest()));
             let names = [name, &digest, &format!("{digest} {name}")];
             if !names.iter().any(|&name| wanted.contains(name)) {
-                return Err(part.refused(&format!(
-                    "the part of a piece that is not in {}: {}",
-                    file.display(),
-                    names[2].trim_end()
-                )));
+                let (file, name) = (file.display(), names[2].trim_end());
+                let why = format!("the part of a piece that is not in {file}: {name}");
+                return Err(part.refused(&why));
             }
             for name in names {
                 missing.remove(name);
@@ -206,11 +199,9 @@ impl Expected {
             0 => String::new(),
             count => format!(" and {} more", grouped(count as u64)),
         };
-        Err(Error::Plan(format!(
-            "{}: parts of these pieces are missing: {}{others}",
-            file.display(),
-            shown.join(", ")
-        )))
+        let (file, shown) = (file.display(), shown.join(", "));
+        let why = format!("{file}: parts of these pieces are missing: {shown}{others}");
+        Err(Error::Plan(why))
     }
 }
 

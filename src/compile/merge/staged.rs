@@ -7,17 +7,16 @@
 //! ```
 //!
 //! From there on, a merge is a build: the stages are sorted and merged, in memory and then on disk.
-//! A worker has one file open at a time, so the number of files is not limited. The keys of a file
-//! are sorted, so those of a stage go to their chunk all at once.
+//! A worker has one file open at a time, so the number of files is not limited.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
-use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
-use crate::compile::progress::Progress;
+use crate::compile::partition::{Arena, Sealed, StagedKey, Stager, Store};
+use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::Sources;
 use crate::filter::{Dates, FilterFile, Header};
 
@@ -31,7 +30,6 @@ pub(super) struct MergedFile {
     pub(super) header: Header,
 }
 
-/// How the records of all files are staged.
 #[derive(Debug)]
 pub(super) struct Staging<'a> {
     files: &'a [MergedFile],
@@ -68,13 +66,17 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Stages all records on `threads` workers. Returns `None` if one has dates that `I` cannot
-    /// keep; the others are then not staged.
+    /// Stages all records on `threads` workers; `None` if one has dates that `I` cannot keep.
     pub(super) fn run<'m, I: StagedKey>(
         &self,
-        store: Store<'m, I>,
+        output: &Path,
+        arena: &'m mut Arena,
         threads: usize,
     ) -> Result<Option<Sealed<'m, I>>, Error> {
+        let bytes = self.files.iter().map(|file| file.header.record_bytes());
+        self.progress
+            .begin(Phase::Reading, bytes.fold(0, u64::saturating_add));
+        let store = Store::new(output, arena);
         for count in self.counted.iter().chain(&self.expired) {
             count.store(0, Ordering::Relaxed);
         }
@@ -115,8 +117,7 @@ impl<'a> Staging<'a> {
         Ok(Some(store.seal()))
     }
 
-    /// Stages the records of one of several equal shares of a file. Returns `false` if one has dates
-    /// that `I` cannot keep.
+    /// Stages a share of a file; `false` if a record has dates that `I` cannot keep.
     fn read<I: StagedKey>(
         &self,
         number: usize,
@@ -154,7 +155,8 @@ impl<'a> Staging<'a> {
                     is_dated = true;
                     return Ok(());
                 }
-                stager.add_sorted(keys, class)
+                keys.iter().for_each(|key| stager.add(*key, class));
+                stager.check()
             })?;
             self.progress.add_entries(counted - before);
         }
@@ -162,12 +164,10 @@ impl<'a> Staging<'a> {
         Ok(!is_dated)
     }
 
-    /// Returns the dates of all staged keys that keep none.
     pub(super) fn dates(&self) -> Dates {
         self.dates.get().copied().unwrap_or_default()
     }
 
-    /// Returns the number of entries that were left out, for each source.
     pub(super) fn expired(&self) -> Vec<u64> {
         let expired = self.expired.iter();
         expired.map(|count| count.load(Ordering::Relaxed)).collect()

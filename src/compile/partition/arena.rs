@@ -26,12 +26,12 @@ const MIN_CHUNK_BYTES: usize = 256;
 /// Chunks are a multiple of this size, so that staged keys of all sizes fill them.
 const ITEM_BYTES: usize = 16;
 
-/// The mapping.
 #[derive(Debug)]
 pub(crate) struct Arena {
     memory: MmapMut,
-    chunk_bytes: usize,
-    held: usize,
+    pub(super) chunk_bytes: usize,
+    /// Number of chunks in addition to those that the workers fill, one per stage.
+    pub(super) held: usize,
 }
 
 impl Arena {
@@ -52,23 +52,11 @@ impl Arena {
         })
     }
 
-    /// Returns the size of a chunk.
-    pub(crate) fn chunk_bytes(&self) -> usize {
-        self.chunk_bytes
-    }
-
-    /// Returns the number of chunks in addition to those that the workers fill, one per stage.
-    pub(crate) fn held(&self) -> usize {
-        self.held
-    }
-
-    /// Returns the memory of all chunks in the order of their addresses.
     pub(crate) fn chunks(&mut self) -> ChunksExactMut<'_, u8> {
         self.memory.chunks_exact_mut(self.chunk_bytes)
     }
 }
 
-/// Maps memory without a file, in pages of 2 MiB if the system has them.
 fn map(length: usize) -> Result<MmapMut, Error> {
     let mut options = MmapOptions::new();
     let memory = options.len(length).no_reserve_swap().map_anon();
@@ -91,17 +79,14 @@ pub(crate) struct Chunk<'m> {
 }
 
 impl<'m> Chunk<'m> {
-    /// Returns an empty chunk.
     pub(crate) fn new(memory: &'m mut [u8]) -> Self {
         Self { memory, length: 0 }
     }
 
-    /// Returns its content.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[..self.length]
     }
 
-    /// Returns the number of bytes in it.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
@@ -120,7 +105,6 @@ impl<'m> Chunk<'m> {
         }
     }
 
-    /// Returns the number of bytes for which it has room.
     pub(crate) fn room(&self) -> usize {
         self.memory.len() - self.length
     }
@@ -131,8 +115,7 @@ impl<'m> Chunk<'m> {
         &mut self.resize(start + bytes)[start..]
     }
 
-    /// Sets its length, at most its capacity, and returns its content; the caller must write the
-    /// new bytes.
+    /// Sets its length, and returns its content; the caller must write the new bytes.
     pub(crate) fn resize(&mut self, length: usize) -> &mut [u8] {
         self.length = length;
         &mut self.memory[..length]
@@ -144,7 +127,7 @@ impl<'m> Chunk<'m> {
 pub(crate) struct Spill {
     path: PathBuf,
     file: Option<File>,
-    length_bytes: u64,
+    pub(super) length_bytes: u64,
 }
 
 impl Spill {
@@ -155,11 +138,6 @@ impl Spill {
             file: None,
             length_bytes: 0,
         }
-    }
-
-    /// Returns its length.
-    pub(crate) fn length_bytes(&self) -> u64 {
-        self.length_bytes
     }
 
     /// Appends `bytes` to the file, and clears them.
@@ -178,7 +156,6 @@ impl Spill {
         Ok(())
     }
 
-    /// Overwrites a part of the file.
     pub(crate) fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Error> {
         self.file.iter().try_for_each(|file| {
             file.write_all_at(bytes, offset_bytes)
@@ -186,7 +163,6 @@ impl Spill {
         })
     }
 
-    /// Fills `bytes` from the file.
     pub(crate) fn read_at(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Error> {
         self.file.iter().try_for_each(|file| {
             file.read_exact_at(bytes, offset_bytes)

@@ -4,10 +4,9 @@
 //!   key -> bin of its upper 6 bits --full--> chunks of the bin's 64 stages --full--> store
 //! ```
 //!
-//! The chunks of 4096 stages are on as many memory pages: far more than the processor's TLB
-//! has entries for, and on more lines than its first-level cache has. So keys are first put
-//! into 64 bins, and a full bin is distributed to its 64 stages at once. In both steps, the
-//! first-level cache has room for all places that are written to.
+//! The chunks of 4096 stages are on more memory pages than the processor's TLB has entries for, and on
+//! more lines than its first-level cache has. So keys are first put into 64 bins, and a full bin is
+//! distributed to its 64 stages at once: the cache has room for all places that are written to.
 
 use std::mem;
 
@@ -17,15 +16,11 @@ use super::staged_key::{STAGES, StagedKey, stage_of};
 use crate::compile::error::Error;
 use crate::filter::{Class, Key};
 
-/// Number of stages that share a bin.
 const STAGES_OF_BIN: usize = 64;
-/// Number of bins of a worker.
 const BINS: usize = STAGES / STAGES_OF_BIN;
-/// Number of keys in a full bin: 16 for each of its stages. All bins together have 512 KiB,
-/// which stay in the second-level cache.
+/// Number of keys in a full bin. All bins have 512 KiB, which stay in the second-level cache.
 const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
-/// Number of keys with one class after which the bins are emptied for them. It is so large that
-/// emptying all bins costs little per key.
+/// Number of keys with one class after which the bins are emptied for them; it costs little per key.
 const MANY: u32 = 256;
 
 /// A worker's bins, and its chunks, one per stage.
@@ -40,11 +35,10 @@ pub(crate) struct Stager<'s, 'm, I> {
     failed: Option<Error>,
     bins: Box<[[Key; BIN_KEYS]; BINS]>,
     counts: [usize; BINS],
-    chunks: Vec<Chunk<'m>>,
+    chunks: Box<[Chunk<'m>; STAGES]>,
 }
 
 impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
-    /// Returns an empty stager.
     pub(crate) fn new(store: &'s Store<'m, I>) -> Self {
         let bins = vec![[Key::default(); BIN_KEYS]; BINS].into_boxed_slice();
         Self {
@@ -57,16 +51,14 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("as many as the array has")),
             counts: [0; BINS],
-            chunks: (0..STAGES).map(|_| Chunk::default()).collect(),
+            chunks: Box::new(std::array::from_fn(|_| Chunk::default())),
         }
     }
 
-    /// Returns the class of the keys in the bins.
     pub(crate) fn usual(&self) -> Class {
         self.usual
     }
 
-    /// Adds a key to its stage.
     #[inline(always)]
     pub(crate) fn add(&mut self, key: Key, class: Class) {
         match class == self.usual {
@@ -75,8 +67,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// Adds a key without the usual class, which bypasses the bins; after many such keys, their
-    /// class becomes the usual one.
+    /// Adds a key that bypasses the bins; after many keys of its class, this becomes the usual one.
     #[inline(never)]
     fn add_other(&mut self, key: Key, class: Class) {
         if class != self.other {
@@ -87,14 +78,11 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
             self.empty_all();
             (self.usual, self.others) = (class, 0);
         }
-        let bin = stage_of(key) / STAGES_OF_BIN;
-        let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
-        if let Err(error) = deal_out(self.store, chunks, &[key], class) {
+        if let Err(error) = deal_out(self.store, &mut self.chunks, &[key], class) {
             self.failed = Some(error);
         }
     }
 
-    /// Adds a key that has the usual class.
     #[inline]
     pub(crate) fn push(&mut self, key: Key) {
         let bin = stage_of(key) / STAGES_OF_BIN;
@@ -106,42 +94,15 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// Adds sorted keys of one class. They need no bins: those of a stage are next to each other.
-    pub(crate) fn add_sorted(&mut self, keys: &[Key], class: Class) -> Result<(), Error> {
-        let mut left = keys;
-        while let (Some(first), Some(last)) = (left.first(), left.last()) {
-            let stage = stage_of(*first);
-            let count = match stage_of(*last) == stage {
-                true => left.len(),
-                false => left.partition_point(|key| stage_of(*key) == stage),
-            };
-            let (mut here, others) = left.split_at(count);
-            left = others;
-            let chunk = &mut self.chunks[stage];
-            while !here.is_empty() {
-                let (fits, rest) = here.split_at(here.len().min(chunk.room() / I::BYTES));
-                let staged = fits.iter().map(|key| I::new(*key, class));
-                I::store(staged, chunk.grow(fits.len() * I::BYTES));
-                here = rest;
-                if !here.is_empty() {
-                    self.store.exchange(stage, chunk)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Checks that no key failed so far.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Distributes the keys of a bin.
     fn empty(&mut self, bin: usize) {
         let count = mem::take(&mut self.counts[bin]);
         let keys = &self.bins[bin][..count];
-        let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
-        if let Err(error) = deal_out(self.store, chunks, keys, self.usual) {
+        if let Err(error) = deal_out(self.store, &mut self.chunks, keys, self.usual) {
             self.failed = Some(error);
         }
     }
@@ -150,27 +111,26 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         (0..BINS).for_each(|bin| self.empty(bin));
     }
 
-    /// Hands over the remaining keys.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.empty_all();
         self.check()?;
-        for (stage, chunk) in self.chunks.into_iter().enumerate() {
+        for (stage, chunk) in (*self.chunks).into_iter().enumerate() {
             self.store.hand_over(stage, chunk)?;
         }
         Ok(())
     }
 }
 
-/// Puts keys of one bin into the chunks of its stages. Full chunks go to the store.
+/// Puts keys into the chunks of their stages. Full chunks go to the store.
 fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
-    chunks: &mut [Chunk<'m>],
+    chunks: &mut [Chunk<'m>; STAGES],
     keys: &[Key],
     class: Class,
 ) -> Result<(), Error> {
     for &key in keys {
         let stage = stage_of(key);
-        let chunk = &mut chunks[stage % STAGES_OF_BIN];
+        let chunk = &mut chunks[stage];
         let staged = I::new(key, class).bytes();
         while !chunk.push(staged.as_ref()) {
             store.exchange(stage, chunk)?;

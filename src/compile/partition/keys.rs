@@ -1,8 +1,7 @@
 //! Staged keys -> distinct keys, counted, in order.
 //!
-//! The stages are sorted on all threads. The keys that remain after merging duplicates are
-//! counted by kind and source, so that the size of the filter is known before its first
-//! page is written.
+//! The keys that remain after merging duplicates are counted by kind and source, so that the size of
+//! the filter is known before its first page is written.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +12,7 @@ use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::write::{EntryCounts, Gathered, Sorted};
-use crate::filter::{Class, Dates, Key, Record};
+use crate::filter::{Dates, Key, Record};
 
 /// Sorts every stage and merges its duplicates, on `threads` threads.
 pub(crate) fn sort_all<I: StagedKey>(
@@ -22,7 +21,7 @@ pub(crate) fn sort_all<I: StagedKey>(
     progress: &Progress,
 ) -> Result<EntryCounts, Error> {
     let next = AtomicUsize::new(0);
-    let worker = || {
+    let done: Vec<Result<_, Error>> = on_threads(0..threads, |_| {
         let (mut staged, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut counts = EntryCounts::default();
         loop {
@@ -38,8 +37,7 @@ pub(crate) fn sort_all<I: StagedKey>(
             counts.count_staged(&staged);
             progress.add(before);
         }
-    };
-    let done: Vec<Result<EntryCounts, Error>> = on_threads(0..threads, |_| worker());
+    });
     let mut all = EntryCounts::default();
     for counts in done {
         all.add(&counts?);
@@ -53,17 +51,12 @@ impl EntryCounts {
         if let Some(first) = staged.first()
             && are_alike(staged)
         {
-            return self.count_run(class(first), staged.len());
+            return self.count_run(first.class(Dates::default()), staged.len());
         }
         for run in staged.chunk_by(|a, b| a.difference(*b) == 0) {
-            self.count_run(class(&run[0]), run.len());
+            self.count_run(run[0].class(Dates::default()), run.len());
         }
     }
-}
-
-/// Returns the class of a staged key, whose dates do not matter.
-fn class<I: StagedKey>(key: &I) -> Class {
-    key.class(Dates::default())
 }
 
 /// The sorted stages as records, one after the other.
@@ -80,7 +73,6 @@ pub(crate) struct InOrder<'a, 'm, I> {
 }
 
 impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
-    /// Returns the records from the lowest key on.
     pub(crate) fn new(keys: &'a Sealed<'m, I>, dates: Dates) -> Self {
         Self {
             keys,

@@ -17,18 +17,15 @@ use super::staged_key::StagedKey;
 /// first-level cache. With 11 bits they do not fit; with 8 bits, more is left to insertion.
 const DIGIT_BITS: u32 = 9;
 const DIGITS: usize = 1 << DIGIT_BITS;
-/// Maximum number of staged keys that are sorted in one pass. With twice as many, more would be
-/// left to insertion.
+/// Maximum number of staged keys sorted in one pass. With more, too much is left to insertion.
 const KEYS_OF_ONE_PASS: usize = 4096;
 /// Below this number of staged keys, the counters cost more than they save.
 const FEW: usize = 128;
-/// Maximum average number of moves per staged key during insertion. Hashes need far less than one.
-/// An address that a list repeats a million times under several sources would need millions; then
-/// the standard library sorts the keys.
+/// Maximum average number of moves per staged key during insertion; hashes need less than one. After
+/// more (an address repeated a million times under several sources), the standard library sorts.
 const MOVES_PER_KEY: usize = 8;
 
-/// Sorts by [`StagedKey::order`], and keeps one staged key for each key. `scratch` is working
-/// memory; its content is lost.
+/// Sorts by [`StagedKey::order`], and keeps one staged key for each key. `scratch` is working memory.
 pub(crate) fn sort_and_merge<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) {
     if sort(keys, scratch) {
         merge_duplicates(keys);
@@ -92,7 +89,6 @@ fn sort_in_one_pass<I: StagedKey, const PLACES: usize>(keys: &[I], out: &mut [I]
     }
 }
 
-/// Keeps one staged key for each key. The staged keys are sorted.
 fn merge_duplicates<I: StagedKey>(keys: &mut Vec<I>) {
     keys.dedup_by(|next, kept| {
         let same = next.same_key(*kept);
@@ -128,9 +124,8 @@ fn place<I: StagedKey>(keys: &mut [I], next: &mut u32, key: I) {
     *next += 1;
 }
 
-/// Sorts an array that is nearly sorted, by insertion. Returns whether there may be duplicates: the
-/// neighbours of each staged key are compared here anyway, and without duplicates the caller need
-/// not look for them.
+/// Sorts an array that is nearly sorted, by insertion. Returns whether there may be duplicates, which
+/// are seen here anyway.
 fn insert<I: StagedKey>(keys: &mut [I]) -> bool {
     let mut moves_left = keys.len().saturating_mul(MOVES_PER_KEY);
     let mut has_duplicates = false;
@@ -184,10 +179,8 @@ mod tests {
         assert!(keys.iter().map(|key| key.order()).eq(expected));
         assert!(has_duplicates || keys.windows(2).all(|two| !two[0].same_key(two[1])));
         merge_duplicates(&mut keys);
-        assert!(
-            keys.windows(2)
-                .all(|two| !two[0].same_key(two[1]) && two[0].order() < two[1].order())
-        );
+        let mut pairs = keys.windows(2);
+        assert!(pairs.all(|two| !two[0].same_key(two[1]) && two[0].order() < two[1].order()));
     }
 
     proptest! {
@@ -202,15 +195,10 @@ mod tests {
     #[test]
     fn one_address_a_hundred_thousand_times() {
         let mixed = |n: u32| n.wrapping_mul(2_654_435_761) % 1000;
-        check(
-            (0..100_000)
-                .map(|n| Narrow::new(Key(42), class(mixed(n))))
-                .collect(),
-        );
-        check(
-            (0..100_000)
-                .map(|n| Narrow::new(Key(u64::from(mixed(n))), class(mixed(n + 1))))
-                .collect(),
-        );
+        let numbers = 0..100_000;
+        let one = |n| Narrow::new(Key(42), class(mixed(n)));
+        check(numbers.clone().map(one).collect());
+        let several = |n| Narrow::new(Key(u64::from(mixed(n))), class(mixed(n + 1)));
+        check(numbers.map(several).collect());
     }
 }

@@ -1,8 +1,7 @@
 //! Keys distributed to stages, in memory while there is room, then in a spill file.
 //!
 //! Each `bins::Stager` fills small chunks of its own, one per stage, and hands over the full ones.
-//! When the chunks handed over reach the memory limit, all of them are written to the spill file,
-//! stage by stage:
+//! When these reach the memory limit, all of them are written to the spill file, stage by stage:
 //!
 //! ```text
 //! spill    | stage 0 | stage 1 | ... | stage 4095 | stage 0 | stage 1 | ...
@@ -11,9 +10,7 @@
 //!
 //! so that a stage is read back with one read for each time memory was full. A stage is sorted once
 //! and put back in its place, without its duplicates; the filter is then written from the stages in
-//! order. No disk space is needed beyond what was spilled, and nothing is sorted twice.
-//!
-//! A chunk holds its staged keys in the same bytes as the spill file.
+//! order. A chunk holds its staged keys in the same bytes as the spill file.
 //!
 //! One address repeated endlessly would make one stage as large as the input. If a stage has more
 //! than twice the usual size, its duplicates are merged before it is spilled or sorted: a few chunks
@@ -22,7 +19,7 @@
 //! A list that names its addresses many times each (a log, for example) would fill the disk with
 //! duplicates. So when memory is full, the duplicates in a sample of the stages are merged. If that
 //! frees half of the sample, the other stages follow, and if half of the memory is then free,
-//! nothing is spilled. Each merging frees as much as it reads, so the work stays linear.
+//! nothing is spilled. The work stays linear.
 
 use std::marker::PhantomData;
 use std::mem;
@@ -36,19 +33,15 @@ use super::staged_key::{STAGES, StagedKey};
 use crate::base::lock::lock;
 use crate::compile::error::Error;
 
-/// Number of spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
 /// One of this many stages is in the sample that shows whether there are many duplicates.
 const SAMPLE_STEP: usize = 64;
-/// Number of chunks whose duplicates are merged together. They are copied for that, so it bounds
-/// the memory: a stage may be far larger.
+/// Number of chunks whose duplicates are merged together. They are copied for that.
 const CHUNKS_AT_ONCE: usize = 256;
 
 /// All stages while they are filled.
 #[derive(Debug)]
-pub(crate) struct Store<'m, I> {
-    pool: Mutex<Pool<'m, I>>,
-}
+pub(crate) struct Store<'m, I>(Mutex<Pool<'m, I>>);
 
 #[derive(Debug)]
 struct Pool<'m, I> {
@@ -79,7 +72,6 @@ impl Stage<'_> {
     }
 }
 
-/// A piece of a stage in the spill file.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     offset_bytes: u64,
@@ -87,13 +79,11 @@ struct Run {
 }
 
 impl<'m, I: StagedKey> Store<'m, I> {
-    /// Returns stages in the memory of `arena`. What does not fit goes to a file beside `output`,
-    /// which the caller has locked.
+    /// Returns stages in the memory of `arena`, and then in a file beside `output`.
     pub(crate) fn new(output: &Path, arena: &'m mut Arena) -> Self {
-        let max_chunks = arena.held();
-        let chunk_bytes = arena.chunk_bytes();
+        let (max_chunks, chunk_bytes) = (arena.held, arena.chunk_bytes);
         let fresh = arena.chunks();
-        let pool = Pool {
+        Self(Mutex::new(Pool {
             stages: (0..STAGES).map(|_| Stage::default()).collect(),
             chunks: 0,
             max_chunks,
@@ -103,15 +93,12 @@ impl<'m, I: StagedKey> Store<'m, I> {
             free: Vec::new(),
             spill: Spill::beside(output),
             held: PhantomData,
-        };
-        Self {
-            pool: Mutex::new(pool),
-        }
+        }))
     }
 
     /// Ends the filling. Every `Stager` must be finished before.
     pub(crate) fn seal(self) -> Sealed<'m, I> {
-        let pool = self.pool.into_inner();
+        let pool = self.0.into_inner();
         let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
         pool.merge_outliers();
         Sealed {
@@ -125,19 +112,18 @@ impl<'m, I: StagedKey> Store<'m, I> {
     /// Takes a chunk that is full or has no memory, and gives an empty one.
     pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
-        let mut pool = lock(&self.pool);
+        let mut pool = lock(&self.0);
         let empty = pool.free.pop();
         let empty = empty.or_else(|| pool.fresh.next().map(Chunk::new));
         *chunk = empty.expect("a chunk for each stage of each worker, beside those held");
         Ok(())
     }
 
-    /// Takes a chunk.
     pub(crate) fn hand_over(&self, stage: usize, chunk: Chunk<'m>) -> Result<(), Error> {
         if chunk.len() == 0 {
             return Ok(());
         }
-        let mut pool = lock(&self.pool);
+        let mut pool = lock(&self.0);
         pool.stages[stage].chunks.push(chunk);
         pool.chunks += 1;
         if pool.chunks < pool.max_chunks {
@@ -148,8 +134,6 @@ impl<'m, I: StagedKey> Store<'m, I> {
 }
 
 impl<I: StagedKey> Pool<'_, I> {
-    /// Merges duplicates if there are many. Writes the rest to the spill file, unless half of the
-    /// chunks are free by then.
     fn make_room(&mut self) -> Result<(), Error> {
         self.merge_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
@@ -188,7 +172,6 @@ impl<I: StagedKey> Pool<'_, I> {
         }
     }
 
-    /// Merges the duplicates in each group of chunks of a stage.
     fn merge_stage(&mut self, number: usize) {
         let stage = &mut self.stages[number];
         let (mut keys, mut scratch) = (Vec::new(), Vec::new());
@@ -218,10 +201,9 @@ impl<I: StagedKey> Pool<'_, I> {
         stage.chunks = kept;
     }
 
-    /// Writes every chunk to the spill file.
     fn spill(&mut self) -> Result<(), Error> {
         let mut bytes = Vec::with_capacity(WRITE_BYTES + self.chunk_bytes);
-        let mut offset_bytes = self.spill.length_bytes();
+        let mut offset_bytes = self.spill.length_bytes;
         for stage in &mut self.stages {
             let length_bytes = stage.bytes_in_memory();
             if length_bytes == 0 {
@@ -254,7 +236,7 @@ impl<I: StagedKey> Pool<'_, I> {
 pub(crate) struct Sealed<'m, I> {
     stages: Vec<Mutex<Stage<'m>>>,
     /// Memory that was used for keys; this process still occupies it.
-    used_bytes: u64,
+    pub(crate) used_bytes: u64,
     spill: Spill,
     held: PhantomData<I>,
 }
@@ -308,12 +290,6 @@ impl<I: StagedKey> Sealed<'_, I> {
         Ok(())
     }
 
-    /// Returns the memory that was used for keys, even if it no longer holds any.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes
-    }
-
-    /// Returns the size of the largest stage in bytes.
     pub(crate) fn largest_bytes(&self) -> u64 {
         let sizes = self.stages.iter().map(|stage| {
             let stage = lock(stage);
@@ -325,7 +301,7 @@ impl<I: StagedKey> Sealed<'_, I> {
 
     /// Returns the number of bytes that did not fit into memory.
     pub(crate) fn spilled_bytes(&self) -> u64 {
-        self.spill.length_bytes()
+        self.spill.length_bytes
     }
 }
 
@@ -366,11 +342,8 @@ mod tests {
             sealed.gather(stage, &mut staged, &mut bytes).unwrap();
             found.extend(staged.iter().map(|key| key.key(stage).0));
         }
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            0,
-            "the spill file has no name"
-        );
+        let files = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(files, 0, "the spill file has no name");
         (found, sealed.spilled_bytes())
     }
 

@@ -16,7 +16,6 @@ use crate::filter::{Class, Dates, Key};
 
 /// Number of top bits of a key that number its stage.
 pub(crate) const STAGE_BITS: u32 = 12;
-/// Number of stages of a build.
 pub(crate) const STAGES: usize = 1 << STAGE_BITS;
 /// Number of sources that fit into a [`Narrow`] key.
 pub(crate) const NARROW_SOURCES: u32 = 1 << (STAGE_BITS - KIND_BITS);
@@ -36,18 +35,14 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn order(self) -> u64;
     /// Returns whether two staged keys of one stage have the same key.
     fn same_key(self, other: Self) -> bool;
-    /// Returns the key.
     fn key(self, stage: usize) -> Key;
     /// Returns the class. `dates` are used if the staged key keeps none.
     fn class(self, dates: Dates) -> Class;
-    /// Returns the bits in which the classes of two staged keys differ; 0 if they differ only in
-    /// their keys.
+    /// Returns the bits in which the classes of two staged keys differ.
     fn difference(self, other: Self) -> u64;
     /// Merges two staged keys with the same key, as [`Class::merge`] does.
     fn merge(self, other: Self) -> Self;
-    /// The type of its bytes.
     type Bytes: AsRef<[u8]>;
-    /// Returns its bytes.
     fn bytes(self) -> Self::Bytes;
     /// Writes the bytes of `keys` to `bytes`, which has exactly their size.
     fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]) {
@@ -59,8 +54,7 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
 
-/// Returns whether staged keys differ only in their keys. Reads all of them, without a branch for
-/// each.
+/// Returns whether staged keys differ only in their keys, without a branch for each.
 pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
     keys.first().is_none_or(|first| {
         let difference = |all, key: &I| all | key.difference(*first);
@@ -68,7 +62,6 @@ pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
     })
 }
 
-/// Returns the stage of a key.
 #[allow(clippy::cast_possible_truncation, reason = "the value has 12 bits")]
 pub(crate) fn stage_of(key: Key) -> usize {
     (key.0 >> (64 - STAGE_BITS)) as usize

@@ -1,9 +1,8 @@
 //! The result of reading lines: counts for each input, and for each reason the first lines that are
 //! not listed, with their numbers.
 //!
-//! Several workers read blocks of one input. Each counts lines from the start of its
-//! block, and remembers the block. The number of a line in its file is only known when all
-//! workers are done: then the lines of all earlier blocks are added.
+//! Several workers read blocks of one input. Each counts lines from the start of its block. The number
+//! of a line in its file is only known at the end: then the lines of all earlier blocks are added.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,7 +21,6 @@ const SHOWN_BYTES: usize = 80;
 /// Why a row lists nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NotListed {
-    /// It cannot be read.
     Rejected,
     /// Its entry is too broad, or protected.
     Broad,
@@ -34,28 +32,22 @@ pub(crate) enum NotListed {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     inputs: BTreeMap<u32, InputCounts>,
-    /// The counts of the current input, which are not yet among the others.
+    /// The counts of the current block, which are not yet among the others.
     counts: InputCounts,
     input: u32,
     block: u32,
-    /// Entries of the input before the block.
-    before: u64,
 }
 
-/// Counts of one input.
 #[derive(Debug, Default)]
 pub(crate) struct InputCounts {
     /// Entries, duplicates included.
     pub(crate) entries: u64,
-    /// Entries that have expired.
     pub(crate) expired: u64,
     /// The other rows, by reason; of skipped rows, by the word that they are counted by.
     not_listed: BTreeMap<(NotListed, String), Rows>,
     /// The first row for which the input is refused: why, and its text.
     refused: Option<(Place, Refusal, String)>,
-    /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
-    /// Whether its last line has no line end.
     pub(crate) ends_within_line: bool,
 }
 
@@ -71,31 +63,25 @@ struct Rows {
 }
 
 impl Counts {
-    /// Begins a block.
     pub(crate) fn begin(&mut self, input: u32, block: u32) {
-        if input != self.input {
-            self.put_away();
-            self.input = input;
-        }
-        self.block = block;
-        self.before = self.counts.entries;
+        (self.input, self.block) = (input, block);
     }
 
-    /// Ends the block, which had this many lines, the last perhaps without an end. Returns the number
-    /// of its entries.
+    /// Ends the block, which had this many lines. Returns the number of its entries.
     pub(crate) fn end(&mut self, lines: u64, ends_within_line: bool) -> u64 {
-        self.counts.blocks.insert(self.block, lines);
-        self.counts.ends_within_line |= ends_within_line;
-        self.counts.entries - self.before
+        let mut counts = mem::take(&mut self.counts);
+        let entries = counts.entries;
+        counts.blocks.insert(self.block, lines);
+        counts.ends_within_line = ends_within_line;
+        self.inputs.entry(self.input).or_default().add(counts);
+        entries
     }
 
-    /// Counts an entry.
     #[inline]
     pub(crate) fn listed(&mut self) {
         self.counts.entries += 1;
     }
 
-    /// Counts an entry that has expired.
     pub(crate) fn expired(&mut self) {
         self.counts.expired += 1;
     }
@@ -133,33 +119,22 @@ impl Counts {
         self.counts.refuse_at((place, refusal, shown(text)));
     }
 
-    /// Adds the counts of another worker.
-    pub(crate) fn add(&mut self, mut other: Self) {
-        other.put_away();
+    pub(crate) fn add(&mut self, other: Self) {
         for (input, counts) in other.inputs {
             self.inputs.entry(input).or_default().add(counts);
         }
     }
 
-    /// Returns the counts of an input, all blocks together.
     pub(crate) fn counts(&mut self, input: u32) -> InputCounts {
-        self.put_away();
         self.inputs.remove(&input).unwrap_or_default()
-    }
-
-    fn put_away(&mut self) {
-        let counts = mem::take(&mut self.counts);
-        self.inputs.entry(self.input).or_default().add(counts);
     }
 }
 
 impl InputCounts {
-    /// Returns the number of lines of the input.
     pub(crate) fn lines(&self) -> u64 {
         self.blocks.values().sum()
     }
 
-    /// Returns the number of rows that are not listed for this reason.
     pub(crate) fn count_of(&self, why: NotListed) -> u64 {
         let rows = self.not_listed.iter();
         rows.filter(|((of, _), _)| *of == why)
@@ -167,8 +142,7 @@ impl InputCounts {
             .sum()
     }
 
-    /// Returns the rows that are not listed: why, in words, their number, and the first of them,
-    /// each with its line number.
+    /// Returns the rows that are not listed: why, in words, their number, and the first of them.
     pub(crate) fn not_listed(
         &self,
     ) -> impl Iterator<Item = (NotListed, &str, u64, Vec<(u64, &str)>)> {
@@ -204,7 +178,6 @@ impl InputCounts {
         }
     }
 
-    /// Returns the number of a line in the input.
     fn line(&self, (block, line): Place) -> u64 {
         let before = self.blocks.range(..block).map(|(_, lines)| lines);
         before.sum::<u64>() + line
@@ -225,8 +198,8 @@ impl InputCounts {
         self.expired += other.expired;
         self.blocks.extend(other.blocks);
         self.ends_within_line |= other.ends_within_line;
-        for (key, rows) in other.not_listed {
-            let sum = self.not_listed.entry(key).or_default();
+        for ((why, reason), rows) in other.not_listed {
+            let sum = self.rows(why, reason);
             sum.count += rows.count;
             sum.examples.extend(rows.examples);
             sum.examples.sort();
@@ -241,7 +214,6 @@ impl InputCounts {
 impl Rows {
     fn add(&mut self, place: Place, text: &[u8]) {
         self.count += 1;
-        // A worker gets the blocks of an input in order.
         if self.examples.len() < EXAMPLES {
             self.examples.push((place, shown(text)));
         }

@@ -23,64 +23,41 @@ use crate::filter::Source;
 use crate::filter::format::MAGIC;
 use crate::list::{self, Format, Reading, Refusal};
 
-/// Size of a block. The text stays in the second-level cache between the copy from the page cache
-/// and the parser, and a block is larger than the longest line that a reader accepts.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Size of a block. The text stays in the second-level cache from the copy to the parser, and a block
+/// is larger than the longest line that a reader accepts.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
-/// Number of bytes read to detect the format.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// Returns a buffer for a worker.
-pub(crate) fn block_buffer() -> Vec<u8> {
-    vec![0; BLOCK_BYTES]
+/// A part of an input.
+pub(crate) struct Work {
+    /// Index of the input.
+    pub(crate) input: u32,
+    pub(crate) block: u32,
+    pub(crate) reading: Reading,
+    /// All of the input, if one worker must read it; otherwise, the buffer holds whole lines of it.
+    pub(crate) whole: Option<Box<dyn Read + Send>>,
+    /// The input ends with these lines, and the last has no line end.
+    pub(crate) ends_within_line: bool,
 }
 
-/// Something to read.
-pub(crate) enum Work {
-    /// The buffer holds whole lines of an input.
-    Block {
-        /// Index of the input.
-        input: u32,
-        /// Number of the block within the input.
-        block: u32,
-        /// Bytes of the buffer that the lines fill.
-        length: usize,
-        /// How they are read.
-        reading: Reading,
-        /// The input ends with them, and the last has no line end.
-        ends_within_line: bool,
-    },
-    /// An input that one worker must read from start to end.
-    Whole {
-        /// Index of the input.
-        input: u32,
-        /// How it is read.
-        reading: Reading,
-        /// Its content.
-        content: Box<dyn Read + Send>,
-    },
-}
-
-/// What was found out about an input when it was opened.
+/// What is known about an input that was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     /// How it is read, or why it is not.
     pub(crate) reading: Result<Reading, Refusal>,
-    /// Its name and licence.
     pub(crate) source: Source,
     /// The digest of its text, if one is computed.
     pub(crate) digest: Option<Digest>,
 }
 
-/// All inputs, one after the other.
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
     pub(super) progress: &'a Progress,
-    /// Whether the lists name entries to remove: there, a plain line counts whatever it says about
-    /// the entry.
-    pub(crate) removes: bool,
+    /// Whether the entries are to be removed: a plain line counts whatever it says about them.
+    removes: bool,
     /// Whether the digest of each input is computed while it is read.
-    pub(crate) takes_digests: bool,
+    takes_digests: bool,
     state: Mutex<State>,
 }
 
@@ -91,16 +68,15 @@ struct State {
     opened: Vec<Opened>,
 }
 
-/// The current input.
 struct Current {
     input: u32,
     reading: Reading,
     content: Box<dyn Read + Send>,
-    next_block: u32,
+    /// Number of blocks that were returned.
+    blocks: u32,
     /// The first part of a line whose end has not been read.
     unfinished: Vec<u8>,
-    /// Whether the input is inside a line that is longer than a block, and whose first part was
-    /// already returned.
+    /// Whether the input is inside a line that is longer than a block, of which a part was returned.
     in_long_line: bool,
     at_end: bool,
 }
@@ -109,16 +85,11 @@ struct Current {
 pub(crate) struct Begun {
     /// How it is read, or why it is not.
     pub(crate) reading: Result<Reading, Refusal>,
-    /// Its beginning.
     pub(crate) head: Vec<u8>,
-    /// What follows.
     pub(crate) rest: Box<dyn Read + Send>,
 }
 
-/// Opens an input, and decides by its beginning how it is read.
-///
-/// # Errors
-/// When it cannot be read, or is no text list at all.
+/// Opens an input, and decides by its beginning how it is read. Fails if it is no text list at all.
 pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
     let mut rest = open(named, progress)?;
     let mut head = Vec::with_capacity(HEAD_BYTES);
@@ -145,40 +116,37 @@ pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
 }
 
 impl<'a> Feed<'a> {
-    /// Returns a feed of `inputs`.
-    pub(crate) fn new(inputs: &'a [Input], progress: &'a Progress) -> Self {
+    pub(crate) fn new(
+        inputs: &'a [Input],
+        progress: &'a Progress,
+        removes: bool,
+        takes_digests: bool,
+    ) -> Self {
         Self {
             inputs,
             progress,
-            removes: false,
-            takes_digests: false,
+            removes,
+            takes_digests,
             state: Mutex::default(),
         }
     }
 
     /// Returns the next piece of work; `None` when everything is read.
-    ///
-    /// # Errors
-    /// When an input cannot be opened or read, and on an interrupt.
-    pub(crate) fn next(&self, buffer: &mut [u8]) -> Result<Option<Work>, Error> {
+    pub(crate) fn next(&self, buffer: &mut Vec<u8>) -> Result<Option<Work>, Error> {
         let mut state = lock(&self.state);
         loop {
             self.progress.go_on()?;
             if let Some(current) = &mut state.current {
                 let input = current.input;
-                if let Some(length) = current
-                    .fill(buffer)
-                    .map_err(|error| self.failed(input, error))?
-                {
-                    let reading = current.reading.clone();
-                    let block = current.next_block;
-                    current.next_block += 1;
-                    return Ok(Some(Work::Block {
+                let filled = current.fill(buffer);
+                if filled.map_err(|error| self.failed(input, error))? {
+                    current.blocks += 1;
+                    return Ok(Some(Work {
                         input,
-                        block,
-                        length,
-                        reading,
-                        ends_within_line: current.at_end && !buffer[..length].ends_with(b"\n"),
+                        block: current.blocks - 1,
+                        reading: current.reading.clone(),
+                        whole: None,
+                        ends_within_line: current.at_end && !buffer.ends_with(b"\n"),
                     }));
                 }
                 state.current = None;
@@ -188,9 +156,8 @@ impl<'a> Feed<'a> {
                 return Ok(None);
             };
             state.next_input += 1;
-            let (opened, content) = self
-                .open(named)
-                .map_err(|error| self.failed(input, error))?;
+            let opened = self.open(named);
+            let (opened, content) = opened.map_err(|error| self.failed(input, error))?;
             let reading = opened.reading.clone();
             state.opened.push(opened);
             let Ok(reading) = reading else {
@@ -198,17 +165,19 @@ impl<'a> Feed<'a> {
             };
             let reading = self.for_removal(reading);
             if reading.cut().is_none() {
-                return Ok(Some(Work::Whole {
+                return Ok(Some(Work {
                     input,
+                    block: 0,
                     reading,
-                    content,
+                    whole: Some(content),
+                    ends_within_line: false,
                 }));
             }
             state.current = Some(Current {
                 input,
                 reading,
                 content,
-                next_block: 0,
+                blocks: 0,
                 unfinished: Vec::new(),
                 in_long_line: false,
                 at_end: false,
@@ -236,23 +205,19 @@ impl<'a> Feed<'a> {
     }
 
     fn open(&self, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
-        let Begun {
-            reading,
-            head,
-            rest,
-        } = begin(named, self.progress)?;
-        let opened = Opened {
-            reading,
-            source: named.source(&head),
+        let begun = begin(named, self.progress)?;
+        let mut opened = Opened {
+            reading: begun.reading,
+            source: named.source(&begun.head),
             digest: None,
         };
-        let content = Cursor::new(head).chain(rest);
+        let content = Cursor::new(begun.head).chain(begun.rest);
         if !self.takes_digests {
             return Ok((opened, Box::new(content)));
         }
         let (content, digest) = Digested::new(content);
-        let digest = Some(digest);
-        Ok((Opened { digest, ..opened }, Box::new(content)))
+        opened.digest = Some(digest);
+        Ok((opened, Box::new(content)))
     }
 
     /// Returns how a list is read; one of removals names entries whatever its lines say about them.
@@ -268,35 +233,35 @@ impl<'a> Feed<'a> {
 
     /// Returns the error for an input that failed: the interrupt, if that was the cause.
     pub(crate) fn failed(&self, input: u32, error: io::Error) -> Error {
-        if self.progress.stopped() {
-            Error::Interrupted
-        } else {
-            Error::io(&self.inputs[input as usize].path, "read")(error)
+        match self.progress.stopped() {
+            true => Error::Interrupted,
+            false => Error::io(&self.inputs[input as usize].path, "read")(error),
         }
     }
 }
 
 impl Current {
-    /// Puts whole lines into `buffer`, which has [`BLOCK_BYTES`] bytes, and returns their length
-    /// in bytes; `None` at the end of the input.
-    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Fills `buffer` with whole lines; returns whether there are any.
+    fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
         loop {
-            let unfinished = self.unfinished.len();
-            buffer[..unfinished].copy_from_slice(&self.unfinished);
-            self.unfinished.clear();
-            let filled = unfinished + self.read(&mut buffer[unfinished..])?;
+            buffer.clear();
+            buffer.append(&mut self.unfinished);
+            if !self.at_end {
+                let room = BLOCK_BYTES - buffer.len();
+                let mut content = self.content.by_ref().take(room as u64);
+                self.at_end = content.read_to_end(buffer)? < room;
+            }
             let mut start = 0;
             if self.in_long_line {
-                let newline = memchr::memchr(b'\n', &buffer[..filled]);
-                start = newline.map_or(filled, |at| at + 1);
+                let newline = memchr::memchr(b'\n', buffer);
+                start = newline.map_or(buffer.len(), |at| at + 1);
                 self.in_long_line = newline.is_none();
-                buffer.copy_within(start..filled, 0);
+                buffer.drain(..start);
             }
-            let length = filled - start;
             if self.at_end {
-                return Ok((length > 0).then_some(length));
+                return Ok(!buffer.is_empty());
             }
-            let block = &buffer[..length];
+            let block = buffer.as_slice();
             let end = match self.reading.cut().and_then(|cut| cut(block)) {
                 // Nothing but lines that continue another: in what follows, such a line is rejected.
                 None if self.reading.format != Format::Csv => list::whole_lines(block),
@@ -304,31 +269,18 @@ impl Current {
             };
             match end {
                 Some(end) => {
-                    self.unfinished.extend_from_slice(&buffer[end..length]);
-                    return Ok(Some(end));
+                    self.unfinished.extend_from_slice(&buffer[end..]);
+                    buffer.truncate(end);
+                    return Ok(true);
                 }
-                None if start > 0 => self.unfinished.extend_from_slice(&buffer[..length]),
+                None if start > 0 => self.unfinished.append(buffer),
                 None => {
                     // The reader rejects it as too long.
                     self.in_long_line = true;
-                    return Ok(Some(length));
+                    return Ok(true);
                 }
             }
         }
-    }
-
-    /// Fills `buffer`, or reads to the end.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() && !self.at_end {
-            match self.content.read(&mut buffer[filled..]) {
-                Ok(0) => self.at_end = true,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
     }
 }
 
@@ -372,11 +324,8 @@ pub(crate) fn digest_of_all(digests: &[u128]) -> u128 {
     if let [digest] = digests {
         return *digest;
     }
-    let bytes: Vec<u8> = digests
-        .iter()
-        .flat_map(|digest| digest.to_le_bytes())
-        .collect();
-    XxHash3_128::oneshot(&bytes)
+    let bytes = digests.iter().flat_map(|digest| digest.to_le_bytes());
+    XxHash3_128::oneshot(&bytes.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -392,8 +341,8 @@ mod tests {
         for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
             std::fs::write(&path, &lines).unwrap();
             let (inputs, progress) = ([Input::file(&path, &Arc::default())], Progress::new());
-            let feed = Feed::new(&inputs, &progress);
-            let mut buffer = block_buffer();
+            let feed = Feed::new(&inputs, &progress, false, false);
+            let mut buffer = Vec::new();
             assert!(feed.next(&mut buffer).unwrap().is_some());
             std::fs::write(&path, format!("{}{added}", &lines[..left])).unwrap();
             let error = loop {

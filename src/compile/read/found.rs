@@ -19,7 +19,6 @@ use crate::compile::error::Error;
 use crate::list::{BuildSettings, Declared, LIST_TOML, ListToml};
 use crate::unpack;
 
-/// What is to be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     /// Files and folders, which the shell may have chosen by a pattern.
@@ -65,11 +64,7 @@ pub fn build_settings<'a>(
     Ok(found.map(|(_, settings)| settings).unwrap_or_default())
 }
 
-/// Returns the lists of a folder, or one file of it, as they are read when the folder is built, with
-/// the files that are not read, and what `[[file]]` says nothing about.
-///
-/// # Errors
-/// As [`inputs`].
+/// Returns the lists of a folder, or one file of it, as they are read when the folder is built.
 pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, Error> {
     let wanted = Wanted {
         paths: &[path.to_owned()],
@@ -87,9 +82,8 @@ pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, E
         Some(Arc::new(declared.clone().or(&lower)))
     })?;
     if found.lists.is_empty() {
-        found
-            .passed_over
-            .push(not_read(path, "list.toml says to ignore it"));
+        let line = not_read(path, "list.toml says to ignore it");
+        found.passed_over.push(line);
     }
     Ok(found)
 }
@@ -108,10 +102,7 @@ pub(crate) fn find_or_typed(
             && fs::symlink_metadata(argument)
                 .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
-    let (typed, paths): (Vec<_>, Vec<_>) = arguments
-        .iter()
-        .cloned()
-        .partition(|argument| is_typed(argument));
+    let (typed, paths): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|it| is_typed(it));
     // Options name single files; no shell pattern has chosen them.
     let wanted = Wanted {
         paths: &[],
@@ -121,32 +112,25 @@ pub(crate) fn find_or_typed(
     };
     let mut found = wanted.find()?;
     if !typed.is_empty() || !entries.is_empty() {
-        let typed = typed
-            .iter()
-            .map(|entry| entry.as_os_str().as_encoded_bytes());
-        let entries = typed.chain(entries.iter().map(String::as_bytes));
-        found.lists.push(Input::typed(entries));
+        let typed = typed.iter().map(|entry| entry.as_os_str());
+        found
+            .lists
+            .push(Input::typed(typed.chain(entries.iter().map(OsStr::new))));
     }
     Ok(found)
 }
 
-/// The lists that paths stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The lists, each once, in the order of their numbers.
     pub(crate) lists: Vec<Input>,
     /// The files that might be meant as lists, with the reason why they are not read.
     pub(crate) passed_over: Vec<String>,
-    /// The first of these whose omission may be a mistake if nothing else is read; a backup left in
-    /// a folder is none.
+    /// The first of these, backups aside: its omission may be a mistake if nothing else is read.
     pub(crate) perhaps_meant: Option<String>,
 }
 
 impl Wanted<'_> {
-    /// Finds the lists, and what was left out.
-    ///
-    /// # Errors
-    /// As [`inputs`].
     pub(crate) fn find(&self) -> Result<Found, Error> {
         let mut found = Found::default();
         let declared = Arc::new(self.declared.clone());
@@ -166,12 +150,13 @@ impl Wanted<'_> {
                 found.file(path, is_meant, |_| Some(Arc::clone(&declared)))?;
             }
         }
-        found.lists.sort_by_cached_key(|input| text(&input.label()));
-        found
-            .lists
-            .dedup_by(|input, before| input.is_same_file(before));
-        found.passed_over.sort();
-        found.passed_over.dedup();
+        let Found {
+            lists, passed_over, ..
+        } = &mut found;
+        lists.sort_by_cached_key(|input| text(&input.label()));
+        lists.dedup_by(|input, before| input.is_same_file(before));
+        passed_over.sort();
+        passed_over.dedup();
         Ok(found)
     }
 
@@ -186,9 +171,8 @@ impl Wanted<'_> {
         match fetched {
             Some(file) if file.is_file() => found.file(file, true, declared),
             Some(folder) if has_file(folder) => {
-                found
-                    .passed_over
-                    .push(not_read(path, "its feed takes its place"));
+                let line = not_read(path, "its feed takes its place");
+                found.passed_over.push(line);
                 found.folder(folder, declared)
             }
             _ => {
@@ -211,14 +195,12 @@ pub fn is_fetched(folder: &Path, fetched: Option<&Path>) -> Result<bool, Error> 
     Ok(is_there && ListToml::of_folder(folder)?.is_some_and(|list| list.feed.is_some()))
 }
 
-/// Returns whether a folder has a file that is not hidden.
 fn has_file(folder: &Path) -> bool {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.any(|entry| entry.path().is_file() && !is_hidden(&entry.path()))
 }
 
 impl Found {
-    /// Adds the files of a folder.
     fn folder(
         &mut self,
         path: &Path,
@@ -226,22 +208,19 @@ impl Found {
     ) -> Result<(), Error> {
         for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
             let file = entry.map_err(Error::io(path, "read"))?.path();
-            if is_hidden(&file) || is_no_list(&file).is_some() {
+            let why = why_not(&file);
+            if is_hidden(&file) || why.is_some_and(|why| ![BACKUP, WHITELIST].contains(&why)) {
                 continue;
             }
             // A file that has vanished, or a broken link, must not be ignored.
             let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
             if meta.is_dir() {
-                self.pass_over(
-                    &file,
-                    "a folder in a folder; give it as an input too if you want its lists",
-                );
+                let why = "a folder in a folder; give it as an input too if you want its lists";
+                self.pass_over(&file, why);
+            } else if meta.is_file() && why == Some(BACKUP) {
+                self.passed_over.push(not_read(&file, BACKUP));
             } else if meta.is_file() {
-                if is_backup(&file) {
-                    self.passed_over.push(not_read(&file, BACKUP));
-                } else {
-                    self.file(&file, false, &declared)?;
-                }
+                self.file(&file, false, &declared)?;
             }
         }
         Ok(())
@@ -255,7 +234,6 @@ impl Found {
         is_meant: bool,
         declared: impl Fn(&[&str]) -> Option<Arc<Declared>>,
     ) -> Result<(), Error> {
-        let why_not = |file: &Path| is_no_list(file).or_else(|| is_not_meant(file));
         if let Some(why) = why_not(path).filter(|_| !is_meant) {
             self.pass_over(path, why);
             return Ok(());
@@ -305,7 +283,6 @@ fn not_read(file: &Path, why: &str) -> String {
     format!("{}: {why}", text(file))
 }
 
-/// Returns the name of a file without its folder.
 pub(crate) fn base_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
@@ -330,12 +307,16 @@ fn lower_name(file: &Path) -> String {
     name
 }
 
-pub(super) fn is_hidden(file: &Path) -> bool {
+fn is_hidden(file: &Path) -> bool {
     lower_name(file).starts_with('.')
 }
 
-/// Returns why a file cannot be a list.
-pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
+/// Why a backup and a whitelist are not read.
+const BACKUP: &str = "the name of a backup or unfinished file; use --input if it is a list";
+const WHITELIST: &str = "the name of a whitelist; use --input if it is a blocklist";
+
+/// Returns why a file, by its name, is not meant as a blocklist.
+fn why_not(file: &Path) -> Option<&'static str> {
     let name = lower_name(file);
     if name.ends_with(".blf") {
         Some("a filter file; use blocklist-compile merge to merge filters")
@@ -343,34 +324,19 @@ pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
         Some("the report of a build")
     } else if name == LIST_TOML || NOT_LISTS.iter().any(|start| name.starts_with(start)) {
         Some("the name of a description; use --input if it is a list")
-    } else {
-        None
-    }
-}
-
-/// Returns whether a file may be a list, by its name.
-pub(crate) fn may_be_list(file: &Path) -> bool {
-    !is_hidden(file) && !is_backup(file) && is_no_list(file).is_none()
-}
-
-/// Why a backup is not read.
-pub(super) const BACKUP: &str =
-    "the name of a backup or unfinished file; use --input if it is a list";
-
-/// Returns why a file, by its name, is not meant as a blocklist.
-pub(super) fn is_not_meant(file: &Path) -> Option<&'static str> {
-    if is_backup(file) {
+    } else if is_backup(&name) {
         Some(BACKUP)
-    } else if is_whitelist(file) {
-        Some("the name of a whitelist; use --input if it is a blocklist")
     } else {
-        None
+        is_whitelist(file).then_some(WHITELIST)
     }
 }
 
-/// Returns whether a name is that of a copy.
-pub(super) fn is_backup(file: &Path) -> bool {
-    let name = lower_name(file);
+/// Returns whether a file may be a list or whitelist, by its name.
+pub(crate) fn may_be_list(file: &Path) -> bool {
+    !is_hidden(file) && why_not(file).is_none_or(|why| why == WHITELIST)
+}
+
+fn is_backup(name: &str) -> bool {
     // `list.txt.1`, as wget and logrotate number files.
     let is_numbered = name.rsplit_once('.').is_some_and(|(_, number)| {
         (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit())
@@ -382,10 +348,7 @@ pub(super) fn is_backup(file: &Path) -> bool {
 /// Returns whether a file's whole stem is the word for a whitelist.
 pub(crate) fn is_whitelist(file: &Path) -> bool {
     let name = lower_name(file);
-    let stem = name
-        .rsplit_once('.')
-        .map_or(name.as_str(), |(stem, _)| stem);
-    WHITELISTS.contains(&stem)
+    WHITELISTS.contains(&name.rsplit_once('.').map_or(&*name, |(stem, _)| stem))
 }
 
 #[cfg(test)]
@@ -397,16 +360,13 @@ mod tests {
         let names = "spam.txt list.2026 list.20260101 list.csv.gz bad.example.txt \
             allowed_senders.txt my_whitelist.txt customers.txt whitelist.new.txt";
         for name in names.split(' ') {
-            assert_eq!(is_not_meant(Path::new(name)), None, "{name}");
+            assert_eq!(why_not(Path::new(name)), None, "{name}");
         }
         let names = "list.txt.bak list.txt.1 list.txt.2.gz list.txt.dpkg-old #list.txt# list.txt~ \
-            .list.txt.swp list.txt.bak.xz Whitelist.txt allowlist welcomelist.csv.gz safelist.txt";
+            .list.txt.swp list.txt.bak.xz Whitelist.txt allowlist welcomelist.csv.gz safelist.txt \
+            README readme.md LICENSE copying.txt spam.blf spam.blf.report list.toml";
         for name in names.split(' ') {
-            assert!(is_not_meant(Path::new(name)).is_some(), "{name}");
-        }
-        let names = "README readme.md LICENSE copying.txt spam.blf spam.blf.report list.toml";
-        for name in names.split(' ') {
-            assert!(is_no_list(Path::new(name)).is_some(), "{name}");
+            assert!(why_not(Path::new(name)).is_some(), "{name}");
         }
     }
 }

@@ -35,9 +35,7 @@ pub struct Input {
 /// The part of the file that is the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// All of it.
     Whole,
-    /// A file in an archive.
     Member(Member),
     /// There is no file: the entries were typed on the command line, one per line.
     Typed(Vec<u8>),
@@ -47,7 +45,6 @@ pub(crate) enum Content {
 const COMMAND_LINE: &str = "command line";
 
 impl Input {
-    /// Returns the input for a file, or for standard input.
     pub(crate) fn file(path: impl Into<PathBuf>, declared: &Arc<Declared>) -> Self {
         Self {
             path: path.into(),
@@ -56,7 +53,6 @@ impl Input {
         }
     }
 
-    /// Returns the input for a file in an archive.
     pub(crate) fn member(path: &Path, member: Member) -> Self {
         Self {
             path: path.to_owned(),
@@ -65,13 +61,11 @@ impl Input {
         }
     }
 
-    /// Returns the input for entries typed on the command line, one per line.
-    pub(crate) fn typed<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut text = Vec::new();
-        for entry in entries {
-            text.extend_from_slice(entry);
-            text.push(b'\n');
-        }
+    pub(crate) fn typed<'a>(entries: impl IntoIterator<Item = &'a OsStr>) -> Self {
+        let lines = entries
+            .into_iter()
+            .map(|entry| [entry.as_bytes(), b"\n"].concat());
+        let text = lines.collect::<Vec<_>>().concat();
         Self {
             path: COMMAND_LINE.into(),
             content: Content::Typed(text),
@@ -89,7 +83,6 @@ impl Input {
         self.path == other.path && self.content == other.content
     }
 
-    /// Returns whether it was typed on the command line.
     pub(crate) fn is_typed(&self) -> bool {
         matches!(self.content, Content::Typed(_))
     }
@@ -117,28 +110,23 @@ impl Input {
 
     /// Returns its name for messages.
     pub fn shown(&self) -> String {
-        if self.is_stdin() {
-            "standard input".to_owned()
-        } else {
-            text(&self.label())
+        match self.is_stdin() {
+            true => "standard input".to_owned(),
+            false => text(&self.label()),
         }
     }
 
-    /// Returns the source as the filter names it, without counts. `head` is the beginning of the
-    /// list.
+    /// Returns the source without counts, from the beginning of the list.
     pub(crate) fn source(&self, head: &[u8]) -> Source {
-        let name = if self.is_stdin() {
-            "stdin".to_owned()
-        } else {
-            name_of(&self.label())
+        let name = match self.is_stdin() {
+            true => "stdin".to_owned(),
+            false => name_of(&self.label()),
         };
         Source {
             name,
             file: text(&self.label()),
             licence: licence(head),
-            lines: 0,
-            entries: 0,
-            rejected: 0,
+            ..Source::default()
         }
     }
 }
@@ -165,18 +153,12 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 /// Returns a path as text that is safe to print and to store.
 pub(crate) fn text(path: &Path) -> String {
-    cut(
-        escaped(path.as_os_str().as_encoded_bytes()).to_string(),
-        MAX_TEXT_BYTES,
-    )
+    let text = escaped(path.as_os_str().as_encoded_bytes());
+    cut(text.to_string(), MAX_TEXT_BYTES)
 }
 
-/// Cuts a text to at most this many bytes.
 pub(crate) fn cut(mut text: String, most_bytes: usize) -> String {
-    let end = (0..=most_bytes.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    text.truncate(end.unwrap_or(0));
+    text.truncate(text.floor_char_boundary(most_bytes));
     text
 }
 
@@ -216,10 +198,8 @@ mod tests {
 
     #[test]
     fn licences_are_found_in_leading_comments_only() {
-        assert_eq!(
-            licence(b"# A list\n#  Licence: CC0 1.0 \na@b.example\n"),
-            "CC0 1.0"
-        );
+        let list = b"# A list\n#  Licence: CC0 1.0 \na@b.example\n";
+        assert_eq!(licence(list), "CC0 1.0");
         assert_eq!(licence(b"; SPDX-License-Identifier: MIT\n"), "MIT");
         assert_eq!(licence(b"a@b.example\n# License: MIT\n"), "");
         assert_eq!(licence(b"# no such word"), "");

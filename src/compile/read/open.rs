@@ -1,7 +1,5 @@
-//! Opens and unpacks an input, wherever it is, and counts its bytes.
-//!
-//! Reading ends on an interrupt, even while it waits for a pipe. Reading a file fails if somebody
-//! still writes it.
+//! Opens and unpacks an input, wherever it is, and counts its bytes. Reading ends on an interrupt,
+//! even while it waits for a pipe, and fails if somebody still writes the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read};
@@ -25,7 +23,6 @@ const POLL: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// In the type that `open` needs.
 #[allow(clippy::cast_possible_wrap, reason = "a low bit")]
 const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 
@@ -59,20 +56,16 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
     })
 }
 
-/// The size of a file and the time of its last change, which show whether it was written to; `None`
-/// for a pipe or a terminal.
+/// The size of a file and the time of its last change; `None` for a pipe or a terminal.
 fn state_of(file: &File) -> io::Result<Option<(u64, SystemTime)>> {
     let meta = file.metadata()?;
     let state = meta.is_file().then(|| Ok((meta.len(), meta.modified()?)));
     state.transpose()
 }
 
-/// Counts what is read, can be interrupted while it waits for more, and fails if somebody was still
-/// writing the file.
 struct Counted {
     input: File,
-    /// The state of the file when it was opened, also of standard input (`- <list`). `None` for a
-    /// pipe or a terminal, where reading may block for ever.
+    /// The state of the file when it was opened, also of standard input (`- <list`).
     state: Option<(u64, SystemTime)>,
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -114,7 +107,7 @@ impl Read for Counted {
     }
 }
 
-/// Counts the unpacked bytes that are read from a file in an archive, and can be interrupted.
+/// A file in an archive, whose unpacked bytes are counted.
 struct CountedMember {
     input: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,

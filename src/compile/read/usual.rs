@@ -21,13 +21,11 @@ use crate::list::{self, MAX_LINE, Reader, Row, Usual};
 pub(super) struct UsualLines {
     /// A line for each of the block: its key, or nothing.
     keys: Vec<u8>,
-    /// Where each of these lines begins in the block.
     starts: Vec<usize>,
     text: Block,
     below: Vec<u8>,
 }
 
-/// What a line gives.
 pub(super) enum Found<'a> {
     /// An entry: its kind, its canonical text, and how it is written.
     Entry {
@@ -37,13 +35,11 @@ pub(super) enum Found<'a> {
         /// If the domain is listed with its subdomains, their entry.
         below: Option<&'a [u8]>,
     },
-    /// What the reader says.
     Row(Row<'a>),
 }
 
 impl UsualLines {
-    /// Passes on what the whole lines of a block give, each with the number of its line in the block;
-    /// returns the number of lines. `reader` reads nothing else.
+    /// Passes on what the lines of a block give, with their numbers; returns how many there are.
     pub(super) fn read(
         &mut self,
         usual: &mut Usual,
@@ -98,7 +94,6 @@ impl UsualLines {
         number as u64
     }
 
-    /// Finds the key of each line.
     fn find_keys(&mut self, usual: &mut Usual, block: &[u8]) {
         let keys = &mut self.keys;
         keys.clear();
@@ -179,8 +174,7 @@ mod tests {
         prop_oneof![6 => csv, 6 => json, 1 => "[\",\r a]{0,5}", 1 => Just("\u{feff}a@b.example,block,".to_owned())]
     }
 
-    /// Checks that the usual lines of a list, read as `reading` says, give what the reader alone
-    /// gives; `before` is another block, which must not matter.
+    /// Checks that the reader alone gives the same. Another block `before` must not matter.
     fn check(
         reading: &Reading,
         text: &str,

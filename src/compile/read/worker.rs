@@ -5,15 +5,14 @@
 //!   block -> plain lines ----------------------> guard -> key -> stage
 //! ```
 //!
-//! Nothing is allocated for a line: the memory of the entry is reused, and the key goes
-//! directly into the chunk of its stage.
+//! Nothing is allocated for a line.
 
 use std::fmt::Display;
 use std::mem;
 
 use super::block::Block;
 use super::counts::{Counts, NotListed};
-use super::feed::{Feed, Opened, Work, block_buffer};
+use super::feed::{BLOCK_BYTES, Feed, Opened};
 use super::usual::{Found, UsualLines};
 use crate::address::{Entry, Kind, Rules};
 use crate::base::day::Day;
@@ -34,14 +33,13 @@ pub(crate) struct ReadOptions {
     pub(crate) today: Day,
     /// Expiry of entries that have none of their own.
     pub(crate) expires: Option<Day>,
-    /// Refuses entries that are overly broad, unless they are wanted.
     pub(crate) guard: Guard,
     /// The number of each input as a source.
     pub(crate) sources: Vec<u32>,
-    /// Whether the dates of rows are kept.
-    pub(crate) keeps_dates: bool,
-    /// Refuse entries that expire: the output cannot store the day, and would list them for ever.
-    pub(crate) refuses_ends: bool,
+    /// Whether the output stores dates. If not, entries that expire are refused.
+    pub(crate) records: bool,
+    /// Whether the entries are to be removed: dates and words beside an entry do not matter.
+    pub(crate) removes: bool,
 }
 
 impl ReadOptions {
@@ -61,31 +59,30 @@ impl ReadOptions {
     }
 }
 
-/// Why an entry that expires is refused.
 const NO_PLACE_FOR_END: &str =
     "it expires, and a filter without records cannot store dates; build it without --no-records";
 
-/// The result of reading.
 pub(crate) struct Read<'m, I> {
     pub(crate) keys: Sealed<'m, I>,
     pub(crate) counts: Counts,
     pub(crate) opened: Vec<Opened>,
 }
 
-/// Reads all inputs on `threads` workers. Returns `None` if a row has dates of its own that
-/// `I` cannot keep: then the inputs must be read again with wide staged keys.
-///
-/// # Errors
-/// When an input cannot be read, the spill file cannot be written, or the user
-/// interrupts.
+/// Reads all inputs on `threads` workers; `None` if a row has dates that `I` cannot keep.
 pub(crate) fn read<'m, I: StagedKey>(
     feed: Feed<'_>,
     store: Store<'m, I>,
     options: &ReadOptions,
     threads: usize,
 ) -> Result<Option<Read<'m, I>>, Error> {
-    let worker = || Worker::new(&store, options, feed.progress).run(&feed);
-    let done = on_threads(0..threads, |_| worker());
+    let done = on_threads(0..threads, |_| {
+        let done = Worker::new(&store, options, feed.progress).run(&feed);
+        if !matches!(done, Ok(Some(_))) {
+            // The others cannot continue, either.
+            feed.end();
+        }
+        done
+    });
     let mut counts = Counts::default();
     let mut dated = false;
     for worker in done {
@@ -136,46 +133,29 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Works until nothing is left; returns `None` if a row had dates that `I` cannot keep. A
-    /// worker that cannot continue ends the work of all.
-    fn run(self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
-        let done = self.work(feed);
-        if !matches!(done, Ok(Some(_))) {
-            feed.end();
-        }
-        done
-    }
-
-    fn work(mut self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
-        let mut buffer = block_buffer();
+    /// Works until nothing is left; returns `None` if a row had dates that `I` cannot keep.
+    fn run(mut self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
+        let mut buffer = Vec::with_capacity(BLOCK_BYTES);
         while let Some(work) = feed.next(&mut buffer)? {
-            match work {
-                Work::Block {
-                    input,
-                    block,
-                    length,
-                    reading,
-                    ends_within_line,
-                } => {
-                    self.begin(input, block);
-                    let lines = self.block(&reading, block == 0, &buffer[..length]);
-                    self.end(lines, ends_within_line);
-                    if mem::take(&mut self.refused) {
-                        feed.leave(input);
-                    }
+            let (input, block, reading) = (work.input, work.block, &work.reading);
+            self.source = self.options.sources[input as usize];
+            self.counts.begin(input, block);
+            let (lines, ends_within_line) = match work.whole {
+                None => {
+                    let lines = self.block(reading, block == 0, &buffer);
+                    (lines, work.ends_within_line)
                 }
-                Work::Whole {
-                    input,
-                    reading,
-                    content,
-                } => {
-                    let mut reader = Reader::new(&reading);
-                    self.begin(input, 0);
+                Some(content) => {
+                    let mut reader = Reader::new(reading);
                     let read = reader.read_all(content, &mut |line, row| self.row(line, row));
                     let is_cut = read.map_err(|error| feed.failed(input, error))?;
-                    self.end(reader.lines(), is_cut && reading.format != Format::Json);
-                    self.refused = false;
+                    (reader.lines(), is_cut && reading.format != Format::Json)
                 }
+            };
+            let entries = self.counts.end(lines, ends_within_line);
+            self.progress.add_entries(entries);
+            if mem::take(&mut self.refused) {
+                feed.leave(input);
             }
             self.stager.check()?;
             if self.dated {
@@ -184,17 +164,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
         self.stager.finish()?;
         Ok(Some(self.counts))
-    }
-
-    fn begin(&mut self, input: u32, block: u32) {
-        self.source = self.options.sources[input as usize];
-        self.counts.begin(input, block);
-    }
-
-    /// Ends a block, which had this many lines.
-    fn end(&mut self, lines: u64, ends_within_line: bool) {
-        let entries = self.counts.end(lines, ends_within_line);
-        self.progress.add_entries(entries);
     }
 
     fn class(&self, kind: Kind, dates: Dates) -> Class {
@@ -224,9 +193,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     /// Reads a block of a plain list, or with `HOSTS` of a hosts file; returns the number of lines.
     ///
-    /// Nearly every line of a large list is an address or a domain that only needs lower case. Such a
-    /// line is read here at once, with the same result as by the full path; property tests compare the
-    /// two.
+    /// Nearly every line of a large list is an address or a domain that only needs lower case. It is
+    /// read here at once, with the same result as by the full path; property tests compare the two.
     fn lines<const HOSTS: bool>(&mut self, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut lines = 0;
         let dates = self.dates;
@@ -298,7 +266,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         lines
     }
 
-    /// Lists an entry, unless it must not be.
     #[inline(always)]
     fn entry(&mut self, line: u64, kind: Kind, entry: &[u8], dates: Dates, written: &[u8]) {
         match self.options.key(kind, entry) {
@@ -333,12 +300,12 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             }
             return self.reject(line, raw.text, &NO_PLACE_FOR_END);
         }
-        if self.options.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
+        if !self.options.records {
+            dates = self.dates;
+        } else if !I::KEEPS_DATES && dates != self.dates {
             self.dated = true;
             return;
         }
-        // Staged keys that keep no dates have them all alike.
-        let dates = if I::KEEPS_DATES { dates } else { self.dates };
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.class(kind, dates)),
@@ -348,9 +315,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     /// Returns whether entries with these dates have expired, or expire where no end can be stored.
     fn ends_badly(&self, dates: Dates) -> bool {
-        dates
-            .expires
-            .is_some_and(|day| day <= self.options.today.0 || self.options.refuses_ends)
+        let ReadOptions { today, records, .. } = self.options;
+        let ends = dates.expires.filter(|_| !self.options.removes);
+        ends.is_some_and(|day| day <= today.0 || !records)
     }
 
     fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {

@@ -1,29 +1,28 @@
 //! Sorted records -> pages and records in file order, on all threads.
 //!
-//! The source is sorted. A worker takes the records of the next few pages from it, one worker at a
-//! time; encodes the pages in parallel with the others; and waits for its turn to append them. The
-//! number of workers bounds the pages in progress, and the file is written from front to back.
+//! A worker takes the records of the next few pages from the sorted source, one worker at a time;
+//! encodes the pages in parallel with the others; and waits for its turn to append them, so that the
+//! file is written from front to back.
 //!
 //! ```text
 //!   source --take--> worker: encode --wait for turn--> append
 //!          --take--> worker: encode --wait for turn--> append
 //! ```
 
+use std::mem;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::sorted::{Gathered, Sorted};
 use crate::base::lock::lock;
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
-use crate::compile::progress::{Phase, Progress};
+use crate::compile::progress::Progress;
 use crate::filter::page::{Filling, first_key};
-use crate::filter::{EncodedPage, Header, Layout, Writer};
+use crate::filter::{EncodedPage, Layout, Writer};
 
-/// Number of pages that a worker takes at once: about 18,000 records of 8 to 24 bytes, which stay
-/// in the second-level cache.
+/// Number of pages that a worker takes at once; their records stay in the second-level cache.
 const PAGES_AT_ONCE: u64 = 16;
 
-/// A file that several workers write.
 struct Shared<'a> {
     layout: Layout,
     taking: Mutex<Taking<'a>>,
@@ -43,20 +42,8 @@ struct Appending {
     failed: bool,
 }
 
-/// Writes all records of `source` to `writer`, checks the file and puts it in place.
-pub(crate) fn assemble(
-    writer: Writer,
-    source: Box<dyn Sorted + '_>,
-    threads: usize,
-    progress: &Progress,
-) -> Result<Header, Error> {
-    let writer = fill(writer, source, threads, progress)?;
-    progress.begin(Phase::Checking, 0);
-    Ok(writer.finish()?)
-}
-
 /// Writes all records of `source` to `writer`, which the caller must finish.
-pub(crate) fn fill(
+pub(crate) fn assemble(
     writer: Writer,
     source: Box<dyn Sorted + '_>,
     threads: usize,
@@ -76,13 +63,10 @@ pub(crate) fn fill(
         turn: Condvar::new(),
     };
     let done = on_threads(0..threads, |_| {
-        let mut others = EndOthers {
-            shared: &shared,
-            armed: true,
-        };
-        let done = shared.encode_and_append(progress);
-        others.armed = done.is_err();
-        done
+        let others = EndOthers(&shared);
+        shared.encode_and_append(progress)?;
+        mem::forget(others);
+        Ok(())
     });
     done.into_iter().collect::<Result<(), Error>>()?;
     let appending = shared.appending.into_inner();
@@ -138,19 +122,13 @@ impl Shared<'_> {
     }
 }
 
-/// When a worker fails or panics, keeps the others from taking more records, and wakes those that
-/// wait for a turn that will not come.
-struct EndOthers<'a, 's> {
-    shared: &'a Shared<'s>,
-    armed: bool,
-}
+/// When a worker fails or panics, ends the others, also those that wait for a turn.
+struct EndOthers<'a, 's>(&'a Shared<'s>);
 
 impl Drop for EndOthers<'_, '_> {
     fn drop(&mut self) {
-        if self.armed {
-            lock(&self.shared.appending).failed = true;
-            lock(&self.shared.taking).next_page = u64::MAX;
-            self.shared.turn.notify_all();
-        }
+        lock(&self.0.appending).failed = true;
+        lock(&self.0.taking).next_page = u64::MAX;
+        self.0.turn.notify_all();
     }
 }

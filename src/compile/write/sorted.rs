@@ -41,8 +41,7 @@ impl Sorted for Records<'_> {
 /// Number of steps in which streams are read to their end.
 pub(crate) const STEPS: u64 = 4096;
 
-/// Calls `step` with the ends of these of the [`STEPS`] steps, each a key (`None`: to the last). It
-/// returns the number of records it read.
+/// Calls `step` with the ends of these of the [`STEPS`] steps; it returns how many records it read.
 pub(crate) fn in_steps(
     steps: Range<u64>,
     progress: &Progress,
@@ -56,34 +55,9 @@ pub(crate) fn in_steps(
     Ok(())
 }
 
-/// Records in memory.
-#[cfg(test)]
-pub(crate) struct Given(pub(crate) Vec<Record>);
-
-#[cfg(test)]
-impl Given {
-    pub(crate) fn keys(keys: &[u64]) -> Self {
-        let record = |&key| Record {
-            key: Key(key),
-            ..Record::default()
-        };
-        Self(keys.iter().map(record).collect())
-    }
-}
-
-#[cfg(test)]
-impl Sorted for Given {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-        let is_before = |record: &Record| end.is_none_or(|end| record.key < end);
-        into.extend(self.0.drain(..self.0.partition_point(is_before)));
-        Ok(())
-    }
-}
-
 /// The number of a stream, and its record of a key.
 pub(crate) type Held = (usize, Record);
 
-/// Streams that are read together.
 pub(crate) struct Walk<'a> {
     streams: Vec<Stream<'a>>,
     /// The next key of each stream that has one, with the number of the stream; the lowest first.
@@ -113,8 +87,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits the keys before `end` that were not visited yet (`None`: all that are left), each with
-    /// the records of all streams that have it, in the order of the streams. Returns the number of
-    /// records.
+    /// the records of all streams that have it, in their order. Returns the number of records.
     pub(crate) fn before(
         &mut self,
         end: Option<Key>,
@@ -179,14 +152,12 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Removes all of them.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.records.clear();
         self.taken = 0;
     }
 
-    /// Appends keys of one class.
     pub(crate) fn add_alike(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
         if self.keys.is_empty() && self.records.is_empty() {
             self.class = class;
@@ -206,7 +177,6 @@ impl Gathered {
         &mut self.records
     }
 
-    /// Returns the number of all of them.
     pub(crate) fn len(&self) -> usize {
         self.keys.len() + self.records.len()
     }

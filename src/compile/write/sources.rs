@@ -8,8 +8,7 @@ use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::{Class, Filter, Record, Source};
 
-/// The sources of several filters and lists in one list, sorted by file as in a build. If
-/// several of them name a file, it is one source.
+/// The sources of several filters and lists, sorted by file as in a build; one source for each file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     by_file: BTreeMap<(String, String), Source>,
@@ -22,8 +21,7 @@ impl Sources {
         self.by_file.extend(sources);
     }
 
-    /// Adds the sources of filters that each hold a part of a list: the counts of one file
-    /// are added up.
+    /// Adds the sources of parts of a list: the counts of a file are added up.
     pub(crate) fn add_counts(&mut self, sources: &[Source]) {
         for source in sources {
             let known = self.by_file.entry(key(source));
@@ -40,7 +38,6 @@ impl Sources {
         sources.iter().map(place).collect()
     }
 
-    /// Returns the sources in order.
     pub(crate) fn to_list(&self) -> Vec<Source> {
         self.by_file.values().cloned().collect()
     }
@@ -60,15 +57,12 @@ fn key(source: &Source) -> (String, String) {
     (source.file.clone(), source.name.clone())
 }
 
-/// The distinct entries, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryCounts {
-    /// By source, then kind.
     by_source: BTreeMap<u32, [u64; 4]>,
 }
 
 impl EntryCounts {
-    /// Counts the entries of a filter.
     pub(crate) fn of(filter: &Filter) -> Result<Self, Error> {
         count_entries(&mut filter.records()?, &Progress::new())
     }
@@ -80,13 +74,11 @@ impl EntryCounts {
         }
     }
 
-    /// Counts `length` entries of one class.
     pub(crate) fn count_run(&mut self, class: Class, length: usize) {
         let kinds = self.by_source.entry(class.source).or_default();
         kinds[usize::from(class.kind & 3)] += length as u64;
     }
 
-    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         for (source, kinds) in &other.by_source {
             let sums = self.by_source.entry(*source).or_default();
@@ -94,12 +86,10 @@ impl EntryCounts {
         }
     }
 
-    /// Returns the number of all entries.
     pub(crate) fn entries(&self) -> u64 {
         self.kinds().iter().sum()
     }
 
-    /// Returns the number of entries by kind.
     pub(crate) fn kinds(&self) -> [u64; 4] {
         let sum = |kind: usize| self.by_source.values().map(|kinds| kinds[kind]).sum();
         [0, 1, 2, 3].map(sum)
