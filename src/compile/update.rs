@@ -151,9 +151,8 @@ fn find(changes: &Changes) -> Result<[Found; 2], Error> {
     let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
     let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
     if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {
-        return Err(Error::Plan(
-            "standard input can be used only once: for --add or for --remove".to_owned(),
-        ));
+        let why = "standard input can be used only once: for --add or for --remove";
+        return Err(Error::Plan(why.to_owned()));
     }
     Ok([add, remove])
 }
@@ -220,18 +219,13 @@ struct Updated<'a> {
 
 impl Sorted for Updated<'_> {
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-        let Self {
-            walk,
-            numbers,
-            today,
-            changed,
-        } = self;
-        walk.before(end, |held| {
+        let changed = &mut self.changed;
+        self.walk.before(end, |held| {
             let of = |stream| held.iter().find(|(number, _)| *number == stream);
             let [mut old, added, removed] =
                 [0, 1, 2].map(|stream| of(stream).map(|(_, record)| *record));
             if let Some(old) = &mut old {
-                old.source = numbers[old.source as usize];
+                old.source = self.numbers[old.source as usize];
             }
             let class = match (old, added) {
                 (Some(old), Some(added)) => Class::of(&old).merge(Class::of(&added)),
@@ -245,7 +239,7 @@ impl Sorted for Updated<'_> {
             if removed.is_some() {
                 // A new entry that is removed again changes nothing.
                 changed.removed += u64::from(old.is_some());
-            } else if class.dates.have_expired(*today) {
+            } else if class.dates.have_expired(self.today) {
                 changed.expired += 1;
             } else {
                 let record = class.record(held[0].1.key);

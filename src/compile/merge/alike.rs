@@ -33,17 +33,15 @@ pub(super) fn check_alike(
     (b_path, b): (&Path, &Spec),
 ) -> Result<(), Error> {
     let (a_path, b_path) = (a_path.display(), b_path.display());
-    if a.seed != b.seed {
-        return Err(Error::Plan(format!(
-            "{b_path}: has a different hash seed from {a_path}; build it again from its text lists with --seed-from {a_path}"
-        )));
-    }
-    if a.rules != b.rules {
-        return Err(Error::Plan(format!(
-            "{b_path}: made with other address rules than {a_path} (see info); build it again from its text lists with the same"
-        )));
-    }
-    Ok(())
+    let again = "build it again from its text lists with";
+    let why = if a.seed != b.seed {
+        format!("has a different hash seed from {a_path}; {again} --seed-from {a_path}")
+    } else if a.rules != b.rules {
+        format!("made with other address rules than {a_path} (see info); {again} the same")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Plan(format!("{b_path}: {why}")))
 }
 
 fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {

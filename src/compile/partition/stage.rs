@@ -308,8 +308,11 @@ impl<I: StagedKey> Sealed<'_, I> {
 #[cfg(test)]
 mod tests {
     use super::super::bins::Stager;
+    use super::super::keys::{InOrder, sort_all};
     use super::super::staged_key::{Narrow, Wide};
     use super::*;
+    use crate::compile::progress::Progress;
+    use crate::compile::write::Sorted;
     use crate::filter::{Class, Dates, Key};
     use std::fs;
 
@@ -332,16 +335,11 @@ mod tests {
         }
         stager.finish().unwrap();
         let sealed = store.seal();
-        let (mut staged, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
-        for stage in 0..STAGES {
-            sealed.gather(stage, &mut staged, &mut bytes).unwrap();
-            sort::sort_and_merge(&mut staged, &mut scratch);
-            sealed.put_back(stage, &staged, &mut bytes).unwrap();
-        }
-        for stage in 0..STAGES {
-            sealed.gather(stage, &mut staged, &mut bytes).unwrap();
-            found.extend(staged.iter().map(|key| key.key(stage).0));
-        }
+        sort_all(&sealed, 1, &Progress::new()).unwrap();
+        let mut found = Vec::new();
+        let mut in_order = InOrder::new(&sealed, CLASS.dates);
+        in_order.take_before(None, &mut found).unwrap();
+        let found = found.iter().map(|record| record.key.0).collect();
         let files = fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(files, 0, "the spill file has no name");
         (found, sealed.spilled_bytes())

@@ -94,16 +94,10 @@ impl Shared<'_> {
                 taking.next_page = end;
                 first..end
             };
-            pages.resize_with(
-                usize::try_from(numbers.end - numbers.start).unwrap_or(0),
-                EncodedPage::default,
-            );
+            pages.resize_with(numbers.clone().count(), EncodedPage::default);
             for (number, page) in numbers.clone().zip(&mut pages) {
-                page.encode(
-                    self.layout,
-                    records.before(end_of(number + 1)),
-                    &mut filling,
-                );
+                let records = records.before(end_of(number + 1));
+                page.encode(self.layout, records, &mut filling);
             }
             let waits = |appending: &mut Appending| {
                 appending.next_page != numbers.start && !appending.failed

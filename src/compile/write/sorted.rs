@@ -183,23 +183,17 @@ impl Gathered {
 
     /// Returns the next ones before `end` (`None`: all that are left).
     pub(crate) fn before(&mut self, end: Option<Key>) -> PageRecords<'_> {
-        fn split<'a, T>(
-            all: &'a [T],
-            taken: &mut usize,
-            is_before: impl Fn(&T) -> bool,
-        ) -> &'a [T] {
-            let left = &all[*taken..];
-            let count = left.partition_point(is_before);
-            *taken += count;
-            &left[..count]
-        }
         let is_before = |key: Key| end.is_none_or(|end| key < end);
         if self.records.is_empty() {
-            let keys = split(&self.keys, &mut self.taken, |key| is_before(*key));
-            PageRecords::Alike(keys, self.class)
+            let left = &self.keys[self.taken..];
+            let next = &left[..left.partition_point(|key| is_before(*key))];
+            self.taken += next.len();
+            PageRecords::Alike(next, self.class)
         } else {
-            let is_before = |record: &Record| is_before(record.key);
-            PageRecords::Any(split(&self.records, &mut self.taken, is_before))
+            let left = &self.records[self.taken..];
+            let next = &left[..left.partition_point(|record| is_before(record.key))];
+            self.taken += next.len();
+            PageRecords::Any(next)
         }
     }
 }
