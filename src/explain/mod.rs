@@ -109,7 +109,7 @@ impl Explainer {
     pub fn explain(&mut self, mail: &Mail) -> Explanation {
         let snapshot = self.live.snapshot();
         // The evidence: nobody is exempt, and no recipient is refused before the headers.
-        *self.screen.observer() = Recorder::default();
+        self.screen.observer = Recorder::default();
         self.connect(None);
         let macros = macros("mail_addr", mail.mail_addr.as_deref());
         self.begin(mail, &macros);
@@ -120,7 +120,7 @@ impl Explainer {
             ..Explanation::default()
         };
         // The verdict.
-        *self.screen.observer() = Recorder::default();
+        self.screen.observer = Recorder::default();
         self.connect(mail.client);
         let macros = match mail.authenticated {
             true => macros.with("auth_authen", b"-"),
@@ -160,7 +160,7 @@ impl Explainer {
         for (number, recipient) in mail.recipients.iter().enumerate() {
             let understood = mail.recipient_addrs.get(number).map(Vec::as_slice);
             let reply = (self.screen).rcpt(recipient, &macros("rcpt_addr", understood));
-            let decided = self.screen.observer().decision.take();
+            let decided = self.screen.observer.decision.take();
             let written = policy::Recipient {
                 written: recipient,
                 understood,
@@ -191,7 +191,7 @@ impl Explainer {
             return;
         }
         let mut reply = self.headers(mail);
-        let made = self.screen.observer().decision.take();
+        let made = self.screen.observer.decision.take();
         if reply == Reply::Continue {
             let mut edits = Vec::new();
             reply = self.screen.end_of_message(&Macros::default(), &mut edits);
@@ -203,7 +203,7 @@ impl Explainer {
 
     /// Returns all senders with their recorded look-ups.
     fn identities(&mut self, snapshot: &Snapshot) -> Vec<Named> {
-        let recorded = std::mem::take(&mut self.screen.observer().named);
+        let recorded = std::mem::take(&mut self.screen.observer.named);
         let mut form = Canonical::new();
         let today = today();
         let senders = self.screen.senders().into_iter().flat_map(Senders::iter);

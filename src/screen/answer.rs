@@ -1,18 +1,18 @@
-//! The reply to a refused client, and the case id that identifies the decision in the log.
+//! The reply to a refused client, and how hits are shown: there, in the tag header, in the log. The
+//! case id in a reply identifies the decision in the log.
 
-use super::hit_text::{day_of, shown_address, source_of};
-use super::observer::Observer;
-use super::state::Screen;
+use super::state::{Observer, Screen};
 use crate::base::clock::now_s;
+use crate::base::day::Day;
+use crate::filter::Source;
 use crate::milter::{Reply, ReplyText};
-use crate::policy::{Fields, Reason, Verdict};
+use crate::policy::{Evidence, Fields, Hit, Reason, Verdict};
 use crate::snapshot::Snapshot;
 
 /// The reply if no list's reply fits, because a filter could not be read.
 const UNDECIDED_REPLY: &str = "cannot check the sender now, try again later";
 
 impl<O: Observer> Screen<O> {
-    /// Returns the answer for a refusing verdict.
     pub(super) fn refusal(&mut self, snapshot: &Snapshot, verdict: Verdict) -> Reply {
         self.ensure_case();
         let hit = verdict.hit_of(&self.message.hits);
@@ -69,6 +69,72 @@ pub fn case_time(id: &str) -> Option<i64> {
         number = number << 5 | i64::try_from(digit).ok()?;
     }
     (id.len() == CASE_DIGITS).then_some(EPOCH_S.cast_signed() + (number >> 15))
+}
+
+/// `list=spammers; identity=from; address=a@b; source=feed`, or `undecided` if it is unknown whether
+/// a sender is listed.
+pub(super) fn tag(snapshot: &Snapshot, hit: Option<&Hit>) -> String {
+    let Some(hit) = hit.filter(|hit| !hit.is_undecided()) else {
+        return "undecided".to_owned();
+    };
+    let list = snapshot.policy.list_name(hit.list);
+    let mut tag = format!("list={list}; identity={}; address=", hit.identity.name());
+    plain(shown_address(hit), &mut tag);
+    let source = source_of(snapshot, hit);
+    if !source.is_empty() {
+        tag.push_str("; source=");
+        plain(source.as_bytes(), &mut tag);
+    }
+    tag
+}
+
+/// Appends printable ASCII; replaces bytes that could end a `key=value` of the tag.
+fn plain(bytes: &[u8], out: &mut String) {
+    const MAX: usize = 256;
+    let shown = |&byte: &u8| match byte.is_ascii_graphic() && byte != b';' {
+        true => char::from(byte),
+        false => '?',
+    };
+    out.extend(bytes.iter().take(MAX).map(shown));
+}
+
+/// The address as written if it is printable ASCII without blanks, else its canonical form.
+pub(super) fn shown_address(hit: &Hit) -> &[u8] {
+    let written = hit.address.trim_ascii();
+    let bare = written
+        .strip_prefix(b"<")
+        .and_then(|bare| bare.strip_suffix(b">"))
+        .unwrap_or(written);
+    if bare.iter().all(|byte| byte.is_ascii_graphic()) {
+        bare
+    } else {
+        &hit.canonical
+    }
+}
+
+/// The name of the source whose entry it is; empty if unknown.
+pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
+    source(snapshot, hit).map_or("", |source| source.name.as_str())
+}
+
+pub(super) fn file_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
+    source(snapshot, hit).map_or("", |source| source.file.as_str())
+}
+
+fn source<'a>(snapshot: &'a Snapshot, hit: &Hit) -> Option<&'a Source> {
+    let Evidence::Proved { source, .. } = hit.evidence else {
+        return None;
+    };
+    let list = snapshot.policy.lists().get(hit.list)?;
+    list.filter()?.source(source)
+}
+
+/// The day when the entry was added, `2026-08-21`; empty if unknown.
+pub(super) fn day_of(hit: &Hit) -> String {
+    match hit.evidence {
+        Evidence::Proved { added, .. } if added > 0 => Day(added).to_string(),
+        Evidence::Proved { .. } | Evidence::Unproved | Evidence::Undecided(_) => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -16,24 +16,15 @@
 //! mail server.
 //!
 //! So a message without objections needs two answers, and its body is never sent to us. All rules
-//! are in [`policy`](crate::policy); this module decides when to apply them, and produces the
-//! answer and the log line. The snapshot taken at MAIL is valid until the verdict: a reload does
-//! not change the rules for a current message, unless the message lasts so long that two reloads
-//! follow (see `Screen::snapshot`). The changes for EOM are prepared with the verdict.
+//! are in [`policy`](crate::policy); this module decides when to apply them. The snapshot taken at
+//! MAIL is valid until the verdict, unless two reloads follow (see `Screen::snapshot`).
 
 mod answer;
-mod field;
-mod hit_text;
-mod log;
 mod look_up;
-mod message;
-mod observer;
-mod progress;
 mod reads;
 mod record;
 mod state;
 mod trial;
-mod workspace;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,15 +37,13 @@ use crate::policy::{Action, Authentication, Effect, Mark, Reason, Recipient, Sof
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 pub use answer::case_time;
-pub use field::{DECISION, Field};
-use hit_text::tag;
-pub(crate) use log::ALSO_UNDECIDED;
-pub use log::log_accepted;
-use message::{Decided, Step};
-pub use observer::{Decision, Observer};
-use progress::Part;
+use answer::tag;
+use look_up::Part;
 pub use reads::Reader;
-pub use state::Screen;
+pub(crate) use record::ALSO_UNDECIDED;
+pub use record::{DECISION, Field, log_accepted};
+use state::Step;
+pub use state::{Decision, Observer, Screen};
 pub use trial::Trial;
 
 /// The header that informs later programs about a hit.
@@ -64,10 +53,8 @@ const SEPARATE_REPLY: &str = "send to this recipient in a separate transaction";
 /// The reply for a recipient that a restart could not hand over, see
 /// [`Handler::too_many_recipients`].
 const TOO_MANY_REPLY: &str = "too many recipients in one transaction";
-/// Most bytes kept of a queue id, for the log. Those of mail servers have up to about 20.
-const QUEUE_ID_MAX_BYTES: usize = 200;
-/// Most bytes kept of a Message-ID, for the log.
-const MESSAGE_ID_MAX_BYTES: usize = 200;
+/// Most bytes kept of a queue id, and of a Message-ID, for the log. Queue ids have up to about 20.
+const ID_MAX_BYTES: usize = 200;
 /// Most forged tags removed from a message. The mail server searches for each from the top: Postfix
 /// needed 22 s for 16,000, and then gave up. Remaining ones can only harm their own sender.
 const FORGED_TAGS_MAX: u32 = 100;
@@ -75,27 +62,22 @@ const FORGED_TAGS_MAX: u32 = 100;
 const DKIM_MAX: usize = 100;
 
 impl<O: Observer> Screen<O> {
-    /// Returns why the senders of this message are not looked up, if they are not.
+    /// Why the senders of this message are not looked up, if they are not.
     fn exemption(&self, snapshot: &Snapshot, macros: &Macros) -> Option<Reason> {
         let exempt = &snapshot.config.exempt;
-        let in_network = || {
-            self.origin.address.is_some_and(|address| {
-                let mut networks = exempt.networks.iter();
-                networks.any(|network| network.contains(address))
-            })
-        };
+        let in_network = |address| exempt.networks.iter().any(|one| one.contains(address));
         if exempt.authenticated && has_logged_in(macros) {
             Some(Reason::Authenticated)
         } else if exempt.local && self.origin.is_local {
             Some(Reason::Local)
-        } else if in_network() {
+        } else if self.origin.address.is_some_and(in_network) {
             Some(Reason::Network)
         } else {
             None
         }
     }
 
-    /// Returns the answer for an exempt client: no sender is looked up.
+    /// Accepts the message of an exempt client.
     fn exempt(&mut self, snapshot: &Snapshot, reason: Reason) -> Reply {
         self.end();
         let verdict = Verdict {
@@ -107,20 +89,17 @@ impl<O: Observer> Screen<O> {
         Reply::Accept
     }
 
-    /// Returns whether a recipient cannot be put off to another transaction. Mail that was submitted
-    /// on this machine without SMTP would come again unchanged. A mail program that submits with
+    /// Whether a recipient cannot be put off to another transaction. Mail that was submitted on this
+    /// machine without SMTP would come again unchanged. A mail program that submits with
     /// authentication has no queue: it would show the 452 to its user and send nothing.
     fn comes_back_unchanged(&self) -> bool {
         self.origin.is_local || self.message.is_authenticated
     }
 
-    /// Returns whether a recipient needs a transaction of its own.
     fn needs_own_transaction(&self, snapshot: &Snapshot, lists: u64) -> bool {
         let message = &self.message;
         !self.comes_back_unchanged()
-            && snapshot
-                .policy
-                .is_apart(lists, &message.reach, &message.hits)
+            && (snapshot.policy).is_apart(lists, &message.reach, &message.hits)
     }
 
     /// Defers a recipient. The message itself is counted when it is decided.
@@ -143,9 +122,8 @@ impl<O: Observer> Screen<O> {
             mailing_list: false,
             circuit_breaker: self.message.circuit_breaker,
         };
-        let verdict = snapshot
-            .policy
-            .decide(&self.message.hits, &[lists], softening);
+        let policy = &snapshot.policy;
+        let verdict = policy.decide(&self.message.hits, &[lists], softening);
         if let Some(trial) = &self.message.trial {
             let reply = trial.reply(verdict);
             self.end();
@@ -199,21 +177,15 @@ impl<O: Observer> Screen<O> {
         reply
     }
 
-    /// Prepares the changes for the end of the message.
     fn prepare_edits(&mut self, snapshot: &Snapshot, verdict: Verdict) {
         let message = &mut self.message;
         if snapshot.policy.may_tag() {
             // From the last to the first, because deleting one renumbers those after it.
-            message
-                .edits
-                .extend(
-                    (1..=message.forged_tags.min(FORGED_TAGS_MAX))
-                        .rev()
-                        .map(|index| Edit::DeleteHeader {
-                            index,
-                            name: TAG_HEADER.to_owned(),
-                        }),
-                );
+            let forged = (1..=message.forged_tags.min(FORGED_TAGS_MAX)).rev();
+            (message.edits).extend(forged.map(|index| Edit::DeleteHeader {
+                index,
+                name: TAG_HEADER.to_owned(),
+            }));
         }
         let hit = verdict.hit_of(&message.hits);
         let tag = || tag(snapshot, hit);
@@ -230,29 +202,24 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Releases what only the verdict needed: an idle connection must not hold a filter that has
-    /// been replaced, or a large buffer.
     fn release(&mut self) {
         if !self.shows_all() {
             self.message.release();
         }
     }
 
-    /// Stores the queue id as soon as the mail server sends it.
     fn note_queue_id(&mut self, macros: &Macros) {
         if let Some(id) = macros.get("i")
             && self.message.queue_id.is_empty()
         {
-            let id = &id[..id.len().min(QUEUE_ID_MAX_BYTES)];
+            let id = &id[..id.len().min(ID_MAX_BYTES)];
             self.message.queue_id.extend_from_slice(id);
         }
     }
 }
 
 fn has_logged_in(macros: &Macros) -> bool {
-    macros
-        .get("auth_authen")
-        .is_some_and(|login| !login.is_empty())
+    macros.get("auth_authen").is_some_and(|it| !it.is_empty())
 }
 
 impl<O: Observer> Handler for Screen<O> {
@@ -325,11 +292,11 @@ impl<O: Observer> Handler for Screen<O> {
         match self.look_up(&snapshot, Part::Envelope) {
             Poll::Ready(()) => self.decide_recipient(&snapshot, argument, lists),
             Poll::Pending => {
-                let what = Decided::Recipient {
-                    argument: argument.into(),
-                    lists,
-                };
-                self.message.step = Some(Step { snapshot, what });
+                let recipient = Some((argument.into(), lists));
+                self.message.step = Some(Step {
+                    snapshot,
+                    recipient,
+                });
                 Reply::Later
             }
         }
@@ -375,10 +342,9 @@ impl<O: Observer> Handler for Screen<O> {
             !std::mem::replace(&mut message.mailing_list, true)
         } else if is("Message-ID") {
             let value = value.trim_ascii();
+            let kept = &value[..value.len().min(ID_MAX_BYTES)];
             message.message_id.clear();
-            message
-                .message_id
-                .extend_from_slice(&value[..value.len().min(MESSAGE_ID_MAX_BYTES)]);
+            message.message_id.extend_from_slice(kept);
             true
         } else if snapshot.policy.wants_dkim()
             && is("Authentication-Results")
@@ -416,8 +382,11 @@ impl<O: Observer> Handler for Screen<O> {
         match self.look_up(&snapshot, Part::Others) {
             Poll::Ready(()) => self.decide_message(&snapshot),
             Poll::Pending => {
-                let what = Decided::Message;
-                self.message.step = Some(Step { snapshot, what });
+                let recipient = None;
+                self.message.step = Some(Step {
+                    snapshot,
+                    recipient,
+                });
                 Reply::Later
             }
         }
@@ -427,17 +396,16 @@ impl<O: Observer> Handler for Screen<O> {
         let Some(step) = &self.message.step else {
             return Poll::Ready(Reply::Tempfail);
         };
-        let last = match step.what {
-            Decided::Recipient { .. } => Part::Envelope,
-            Decided::Message => Part::Others,
+        let last = match step.recipient {
+            Some(_) => Part::Envelope,
+            None => Part::Others,
         };
         let snapshot = Arc::clone(&step.snapshot);
         ready!(self.poll_look_up(cx, &snapshot, last));
-        Poll::Ready(match self.message.step.take().map(|step| step.what) {
-            Some(Decided::Recipient { argument, lists }) => {
-                self.decide_recipient(&snapshot, &argument, lists)
-            }
-            Some(Decided::Message) | None => self.decide_message(&snapshot),
+        let step = self.message.step.take();
+        Poll::Ready(match step.and_then(|step| step.recipient) {
+            Some((argument, lists)) => self.decide_recipient(&snapshot, &argument, lists),
+            None => self.decide_message(&snapshot),
         })
     }
 

@@ -30,7 +30,7 @@ fn settled() -> usize {
     })
 }
 
-/// Without `release` in `src/screen/message.rs` it is 5 KiB.
+/// Without `release` in `src/screen/state.rs` it is 5 KiB.
 #[test]
 fn an_idle_connection_holds_three_kibibytes_at_most() {
     let _turn = one_at_a_time();
