@@ -5,8 +5,7 @@
 //! which reads and prints it, `values.rs` the allowed values. `contrib/blocklist-milter.toml` explains
 //! the settings to administrators; a test checks that it agrees with the code.
 //!
-//! Relative paths are relative to the folder of the configuration file, so that it can be moved
-//! together with the files that it names.
+//! Relative paths are relative to the folder of the configuration file.
 
 mod rows;
 mod settings;
@@ -98,13 +97,14 @@ impl Config {
         self.lists.iter().filter(|list| list.enabled)
     }
 
-    /// Returns every file whose change matters: filters, whitelists and correspondents. The
-    /// configuration file itself is not included.
+    /// Returns every file that it names: filters, whitelists and correspondents.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.enabled_lists()
-            .map(|list| list.filter.as_path())
-            .chain(self.whitelist.files.iter().map(PathBuf::as_path))
-            .chain(self.whitelist.correspondents.iter().map(PathBuf::as_path))
+        let filters = self.enabled_lists().map(|list| &list.filter);
+        let whitelists = self.whitelist.files.iter();
+        let files = filters
+            .chain(whitelists)
+            .chain(&self.whitelist.correspondents);
+        files.map(PathBuf::as_path)
     }
 
     /// Returns what `old` names and this configuration does not: lists, even if disabled, files and
@@ -118,14 +118,20 @@ impl Config {
             old.filter(move |file| !of(&self.whitelist).contains(file))
                 .map(|file| file.display().to_string())
         };
-        let fewer = |now: &Entries, old: &Entries, one, many| {
-            let removed = now.lacks(old) as u64;
+        let fewer = |of: fn(&Self) -> &Entries, one, many| {
+            let removed = of(self).lacks(of(old)) as u64;
             (removed > 0).then(|| counted(removed, one, many))
         };
-        let (now, before) = (&self.whitelist.entries, &old.whitelist.entries);
-        let entries = fewer(now, before, "whitelist entry", "whitelist entries");
-        let (now, before) = (&self.exempt.recipients, &old.exempt.recipients);
-        let recipients = fewer(now, before, "exempt recipient", "exempt recipients");
+        let entries = fewer(
+            |it| &it.whitelist.entries,
+            "whitelist entry",
+            "whitelist entries",
+        );
+        let recipients = fewer(
+            |it| &it.exempt.recipients,
+            "exempt recipient",
+            "exempt recipients",
+        );
         let removed: Vec<String> = lists
             .map(|name| format!("the list {name}"))
             .chain(files(|whitelist| &whitelist.files))
@@ -136,8 +142,7 @@ impl Config {
         (!removed.is_empty()).then(|| removed.join(", "))
     }
 
-    /// Returns the settings that differ from those of `running` and take effect only after a
-    /// restart.
+    /// Returns the settings that differ from those of `running` and need a restart to take effect.
     pub fn needs_restart(&self, running: &Self) -> Vec<String> {
         const NAMES: [(&str, &str); 8] = [
             ("", "listen"),
@@ -192,8 +197,6 @@ pub fn settings() -> Vec<(&'static str, &'static str)> {
         lists: vec![ListSettings::unknown("")],
         ..Config::default()
     };
-    let tables = all.tables().into_iter();
-    let names =
-        tables.flat_map(|(section, rows)| rows.into_iter().map(move |row| (section, row.0)));
-    names.collect()
+    let names = |(section, rows): Table| rows.into_iter().map(move |row| (section, row.0));
+    all.tables().into_iter().flat_map(names).collect()
 }

@@ -133,12 +133,8 @@ impl<'s> Rows<'s, '_> {
     /// Relative paths are relative to the folder of the configuration.
     fn path(&mut self, name: &'static str, value: &mut PathBuf) {
         let folder = self.folder();
-        self.text(
-            name,
-            value,
-            |text| path(text, folder),
-            |path| path.display().to_string(),
-        );
+        let print = |path: &PathBuf| path.display().to_string();
+        self.text(name, value, |text| path(text, folder), print);
     }
 
     fn folder(&self) -> &'s Path {
@@ -167,15 +163,10 @@ impl<'s> Rows<'s, '_> {
 
     fn paths(&mut self, name: &'static str, value: &mut Vec<PathBuf>) {
         let folder = self.folder();
-        self.each(
-            name,
-            value,
-            |text| path(text, folder),
-            |path| path.display().to_string(),
-        );
+        let print = |path: &PathBuf| path.display().to_string();
+        self.each(name, value, |text| path(text, folder), print);
     }
 
-    /// Entries of every kind.
     fn entries(&mut self, name: &'static str, value: &mut Entries) {
         let mut written = value.written().to_vec();
         self.each(name, &mut written, entry, String::clone);
@@ -203,7 +194,6 @@ impl<'s> Rows<'s, '_> {
         }
     }
 
-    /// Begins to print a table.
     pub(super) fn begin(&mut self, name: &'static str) {
         if let Self::Print(tables) = self {
             tables.push((name, Vec::new()));
@@ -259,12 +249,8 @@ impl Config {
             rows.boolean("authenticated", &mut exempt.authenticated);
             rows.boolean("local", &mut exempt.local);
             let network = |written: &str| written.parse().map_err(Invalid::from);
-            rows.each(
-                "networks",
-                &mut exempt.networks,
-                network,
-                ToString::to_string,
-            );
+            let networks = &mut exempt.networks;
+            rows.each("networks", networks, network, ToString::to_string);
             rows.entries("recipients", &mut exempt.recipients);
         });
         rows.section("safety", |rows| {
@@ -287,22 +273,16 @@ impl Config {
         });
         rows.section("status", |rows| {
             let print = |listen: &Option<Endpoint>| {
-                listen
-                    .as_ref()
-                    .map_or_else(String::new, ToString::to_string)
+                let listen = listen.as_ref();
+                listen.map_or_else(String::new, ToString::to_string)
             };
             let milter = &self.listen;
             let read = |written: &str| {
                 let at = status_listen(written)?;
-                let is_milter = |listen: &Listen| Some(&listen.at) == at.as_ref();
-                match milter
-                    .iter()
-                    .any(|it| is_milter(it) && !it.at.has_any_port())
-                {
-                    true => Err(
-                        "the milter listens there, too; give the pages a socket of their own"
-                            .into(),
-                    ),
+                let is_same = |it: &Listen| Some(&it.at) == at.as_ref() && !it.at.has_any_port();
+                let why = "the milter listens there, too; give the pages a socket of their own";
+                match milter.iter().any(is_same) {
+                    true => Err(why.into()),
                     false => Ok(at),
                 }
             };
@@ -384,15 +364,11 @@ impl ListSettings {
             "auto" => Ok(MaxUnchanged::Auto),
             written => age(written).map(MaxUnchanged::After),
         };
-        rows.text(
-            "max_unchanged",
-            &mut self.max_unchanged,
-            read,
-            |max| match max {
-                MaxUnchanged::Auto => "auto".to_owned(),
-                MaxUnchanged::After(limit) => age_setting(limit),
-            },
-        );
+        let print = |max: &MaxUnchanged| match max {
+            MaxUnchanged::Auto => "auto".to_owned(),
+            MaxUnchanged::After(limit) => age_setting(limit),
+        };
+        rows.text("max_unchanged", &mut self.max_unchanged, read, print);
         rows.each("must_hit", &mut self.must_hit, address, String::clone);
         rows.boolean("enabled", &mut self.enabled);
     }

@@ -31,8 +31,7 @@ named! {
     }
 }
 
-/// A checked configuration. Two are equal if they have the same meaning; positions in the file do
-/// not matter.
+/// A checked configuration. Two are equal if they have the same meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where to listen.
@@ -116,7 +115,7 @@ pub enum MaxUnchanged {
 impl MaxUnchanged {
     const AUTO_S: u64 = 30 * 86_400;
 
-    /// Returns the limit in seconds for a list, which `is_feed` or not.
+    /// Returns the limit in seconds.
     pub fn limit_s(self, is_feed: bool) -> Option<u64> {
         match self {
             Self::Auto => is_feed.then_some(Self::AUTO_S),
@@ -138,8 +137,7 @@ pub struct ListSettings {
     pub load: Load,
     /// Seconds since the filter was built after which there is a warning.
     pub max_age_s: Option<u64>,
-    /// After what time with the same entries there is a warning, independent of when the filter was
-    /// built.
+    /// After what time with the same entries there is a warning, whenever the filter was built.
     pub max_unchanged: MaxUnchanged,
     /// Addresses that the filter must list.
     pub must_hit: Vec<String>,

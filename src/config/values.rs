@@ -40,10 +40,8 @@ pub fn age_text(seconds: u64) -> String {
 pub(super) fn list_name(written: &str) -> Result<String, Invalid> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if written.is_empty() || written.len() > NAME_MAX_BYTES || !written.chars().all(fits) {
-        return Err(format!(
-            "a name has 1 to {NAME_MAX_BYTES} letters, digits, dots, underscores or hyphens"
-        )
-        .into());
+        let what = "letters, digits, dots, underscores or hyphens";
+        return Err(format!("a name has 1 to {NAME_MAX_BYTES} {what}").into());
     }
     Ok(written.to_owned())
 }
@@ -70,21 +68,18 @@ pub(super) fn contact(written: &str) -> Result<String, Invalid> {
 }
 
 pub(super) fn reply(written: &str, action: Action) -> Result<Template, Invalid> {
-    let template = Template::parse(written).map_err(|error| Invalid {
-        message: error.message,
-        offset: Some(error.offset),
-    })?;
+    let template = Template::parse(written)?;
     // If the action has no reply, the template is not used. That is only a warning (in the
     // snapshot), because changing the action is often the first edit of a configuration.
-    let Some(class) = action.reply_class() else {
+    let Some((class, _)) = action.reply() else {
         return Ok(template);
     };
-    match template.code() {
-        code if code / 100 == class => Ok(template),
-        code => Err(
-            format!("action \"{action}\" needs a reply with code {class}xx, found {code}").into(),
-        ),
+    let code = template.code();
+    if code / 100 != class {
+        let needs = format!("needs a reply with code {class}xx, found {code}");
+        return Err(format!("action \"{action}\" {needs}").into());
     }
+    Ok(template)
 }
 
 /// Reads an address, and keeps it as written.

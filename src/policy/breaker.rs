@@ -41,19 +41,10 @@ struct Window {
     reported_on: bool,
 }
 
-/// A change of the circuit breaker.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
-    /// Refusals become tags from now on; with the share of refused messages.
-    On(f64),
-    /// Refusals are refusals again; with the share of refused messages.
-    Off(f64),
-}
-
 impl CircuitBreaker {
-    /// Counts one decided message at `now_s` (seconds on any steady scale). With a `limit` of 1
-    /// counts nothing.
-    pub fn count(&self, refused: bool, now_s: u64, limit: f64) -> Option<Change> {
+    /// Counts one decided message at `now_s` (seconds on any steady scale), unless the `limit` is 1.
+    /// If the breaker switches on or off, returns which, and the share of refused messages.
+    pub fn count(&self, refused: bool, now_s: u64, limit: f64) -> Option<(bool, f64)> {
         if limit >= 1.0 {
             return None;
         }
@@ -71,11 +62,7 @@ impl CircuitBreaker {
         slot.refused += u64::from(refused);
         let (on, share) = window.is_on(now_s, limit);
         let was = std::mem::replace(&mut window.reported_on, on);
-        match (was, on) {
-            (false, true) => Some(Change::On(share)),
-            (true, false) => Some(Change::Off(share)),
-            (true, true) | (false, false) => None,
-        }
+        (was != on).then_some((on, share))
     }
 
     /// Returns whether refusals become tags at `now_s`; never with a `limit` of 1.
@@ -114,6 +101,6 @@ mod tests {
         assert!(share.is_on(1_299, 0.5));
         assert!(!share.is_on(1_300, 0.5));
         assert!(!share.is_on(30_000, 0.5));
-        assert_eq!(share.count(true, 30_000, 0.5), Some(Change::Off(1.0)));
+        assert_eq!(share.count(true, 30_000, 0.5), Some((false, 1.0)));
     }
 }

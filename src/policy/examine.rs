@@ -1,15 +1,13 @@
 //! Looks up one sender in every list and the whitelist: which lists name it, and which whitelist
 //! entry exempts it.
 //!
-//! Allocates only if something is found, so a message without a listed sender needs no allocation.
-//! A [`Budget`] limits the work for one message. A sender beyond it is not looked up, and then it
-//! is unknown whether the message is listed.
+//! Allocates only if something is found. A [`Budget`] limits the work for one message. A sender beyond
+//! it is not looked up, and then it is unknown whether the message is listed.
 
 use std::ops::ControlFlow;
 
-use super::definition::Policy;
 use super::exempt::Entries;
-use super::list::{List, Weak};
+use super::list::{List, Policy, Weak};
 use crate::address::{Canonical, Kind, Kinds, Rules};
 use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
@@ -18,8 +16,7 @@ use crate::sender::{Identity, Sender, Strength};
 /// are at most a few of these for each list.
 const HITS_MAX: usize = 100;
 
-/// Most look-ups for one message. Ten senders in each of 64 lists with every kind of entry need
-/// 10,000.
+/// Most look-ups for one message. Ten senders in 64 lists with every kind of entry need 10,000.
 const LOOKUPS_MAX: u32 = 16_384;
 /// Most bytes of addresses that are converted to canonical form for one message. A real message has
 /// a few hundred. In the most expensive case the limit means a few milliseconds.
@@ -31,15 +28,12 @@ const BYTES_A_TURN: u32 = 2 << 10;
 /// How often, at most, an address is parsed to find it in the whitelist.
 const WHITELIST_READS: usize = 4;
 
-/// The work that may still be done for a message.
-///
-/// Look-ups and bytes also measure a turn: between the turns of a message that needs more, the
-/// other connections of its thread get theirs.
+/// The work that may still be done for a message: look-ups, and bytes brought to canonical form.
+/// They also measure a turn: between the turns of a message that needs more, the other connections
+/// of its thread get theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Look-ups.
     lookups: u32,
-    /// Bytes brought to canonical form.
     bytes: u32,
 }
 
@@ -62,7 +56,6 @@ impl Budget {
         start.lookups - self.lookups >= LOOKUPS_A_TURN || start.bytes - self.bytes >= BYTES_A_TURN
     }
 
-    /// Deducts one look-up.
     fn look_up(&mut self) -> Result<(), Exhausted> {
         self.lookups = self.lookups.checked_sub(1).ok_or(Exhausted)?;
         Ok(())
@@ -166,7 +159,7 @@ impl Hit {
         matches!(self.evidence, Evidence::Undecided(_))
     }
 
-    /// Returns whether both lead to the same verdict, for all recipients.
+    /// Whether both lead to the same verdict, for all recipients.
     fn is_judged_as(&self, other: &Self) -> bool {
         (self.list, self.identity, self.strength) == (other.list, other.identity, other.strength)
             && self.cleared.is_some() == other.cleared.is_some()
@@ -182,8 +175,7 @@ pub struct Circumstances<'a> {
     pub budget: &'a mut Budget,
     /// Today, in days since 1970. Entries that expire on or before this day are no longer listed.
     pub today: u16,
-    /// Returns whether a trusted `Authentication-Results` has a DKIM signature aligned with this
-    /// domain.
+    /// Returns whether a trusted DKIM signature is aligned with this domain.
     pub aligned: &'a dyn Fn(&[u8]) -> bool,
 }
 
@@ -249,9 +241,8 @@ impl List {
 }
 
 impl Policy {
-    /// Looks up one sender in every list that checks its identity, and adds the hits to `hits`.
-    ///
-    /// `seen` gets every look-up. A sender on no list needs no allocation.
+    /// Looks up one sender in every list that checks its identity, and adds the hits to `hits`. `seen`
+    /// gets every look-up.
     ///
     /// # Errors
     /// `Exhausted`: not everything was looked up.
@@ -289,15 +280,9 @@ impl Policy {
                 now.budget.read(sender.address, WHITELIST_READS)?;
             }
             let rules = self.rules.get(list.rules).copied().unwrap_or_default();
-            let cleared = self
-                .cleared_by(
-                    sender,
-                    (kind, &entry, rules),
-                    now,
-                    whitelist_form,
-                    &mut seen,
-                )
-                .map(Box::from);
+            let found = (kind, &*entry, rules);
+            let cleared = self.cleared_by(sender, found, now, whitelist_form, &mut seen);
+            let cleared = cleared.map(Box::from);
             let hit = Hit {
                 list: index,
                 identity: sender.identity,
@@ -313,7 +298,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Returns why a hit on a list is undecided, if it is.
+    /// Why a hit on a list is undecided, if it is.
     fn doubted(&self, list: &List, is_cleared: bool) -> Option<Evidence> {
         let doubt = match &list.doubt {
             Some(doubt) => doubt.to_string(),
@@ -325,8 +310,8 @@ impl Policy {
         Some(Evidence::Undecided(doubt))
     }
 
-    /// Returns the entry of the whitelist, or of the correspondents, that clears this sender of a
-    /// hit on an entry under a list's rules, if it counts for this message.
+    /// The entry of the whitelist, or of the correspondents, that clears this sender of a hit on an
+    /// entry under a list's rules, if it counts for this message.
     fn cleared_by(
         &self,
         sender: &Sender<'_>,
@@ -364,8 +349,8 @@ impl Policy {
     }
 }
 
-/// Returns whether a trusted DKIM signature is aligned with the domain of this address; `form`
-/// holds the form by which it was just found.
+/// Whether a trusted DKIM signature is aligned with the domain of this address; `form` holds the
+/// form by which it was just found.
 fn is_aligned(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
     // A provider with several domains signs with the domain that was written.
     let rules = Rules {
@@ -376,8 +361,7 @@ fn is_aligned(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> 
         || form.read(address, rules).is_ok() && (now.aligned)(form.domain())
 }
 
-/// Returns the entry of these that names this address, and leaves in `form` the form by which it
-/// was found.
+/// The entry of these that names this address; leaves in `form` the form by which it was found.
 ///
 /// An address is looked up by the default rules, and by those of the list: if a list takes
 /// `good+tag@x` for `good@x`, a whitelist entry for one also clears the other. The sender inside an
@@ -406,13 +390,12 @@ fn named_by<'e>(
     found
 }
 
-/// Returns whether an address is looked up by this entry.
+/// Whether an address is looked up by this entry.
 fn is_found_by(form: &Canonical, kind: Kind, entry: &[u8]) -> bool {
     let found = form.lookups(Kinds::from_iter([kind]), |_, looked_up| {
-        if looked_up == entry {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+        match looked_up == entry {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     });
     found.is_break()

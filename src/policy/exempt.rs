@@ -15,8 +15,7 @@ use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
 pub struct Network(IpNet);
 
 impl Network {
-    /// Returns whether the address is in it. IPv4 written as IPv6 (`::ffff:192.0.2.1`) counts as
-    /// IPv4.
+    /// Returns whether the address is in it. IPv4 written as IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
@@ -30,10 +29,8 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (written, None),
         };
-        let bare = address
-            .strip_prefix('[')
-            .and_then(|a| a.strip_suffix(']'))
-            .unwrap_or(address);
+        let bare = address.strip_prefix('[').and_then(|a| a.strip_suffix(']'));
+        let bare = bare.unwrap_or(address);
         let address: IpAddr = bare.parse().map_err(|_| {
             format!("{written:?} is not a network, such as 192.0.2.0/24 or 2001:db8::/32")
         })?;
@@ -136,9 +133,8 @@ impl Entries {
     /// Returns how many entries of another set are not in this one.
     pub fn lacks(&self, other: &Self) -> usize {
         let entries = other.ends.keys();
-        entries
-            .filter(|entry| !self.ends.contains_key(*entry))
-            .count()
+        let lacking = entries.filter(|entry| !self.ends.contains_key(*entry));
+        lacking.count()
     }
 
     /// Returns the number of entries, including those that have ended.
@@ -157,8 +153,7 @@ impl Entries {
         self.ends.is_empty()
     }
 
-    /// Returns the entry that names this address on a day, in days since 1970; of several, the most
-    /// specific.
+    /// Returns the most specific entry that names this address on a day, in days since 1970.
     pub fn find(&self, address: &Canonical, today: u16) -> Option<&[u8]> {
         let found = address.lookups(self.kinds, |_, entry| {
             match self.ends.get_key_value(entry) {
@@ -179,9 +174,8 @@ impl Entries {
         recipient: Recipient<'_>,
         memory: &mut Canonical,
     ) -> Option<&[u8]> {
-        recipient
-            .forms()
-            .find_map(|form| self.find_in(form, memory))
+        let mut forms = recipient.forms();
+        forms.find_map(|form| self.find_in(form, memory))
     }
 
     /// Like [`find_recipient`](Self::find_recipient), but for entries that exempt mail: a form
@@ -212,11 +206,8 @@ impl Entries {
         // Most are `<local@domain>` in plain letters: without the brackets they are read faster.
         let bare = unbracketed(written);
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"@.-_".contains(byte);
-        let written = if bare.iter().all(is_plain) {
-            bare
-        } else {
-            written
-        };
+        let is_bare = bare.iter().all(is_plain);
+        let written = if is_bare { bare } else { written };
         memory.read(written, Self::rules()).ok()?;
         // Entries for recipients are in the configuration and do not end.
         self.find(memory, 0)
@@ -238,7 +229,7 @@ impl<'a> Recipient<'a> {
         [Some(self.written), self.understood].into_iter().flatten()
     }
 
-    /// Returns the length of the longer form in bytes.
+    /// The length of the longer form in bytes.
     pub(super) fn longest(self) -> usize {
         self.forms().map(<[u8]>::len).max().unwrap_or_default()
     }
@@ -257,8 +248,8 @@ fn bare_word(written: &[u8]) -> Option<&[u8]> {
     (!word.is_empty() && !word.contains(&b'@')).then_some(word)
 }
 
-/// Returns whether an address is written plainly: a word, or a word, one `@` and a domain, which
-/// neither the server (`victim%other@our.example`) nor a rule for senders changes.
+/// Whether an address is written plainly: a word, or a word, one `@` and a domain, which neither the
+/// server (`victim%other@our.example`) nor a rule for senders changes.
 fn is_plain(written: &[u8], memory: &mut Canonical) -> bool {
     let bare = unbracketed(written);
     let mut halves = bare.split(|&byte| byte == b'@');
@@ -274,8 +265,7 @@ fn is_plain(written: &[u8], memory: &mut Canonical) -> bool {
     };
     let in_domain = |c: char| c.is_alphanumeric() || marks.contains(c);
     let plain_domain = std::str::from_utf8(domain).is_ok_and(|name| name.chars().all(in_domain));
-    // Provider rules may change more than a tag, but the result is still an address that somebody
-    // exempted.
+    // Provider rules may change more, but the result is still an address that somebody exempted.
     let rules = Rules {
         providers: false,
         ..Entries::rules()
@@ -284,85 +274,4 @@ fn is_plain(written: &[u8], memory: &mut Canonical) -> bool {
         && !local.iter().any(|byte| matches!(byte, b'%' | b'!'))
         && memory.read(bare, rules).is_ok()
         && memory.local().eq_ignore_ascii_case(local)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks() {
-        for (network, inside, outside) in [
-            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
-            ("192.0.2.0/24", "::ffff:192.0.2.9", "::ffff:192.0.3.9"),
-            ("192.0.2.7", "192.0.2.7", "192.0.2.6"),
-            ("0.0.0.0/0", "255.255.255.255", "2001:db8::1"),
-            ("::ffff:192.0.2.0/120", "192.0.2.9", "192.0.3.9"),
-            ("::ffff:192.0.2.7", "::ffff:192.0.2.7", "192.0.2.6"),
-            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::1"),
-            ("::/0", "2001:db8::1", "192.0.2.7"),
-            ("[2001:db8::1]", "2001:db8::1", "2001:db8::2"),
-        ] {
-            let holds = |address: &str| {
-                let network: Network = network.parse().unwrap();
-                network.contains(address.parse().unwrap())
-            };
-            assert!(holds(inside) && !holds(outside), "{network}");
-        }
-        let wrong = "|192.0.2.0/33|192.0.2.1/24|example.com|192.0.2.0/|2001:db8::/129";
-        for wrong in wrong.split('|') {
-            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
-        }
-    }
-
-    /// Returns whether a recipient is exempt, and whether one of the entries names it.
-    fn found(written: &str, understood: Option<&str>) -> (bool, bool) {
-        let mut entries = Entries::default();
-        let all = "postmaster@|abuse@|helpdesk@our.example|@open.example|\"john doe\"@our.example";
-        for entry in all.split('|') {
-            entries.add(entry.as_bytes()).unwrap();
-        }
-        let recipient = Recipient {
-            written: written.as_bytes(),
-            understood: understood.map(str::as_bytes),
-        };
-        let mut memory = Canonical::new();
-        let exempt = entries.find_exempt(recipient, &mut memory).is_some();
-        let named = entries.find_recipient(recipient, &mut memory).is_some();
-        assert!(named || !exempt, "{written}");
-        (exempt, named)
-    }
-
-    #[test]
-    fn recipients() {
-        let plain = "<postmaster>|POSTMASTER|<Abuse@our.example>|<abuse@b\u{fc}cher.example>|\
-            <abuse@[192.0.2.1]>|helpdesk@our.example|<x@open.example>|<\"John Doe\"@our.example>";
-        let others = "<>||<user>|<user@our.example>|<x@sub.open.example>|<abuse%other@our.example>";
-        // A sender would be found there; an exempt recipient is not.
-        let hidden = "<prvs=0=abuse@our.example>|<mailto:abuse@our.example>|\
-            <abuse(x)@our.example>|<\"abuse\"@our.example>|<@relay.example:abuse@our.example>|\
-            <user%other.example@open.example>|<other.example!user@open.example>|\
-            <helpdesk@our.example(x)>|<helpdesk@our\u{200b}.example>|<x <abuse@our.example>";
-        let all = [
-            (plain, (true, true)),
-            (others, (false, false)),
-            (hidden, (false, true)),
-        ];
-        for (written, expected) in all {
-            for written in written.split('|') {
-                assert_eq!(found(written, None), expected, "{written}");
-            }
-        }
-        // The form that the server understood also counts, with the same condition.
-        for (understood, expected) in [
-            ("abuse@our.example", (true, true)),
-            ("abuse", (true, true)),
-            ("prvs=0=abuse@our.example", (false, true)),
-            ("\"mailto:abuse\"@our.example", (false, false)),
-            ("user@our.example", (false, false)),
-        ] {
-            let found = found("<\"user\"@our.example>", Some(understood));
-            assert_eq!(found, expected, "{understood}");
-        }
-    }
 }

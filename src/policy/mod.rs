@@ -21,7 +21,6 @@
 mod action;
 mod authentication;
 mod breaker;
-mod definition;
 mod examine;
 mod exempt;
 mod list;
@@ -29,13 +28,12 @@ mod recipients;
 mod reply;
 mod verdict;
 
-pub use action::{Action, Effect, Mark};
+pub use action::Action;
 pub use authentication::{Authentication, is_aligned};
-pub use breaker::{Change, CircuitBreaker};
-pub use definition::{LISTS_MAX, MixedRecipients, Policy};
+pub use breaker::CircuitBreaker;
 pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};
 pub use exempt::{Entries, Network, Recipient};
-pub use list::{List, Terms, Weak};
+pub use list::{LISTS_MAX, List, MixedRecipients, Policy, Terms, Weak};
 pub use recipients::ListSets;
-pub use reply::{Fields, Template, TemplateError};
+pub use reply::{Fields, Template};
 pub use verdict::{Reason, Softening, Verdict};

@@ -8,9 +8,9 @@
 //! reaction: the recipients accepted so far get the message, the others stay queued.
 
 use super::action::Action;
-use super::definition::{MixedRecipients, Policy};
 use super::examine::{Hit, Scratch};
 use super::exempt::Recipient;
+use super::list::{MixedRecipients, Policy};
 use crate::address::Canonical;
 use crate::sender::Identity;
 
@@ -18,10 +18,8 @@ use crate::sender::Identity;
 const SETS_MAX: usize = 64;
 
 /// The sets of lists (as bits) that affect a message's accepted recipients, each set once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListSets {
-    sets: Vec<u64>,
-}
+#[derive(Default)]
+pub struct ListSets(Vec<u64>);
 
 impl ListSets {
     /// Every list affects every recipient.
@@ -29,12 +27,12 @@ impl ListSets {
 
     /// Adds an accepted recipient that these lists affect.
     pub fn add(&mut self, lists: u64) {
-        if self.sets.contains(&lists) {
+        if self.0.contains(&lists) {
             return;
         }
-        if self.sets.len() < SETS_MAX {
-            self.sets.push(lists);
-        } else if let Some([common, any]) = self.sets.last_chunk_mut() {
+        if self.0.len() < SETS_MAX {
+            self.0.push(lists);
+        } else if let Some([common, any]) = self.0.last_chunk_mut() {
             // The intersection is too strict for no recipient; the union forgets no list, so a hit
             // still gets its tag.
             (*common, *any) = (*common & *any & lists, *common | *any | lists);
@@ -43,12 +41,12 @@ impl ListSets {
 
     /// Returns the sets; empty before the first recipient.
     pub fn sets(&self) -> &[u64] {
-        &self.sets
+        &self.0
     }
 
     /// Removes the recipients, and keeps the memory.
     pub fn clear(&mut self) {
-        self.sets.clear();
+        self.0.clear();
     }
 }
 
@@ -57,24 +55,15 @@ impl Policy {
     pub fn lists_for(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
         scratch.note(recipient.longest());
         let form = scratch.whitelist_form.get_or_insert_with(Canonical::new);
-        if self
-            .exempt_recipients
-            .find_exempt(recipient, form)
-            .is_some()
-        {
+        let exempt = &self.exempt_recipients;
+        if exempt.find_exempt(recipient, form).is_some() {
             return 0;
         }
         let mut lists = 0;
         for (index, list) in self.lists.iter().enumerate() {
-            let terms = &list.terms;
-            let wanted = terms.recipients.is_empty()
-                || terms.recipients.find_recipient(recipient, form).is_some();
-            if wanted
-                && terms
-                    .except_recipients
-                    .find_exempt(recipient, form)
-                    .is_none()
-            {
+            let (only, except) = (&list.terms.recipients, &list.terms.except_recipients);
+            let is_wanted = only.is_empty() || only.find_recipient(recipient, form).is_some();
+            if is_wanted && except.find_exempt(recipient, form).is_none() {
                 lists |= 1 << index;
             }
         }
@@ -83,10 +72,7 @@ impl Policy {
 
     /// Returns whether a recipient that these lists affect needs a transaction of its own: some
     /// list with an action stronger than a tag affects it and not the recipients accepted before,
-    /// or vice versa.
-    ///
-    /// A list that checks only the envelope sender has its result by now: it matters only if it was
-    /// hit.
+    /// or vice versa. A list that checks only the envelope sender matters only if it was hit.
     pub fn is_apart(&self, lists: u64, accepted: &ListSets, hits: &[Hit]) -> bool {
         let Some(&first) = accepted.sets().first() else {
             return false;

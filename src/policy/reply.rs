@@ -17,8 +17,7 @@
 
 use std::fmt;
 
-use thiserror::Error;
-
+use crate::base::settings::Invalid;
 use crate::milter::{ReplyText, Unsendable, is_enhanced};
 
 /// RFC 5321 section 4.5.3.1.3: a path has at most 256 octets, including its brackets.
@@ -30,7 +29,7 @@ const NAME_MAX_BYTES: usize = 64;
 /// the recipients of a message that is refused for a header may be at several domains.
 const DEFAULT_CONTACT: &str = "postmaster at the recipient's domain";
 
-/// What a template may name in braces: the name, the most bytes, and where the value is.
+/// What a template may name in braces: the name, the most bytes, and the value.
 struct Field(&'static str, usize, for<'a> fn(&Fields<'a>) -> &'a [u8]);
 
 const FIELDS: [Field; 8] = [
@@ -55,16 +54,6 @@ enum Part {
     Field(usize),
 }
 
-/// Why a template is invalid, and at which byte.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{message}")]
-pub struct TemplateError {
-    /// Byte offset in the template.
-    pub offset: usize,
-    /// The fault, for an administrator.
-    pub message: String,
-}
-
 /// A checked reply text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -73,8 +62,7 @@ pub struct Template {
     lines: Vec<Vec<Part>>,
 }
 
-/// The values for a template. They may contain anything; filling in replaces other characters than
-/// printable ASCII.
+/// The values for a template, with any bytes: only printable ASCII is filled in.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fields<'a> {
     /// The sender, as written.
@@ -100,7 +88,7 @@ impl Template {
     ///
     /// # Errors
     /// The first fault, with its byte offset.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
         check_plain(text)?;
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
         let first = text.lines().next().unwrap_or_default();
@@ -156,11 +144,10 @@ impl Template {
             Part::Text(text) => text.clone(),
             Part::Field(field) => value(&FIELDS[*field]),
         };
-        let lines = self
-            .lines
-            .iter()
-            .map(|line| line.iter().map(filled).collect());
-        let lines: Vec<String> = lines.collect();
+        let lines = self.lines.iter();
+        let lines: Vec<String> = lines
+            .map(|line| line.iter().map(filled).collect())
+            .collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         ReplyText::new(self.code, &self.enhanced, &lines)
     }
@@ -184,12 +171,14 @@ impl fmt::Display for Template {
     }
 }
 
-fn refuse<T>(offset: usize, message: impl Into<String>) -> Result<T, TemplateError> {
-    let message = message.into();
-    Err(TemplateError { offset, message })
+fn refuse<T>(offset: usize, message: impl Into<String>) -> Result<T, Invalid> {
+    Err(Invalid {
+        message: message.into(),
+        offset: Some(offset),
+    })
 }
 
-fn check_plain(text: &str) -> Result<(), TemplateError> {
+fn check_plain(text: &str) -> Result<(), Invalid> {
     let is_plain = |c: char| matches!(c, '\n' | '\r' | ' ') || c.is_ascii_graphic();
     let Some((offset, odd)) = text.char_indices().find(|&(_, c)| !is_plain(c)) else {
         return Ok(());
@@ -198,23 +187,17 @@ fn check_plain(text: &str) -> Result<(), TemplateError> {
         true => "a control character",
         false => "not ASCII",
     };
-    refuse(
-        offset,
-        format!("{odd:?} is {what}; SMTP replies are plain ASCII"),
-    )
+    let message = format!("{odd:?} is {what}; SMTP replies are plain ASCII");
+    refuse(offset, message)
 }
 
 /// Reads the reply code at the start of a line. Returns it and the text after it.
 fn code_of(line: &str) -> Option<(u16, &str)> {
     let (digits, rest) = line.split_at_checked(3)?;
-    let code = digits
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| digits.parse().ok())??;
-    let text = rest.strip_prefix(['-', ' '])?;
-    (400..600)
-        .contains(&code)
-        .then(|| (code, text.trim_start_matches(' ')))
+    let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+    let code = is_number.then(|| digits.parse().ok())??;
+    let text = rest.strip_prefix(['-', ' '])?.trim_start_matches(' ');
+    (400..600).contains(&code).then_some((code, text))
 }
 
 /// Reads the enhanced code at the start of a text, before a blank or the end.
@@ -223,7 +206,7 @@ fn enhanced_of(text: &str) -> Option<&str> {
 }
 
 /// Splits one line of a template into its parts; `base` is its offset in the template.
-fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
+fn parts(line: &str, base: usize) -> Result<Vec<Part>, Invalid> {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut at = 0;
@@ -237,9 +220,7 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
                 return refuse("a { without its }; write {{ for a literal brace");
             };
             let Some(field) = FIELDS.iter().position(|field| field.0 == name) else {
-                let names = FIELDS.iter().map(|field| format!("{{{}}}", field.0));
-                let names: Vec<String> = names.collect();
-                let names = names.join(" ");
+                let names = FIELDS.map(|field| format!("{{{}}}", field.0)).join(" ");
                 return refuse(&format!("{{{name}}} is unknown; known are {names}"));
             };
             if !text.is_empty() {
@@ -269,12 +250,9 @@ fn either<'a>(text: &'a str, default: &'static str) -> &'a [u8] {
 /// `%` is sent twice.
 fn cleaned(value: &[u8], longest: usize) -> String {
     let text = String::from_utf8_lossy(value);
-    let clean = |c: char| {
-        if c == ' ' || c.is_ascii_graphic() {
-            c
-        } else {
-            '?'
-        }
+    let clean = |c: char| match c == ' ' || c.is_ascii_graphic() {
+        true => c,
+        false => '?',
     };
     let mut sent = 0;
     let fits = |c: &char| {

@@ -1,9 +1,8 @@
 //! From hits and recipients to one verdict, softened by the circumstances.
 
-use super::action::{Action, Effect};
-use super::definition::{LISTS_MAX, Policy};
+use super::action::Action;
 use super::examine::Hit;
-use super::list::{List, Terms, Weak};
+use super::list::{LISTS_MAX, List, Policy, Terms, Weak};
 use crate::base::named::named;
 use crate::sender::{Identity, Strength};
 
@@ -42,8 +41,7 @@ named! {
         Undecided = "undecided",
         /// The client is authenticated; like that of the next two, no sender was looked up.
         Authenticated = "authenticated",
-        /// The message was submitted on this machine without SMTP: a refusal would bounce to a forged
-        /// sender.
+        /// It was submitted on this machine without SMTP: a refusal would bounce to a forged sender.
         Local = "local",
         /// The client is in one of the configured `networks`.
         Network = "network",
@@ -94,11 +92,6 @@ impl Verdict {
         self.unsoftened.filter(|&own| Some(own) != self.action)
     }
 
-    /// Returns the effect on the message.
-    pub fn effect(&self) -> Effect {
-        self.action.map_or(Effect::Accept, Action::effect)
-    }
-
     /// Returns whether the client gets a refusal.
     pub fn refuses(&self) -> bool {
         self.action.is_some_and(Action::refuses)
@@ -112,11 +105,8 @@ impl Policy {
     /// of all accepted recipients. If their verdicts differ, one answer must fit all: the message
     /// is refused only if it would be refused for each of them, and otherwise it is at most tagged.
     pub fn decide(&self, hits: &[Hit], list_sets: &[u64], softening: Softening) -> Verdict {
-        let each = || {
-            list_sets
-                .iter()
-                .map(|&lists| self.decide_for(hits, lists, softening))
-        };
+        let decide = |&lists: &u64| self.decide_for(hits, lists, softening);
+        let each = || list_sets.iter().map(decide);
         let action = |verdict: &Verdict| verdict.action;
         let strongest = each().max_by_key(action).and_then(|verdict| verdict.action);
         let Some(mildest) = each().min_by_key(action) else {
@@ -144,15 +134,13 @@ impl Policy {
     /// Returns the strongest action of those of these lists for which `counts` is true.
     fn strongest(&self, lists: u64, counts: impl Fn(&Terms) -> bool) -> Option<Action> {
         let affecting = |index: usize| lists & (1 << index) != 0;
-        let action = |list: &List| match list.terms.dry_run {
+        let action = |(_, list): (usize, &List)| match list.terms.dry_run {
             true => Action::Log,
             false => list.terms.action,
         };
         let lists = self.lists.iter().enumerate();
-        lists
-            .filter(|&(index, list)| affecting(index) && counts(&list.terms))
-            .map(|(_, list)| action(list))
-            .max()
+        let lists = lists.filter(|&(index, list)| affecting(index) && counts(&list.terms));
+        lists.map(action).max()
     }
 
     /// Returns the verdict on a message with more senders than are looked up, given the verdict on
@@ -209,8 +197,7 @@ impl Policy {
                 true => undecided,
                 false => list.terms.action,
             };
-            // Even without an action, the first reason is reported: why a listed sender was
-            // accepted.
+            // Even without an action, the first reason is reported: why a listed one was accepted.
             if action > verdict.action || verdict.hit.is_none() {
                 verdict = Verdict {
                     action,
@@ -224,12 +211,12 @@ impl Policy {
     }
 }
 
-/// Returns the set with only the list of a hit.
+/// The set with only the list of a hit.
 fn bit(hit: &Hit) -> u64 {
     1 << (hit.list % LISTS_MAX)
 }
 
-/// Returns the action for one hit, and the reason. `undecided` is the action for an undecided hit.
+/// The action for one hit, and the reason. `undecided` is the action for an undecided hit.
 fn judge(
     hit: &Hit,
     terms: &Terms,

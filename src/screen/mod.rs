@@ -33,25 +33,23 @@ use std::task::{Context, Poll, ready};
 use crate::address::behind_route;
 use crate::base::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
-use crate::policy::{Action, Authentication, Effect, Mark, Reason, Recipient, Softening, Verdict};
+use crate::policy::{Action, Authentication, Reason, Recipient, Softening, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 pub use answer::case_time;
 use answer::tag;
-use look_up::Part;
 pub use reads::Reader;
 pub(crate) use record::ALSO_UNDECIDED;
 pub use record::{DECISION, Field, log_accepted};
-use state::Step;
 pub use state::{Decision, Observer, Screen};
+use state::{Part, Step};
 pub use trial::Trial;
 
 /// The header that informs later programs about a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 /// The reply for a recipient that needs a transaction of its own (RFC 5321 section 4.5.3.1.10).
 const SEPARATE_REPLY: &str = "send to this recipient in a separate transaction";
-/// The reply for a recipient that a restart could not hand over, see
-/// [`Handler::too_many_recipients`].
+/// The reply for a recipient that a restart could not hand over.
 const TOO_MANY_REPLY: &str = "too many recipients in one transaction";
 /// Most bytes kept of a queue id, and of a Message-ID, for the log. Queue ids have up to about 20.
 const ID_MAX_BYTES: usize = 200;
@@ -161,12 +159,12 @@ impl<O: Observer> Screen<O> {
             verdict.reason = Reason::Undecided;
         }
         let forged = message.forged_tags > 0 && policy.may_tag();
-        let reply = match verdict.effect() {
-            Effect::Refuse { .. } => self.refusal(snapshot, verdict),
-            Effect::Drop => Reply::Discard,
-            Effect::Mark(_) => Reply::Continue,
-            Effect::Accept if forged => Reply::Continue,
-            Effect::Accept => Reply::Accept,
+        let reply = match verdict.action {
+            Some(Action::Reject | Action::Tempfail) => self.refusal(snapshot, verdict),
+            Some(Action::Discard) => Reply::Discard,
+            Some(Action::Quarantine | Action::Tag) => Reply::Continue,
+            Some(Action::Log) | None if forged => Reply::Continue,
+            Some(Action::Log) | None => Reply::Accept,
         };
         self.end();
         self.record(snapshot, verdict, None, &reply);
@@ -189,16 +187,16 @@ impl<O: Observer> Screen<O> {
         }
         let hit = verdict.hit_of(&message.hits);
         let tag = || tag(snapshot, hit);
-        match verdict.effect() {
-            Effect::Mark(Mark::Header) => message.edits.push(Edit::AddHeader {
+        match verdict.action {
+            Some(Action::Tag) => message.edits.push(Edit::AddHeader {
                 name: TAG_HEADER.to_owned(),
                 value: tag().into_bytes(),
             }),
-            Effect::Mark(Mark::Hold) => {
+            Some(Action::Quarantine) => {
                 let reason = format!("{} (case {})", tag(), message.case);
                 message.edits.push(Edit::Quarantine(reason));
             }
-            Effect::Accept | Effect::Drop | Effect::Refuse { .. } => {}
+            Some(Action::Log | Action::Discard | Action::Tempfail | Action::Reject) | None => {}
         }
     }
 

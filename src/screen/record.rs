@@ -11,7 +11,7 @@ use crate::address::{escaped, shortened};
 use crate::base::clock::now_s;
 use crate::base::named::named;
 use crate::milter::Reply;
-use crate::policy::{Change, Evidence, Hit, Reason, Verdict};
+use crate::policy::{Evidence, Hit, Reason, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::{Counters, Decision, Snapshot, Who};
 
@@ -44,12 +44,12 @@ impl<O: Observer> Screen<O> {
             || verdict.reason == Reason::RejectShare;
         let shown = |share: f64| format!("{:.0}%", share * 100.0);
         match self.live.count_refusal(refuses, &snapshot.config) {
-            Some(Change::On(share)) => error!(
+            Some((true, share)) => error!(
                 share = shown(share),
                 %limit,
                 "more than max_reject_share of the last five minutes' messages would be refused: turning refusals into tags until the share falls"
             ),
-            Some(Change::Off(share)) => warn!(
+            Some((false, share)) => warn!(
                 share = shown(share),
                 %limit, "below max_reject_share: refusals are in effect again"
             ),
@@ -98,8 +98,7 @@ impl<O: Observer> Screen<O> {
         message.hits_counted = message.hits.len();
     }
 
-    /// Counts a decision, informs the observer, and writes the log line. A recipient that is put off counts when the
-    /// message is decided.
+    /// Records a decision. A recipient that is put off counts when the message is decided.
     pub(super) fn record(
         &mut self,
         snapshot: &Snapshot,
@@ -134,9 +133,8 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Writes the line of a decision. Values that cannot contain a blank have no quotes, so that
-    /// they are easy to search; addresses are quoted. A message without a hit and with a queue id
-    /// allocates nothing.
+    /// Writes the line of a decision. Values that cannot contain a blank have no quotes, so that they
+    /// are easy to search. A message without a hit and with a queue id allocates nothing.
     pub(super) fn log(
         &self,
         snapshot: &Snapshot,
@@ -241,8 +239,7 @@ pub fn log_accepted(counters: &Counters) {
     }
 }
 
-/// An identifier from the mail server. It has no quotes unless it could be mistaken for another
-/// field.
+/// An identifier from the mail server, in quotes only if it could be mistaken for another field.
 struct Word<'a>(&'a [u8]);
 
 impl Display for Word<'_> {

@@ -10,12 +10,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::look_up::Progress;
-use super::reads::Reader;
+use super::reads::{Answers, Pending, Reader};
 use super::trial::Trial;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros, Reply};
-use crate::policy::{Hit, ListSets, Policy, Reason, Scratch, Seen, Verdict};
+use crate::policy::{Budget, Hit, ListSets, Policy, Reason, Scratch, Seen, Verdict};
 use crate::sender::{Identity, Sender, Senders};
 use crate::snapshot::{Live, Snapshot};
 
@@ -53,8 +52,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Returns the senders of the current message so far; `None` if there is no message, or it has
-    /// its verdict and there is no observer.
+    /// Returns the senders of the current message so far; without an observer, until its verdict.
     pub fn senders(&self) -> Option<&Senders> {
         let workspace = self.message.workspace.as_ref();
         workspace.map(|workspace| &workspace.senders)
@@ -154,8 +152,7 @@ impl Origin {
 pub(super) struct Message {
     /// The snapshot with which it began.
     pub(super) snapshot: Option<Weak<Snapshot>>,
-    /// Whether the snapshot was replaced after recipients were accepted, so that the lists
-    /// affecting them are unknown.
+    /// Whether the snapshot was replaced after recipients were accepted: unknown lists affect them.
     pub(super) overtaken: bool,
     pub(super) today: u16,
     pub(super) is_authenticated: bool,
@@ -257,8 +254,83 @@ impl Message {
     }
 }
 
-/// Number of workspaces that a thread keeps: about as many as messages overlap. Each takes three to
-/// ten KiB.
+/// The groups of senders, in the order of their look-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// MAIL FROM.
+    Envelope,
+    /// The header From.
+    From,
+    /// All other headers.
+    Others,
+}
+
+const PARTS: [Part; 3] = [Part::Envelope, Part::From, Part::Others];
+
+impl Part {
+    fn of(sender: &Sender<'_>) -> Self {
+        match sender.identity {
+            Identity::MailFrom => Self::Envelope,
+            Identity::From => Self::From,
+            Identity::Sender
+            | Identity::ReplyTo
+            | Identity::ReturnPath
+            | Identity::ResentFrom
+            | Identity::ResentSender
+            | Identity::ResentReplyTo => Self::Others,
+        }
+    }
+}
+
+/// The position of the next sender to look up: the number of its part, and an index into the senders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    part: usize,
+    index: usize,
+}
+
+impl Cursor {
+    /// The next sender in the parts up to `last`.
+    pub(super) fn next<'s>(&mut self, senders: &'s Senders, last: Part) -> Option<Sender<'s>> {
+        while let Some(part) = PARTS.get(self.part).filter(|part| **part <= last) {
+            while let Some(sender) = senders.get(self.index) {
+                self.index += 1;
+                if Part::of(&sender) == *part {
+                    return Some(sender);
+                }
+            }
+            (self.part, self.index) = (self.part + 1, 0);
+        }
+        None
+    }
+}
+
+/// How far the senders of a message are looked up.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) cursor: Cursor,
+    pub(super) budget: Budget,
+    /// Number of senders looked up since the verdict became certain.
+    pub(super) seen_since_final: Option<u32>,
+    /// Whether the budget was exhausted before all senders were looked up.
+    pub(super) unfinished: bool,
+    /// What the message waits for.
+    pub(super) waits_for: Option<WaitsFor>,
+    /// The answers that the sender at this cursor needs, and those after it.
+    pub(super) known: (Cursor, Answers),
+    /// The deadline for all reads of this step, set at its first one.
+    pub(super) deadline: Option<Instant>,
+}
+
+/// What the message waits for.
+pub(super) enum WaitsFor {
+    /// Until the other connections of the thread have had their turn.
+    Turn { taken: bool },
+    /// Until reads are done, or the deadline has passed.
+    Reads(Vec<Pending>),
+}
+
+/// Workspaces that a thread keeps: about as many as messages overlap. Each takes 3 to 10 KiB.
 const KEPT: usize = 32;
 
 thread_local! {

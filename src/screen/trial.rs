@@ -22,11 +22,9 @@ const DIGITS: usize = 16;
 const WOULD_ACCEPT: &str = "blocklist-milter would accept";
 const WOULD_REFUSE: &str = "blocklist-milter would refuse";
 
-/// The sender of one such transaction.
+/// The local part of the sender of one such transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
-    local_part: String,
-}
+pub struct Trial(String);
 
 impl Trial {
     /// Returns a sender that was not used before.
@@ -38,9 +36,7 @@ impl Trial {
     }
 
     fn numbered(number: u64) -> Self {
-        Self {
-            local_part: format!("{NAME}{number:016x}"),
-        }
+        Self(format!("{NAME}{number:016x}"))
     }
 
     /// Returns the sender that the argument of MAIL names, if it is one of these.
@@ -51,31 +47,26 @@ impl Trial {
         if digits.len() != DIGITS || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
-        let local_part = String::from_utf8(local_part.to_vec()).ok()?;
-        Some(Self { local_part })
+        String::from_utf8(local_part.to_vec()).ok().map(Self)
     }
 
     /// Returns the argument of MAIL.
     pub fn mail_from(&self) -> String {
-        format!("<{}{DOMAIN}>", self.local_part)
+        format!("<{}{DOMAIN}>", self.0)
     }
 
     /// Returns the answer for each recipient.
     pub(super) fn reply(&self, verdict: Verdict) -> Reply {
         let text = match verdict.refuses() {
-            false => format!("{WOULD_ACCEPT} {}", self.local_part),
-            true => format!(
-                "{WOULD_REFUSE} {} ({})",
-                self.local_part,
-                verdict.reason.name()
-            ),
+            false => format!("{WOULD_ACCEPT} {}", self.0),
+            true => format!("{WOULD_REFUSE} {} ({})", self.0, verdict.reason.name()),
         };
         ReplyText::new(450, "4.7.0", &[&text]).map_or(Reply::Tempfail, Reply::Text)
     }
 
     /// Returns whether the daemon would accept this sender, if a mail server's answer is from it.
     pub fn outcome(&self, answer: &str) -> Option<bool> {
-        let says = |text: &str| answer.contains(&format!("{text} {}", self.local_part));
+        let says = |text: &str| answer.contains(&format!("{text} {}", self.0));
         says(WOULD_ACCEPT)
             .then_some(true)
             .or_else(|| says(WOULD_REFUSE).then_some(false))

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::filters::{Choice, Filters, Round};
+use super::last_good::usable_copy;
 use super::whitelists::{self, Waiting, Whitelist};
-use super::{Error, FileProblem, Snapshot, last_good};
+use super::{Error, FileProblem, Snapshot};
 use crate::base::access;
 use crate::base::file_state::FileStates;
 use crate::config::{self, Config, ListSettings, OnError};
@@ -20,7 +21,7 @@ const LAST_CONFIG: &str = "the last good configuration is in use";
 /// The configuration of a start.
 #[derive(Debug)]
 pub struct Start {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// What is good of the file.
     config: Config,
     fault: Option<config::Error>,
@@ -32,12 +33,12 @@ impl Start {
     /// still names, or the default.
     pub fn read(path: &Path) -> Self {
         let (config, fault) = Config::load_what_is_good(path);
-        let last_good = last_good::config(&config, path);
+        let copy = usable_copy(&config, path, "toml");
         Self {
             path: path.to_owned(),
             config,
             fault,
-            last_good,
+            last_good: copy.and_then(|copy| Config::load(&copy).ok()),
         }
     }
 
@@ -48,8 +49,7 @@ impl Start {
         last_good.unwrap_or(&self.config)
     }
 
-    /// Whether the configuration has lost all lists since it was in effect; only a requested reload may
-    /// remove them.
+    /// Whether the configuration has lost all lists since it was in effect; only a requested reload may remove them.
     fn lost_lists(&self) -> bool {
         let last_good = self.last_good.as_ref();
         self.config.lists.is_empty() && last_good.is_some_and(|old| !old.lists.is_empty())
@@ -70,32 +70,29 @@ impl Start {
             _ => Ok(self),
         }
     }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
-/// Reads the configuration and all files that it names, completely. Returns the snapshot of a start, if the
-/// configuration can be read at all, and all faults.
+/// Reads the configuration and all files that it names, completely. Returns the snapshot of a start, if there is one, and
+/// all faults.
 pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<FileProblem>) {
     let start = Start::read(config_path);
     let is_unreadable = matches!(start.fault, Some(config::Error::Unreadable { .. }));
     let instead = start.last_good.map(|_| LAST_CONFIG.to_owned());
-    let faults = start.fault.map(|fault| FileProblem {
+    let fault = start.fault.map(|fault| FileProblem {
         error: fault.into(),
         instead,
     });
+    let mut faults = Vec::from_iter(fault);
     if is_unreadable {
-        return (None, faults.into_iter().collect());
+        return (None, faults);
     }
     let round = Round {
         is_start: false,
         ..Round::first(Instant::now())
     };
     let read = Files::default().assemble(start.config, round);
-    let faults = faults.into_iter().chain(read.faults);
-    (Some(read.snapshot), faults.collect())
+    faults.extend(read.faults);
+    (Some(read.snapshot), faults)
 }
 
 /// A snapshot, and the files that are not in it as they are.
@@ -109,12 +106,25 @@ pub(super) struct Assembled {
 }
 
 impl Assembled {
-    fn without_config(config: Config, fault: config::Error) -> Self {
-        let error = fault.into();
+    /// Without a valid configuration, every sender is undecided.
+    fn without_config(mut config: Config, fault: config::Error) -> Self {
+        let unknown = ListSettings::unknown("configuration");
+        let mut policy = Policy::default();
+        let reason = "the configuration is faulty".into();
+        policy.add(Arc::clone(&unknown.terms), None, Some(reason));
+        configure(&mut policy, &config);
+        config.lists = vec![unknown];
         Self {
-            snapshot: Snapshot::without_config(config),
+            snapshot: Snapshot {
+                config,
+                policy,
+                counts: Vec::new(),
+                filters: vec![Choice::default()],
+                whitelists: Vec::new(),
+                is_configured: false,
+            },
             faults: vec![FileProblem {
-                error,
+                error: fault.into(),
                 instead: None,
             }],
             waiting: Vec::new(),
@@ -122,8 +132,7 @@ impl Assembled {
         }
     }
 
-    /// Returns why this configuration is faulty: it needs what has no good version, and `old` has one, or does not
-    /// need it.
+    /// An error if this configuration needs what has no good version, and `old` has one, or does not need it.
     fn no_worse_than(self, old: &Snapshot) -> Result<Self, Error> {
         let is_new = |fault: &FileProblem| fault.instead.is_none() && !old.lacks(&fault.error);
         let (new, known): (Vec<_>, Vec<_>) = self.faults.into_iter().partition(is_new);
@@ -240,8 +249,8 @@ impl Files {
             let report = BuildReport::path(&list.filter);
             self.states.look(&report, round.now);
             let filter = choice.filter();
-            let problem = BuildProblem::of(list, filter.map(|filter| filter.spec()));
-            builds.extend(problem.map(|problem| problem.text));
+            let build = BuildProblem::of(list, filter.map(|filter| filter.spec()));
+            builds.extend(build.map(|problem| problem.text));
             // The address rules of a chosen filter are known.
             let lookup = filter.and_then(|filter| Lookup::new(Arc::clone(filter)).ok());
             let is_doubted = |fault: &&FileProblem| {
@@ -295,17 +304,16 @@ pub struct BuildProblem {
 }
 
 impl BuildProblem {
-    /// Returns what the report says against a list with this filter.
+    /// Reads the report of a list with this filter.
     pub fn of(list: &ListSettings, filter: Option<&Spec>) -> Option<Self> {
         let report = BuildReport::of(&list.filter)?;
         let failure = report.failure_after(filter);
+        let has_failed = failure.is_some();
+        let text = failure.or_else(|| report.rejects_in(filter?))?;
         let list = list.terms.name.clone();
         Some(Self {
-            has_failed: failure.is_some(),
-            text: format!(
-                "list {list}: {}",
-                failure.or_else(|| report.rejects_in(filter?))?
-            ),
+            has_failed,
+            text: format!("list {list}: {text}"),
             list,
         })
     }
@@ -322,25 +330,6 @@ impl Snapshot {
         match Error::of(errors.collect()) {
             None => Ok(assembled.snapshot),
             Some(error) => Err(error),
-        }
-    }
-
-    /// The snapshot without a valid configuration: every sender is undecided.
-    fn without_config(mut config: Config) -> Self {
-        config.lists = vec![ListSettings::unknown("configuration")];
-        let mut policy = Policy::default();
-        for settings in &config.lists {
-            let reason = "the configuration is faulty".into();
-            policy.add(settings.terms.clone(), None, Some(reason));
-        }
-        configure(&mut policy, &config);
-        Self {
-            filters: vec![Choice::default(); config.lists.len()],
-            config,
-            policy,
-            counts: Vec::new(),
-            whitelists: Vec::new(),
-            is_configured: false,
         }
     }
 }

@@ -6,23 +6,21 @@
 //!   the file is faulty or missing at the next start -> the copy is used, and an error is logged
 //! ```
 //!
-//! - For each path there is at most one copy: of what was last in effect under this path. If a newer filter cannot be
-//!   copied, the older copy is removed. So a copy never restores an entry that the running daemon had dropped. One
-//!   exception: the daemon ends before the copy of the newer filter is complete, and the new file is damaged, too. The
-//!   name of the copy contains a hash of the path, so a list never gets the copy of another list. If the configuration
-//!   no longer names a list, its copy is removed.
+//! - There is at most one copy for each path, whose hash is in its name: of what was last in effect under it. If a newer
+//!   filter cannot be copied, or the configuration no longer names the list, the copy is removed. So it never restores
+//!   an entry that the running daemon had dropped, unless the daemon ends before the copy of the newer filter is
+//!   complete, and the new file is damaged, too.
 //! - The data comes from the open file that was read and checked, even if the path now leads to another file. The copy
 //!   is read completely, too, before it gets its final name. A killed process leaves only a hidden, unlocked file, which
 //!   the next process removes.
-//! - The modification time of a copy is the time at which its original was last seen in effect. After seven days the
-//!   copy is no longer used.
+//! - The modification time of a copy is the time at which its original was last seen in effect. It may be used for
+//!   seven days after that.
 //! - File systems that share blocks between files (XFS, Btrfs) make the copy at once and without additional space. A
-//!   hard link would be as cheap on every file system, but the units mount the folder of the filters read-only, and if
-//!   the file is overwritten, a hard link is damaged, too.
+//!   hard link would be as cheap everywhere, but the units mount the folder of the filters read-only, and if the file
+//!   is overwritten, a hard link is damaged, too.
 //! - Whitelists are not copied: without its whitelist, a daemon defers only listed senders, and an old whitelist could
 //!   exempt a sender who has been removed from it.
-//! - Only one process uses the folder: it holds a lock. A second process with the same folder makes no copies, and
-//!   reports this.
+//! - Only one process uses the folder: it holds a lock. A second one makes no copies, and reports this.
 //!
 //! If the folder does not exist, no copies are made. Errors here never delay mail or a reload.
 
@@ -106,10 +104,10 @@ impl Copies {
             true => LOOK_AGAIN,
             false => TRY_AGAIN,
         };
-        let is_done = self.done.as_ref().is_some_and(|(before, when)| {
-            *before == wanted && now.saturating_duration_since(*when) < pause
-        });
-        if is_done {
+        if let Some((before, when)) = &self.done
+            && *before == wanted
+            && now.saturating_duration_since(*when) < pause
+        {
             return true;
         }
         self.done = Some((wanted.clone(), now));
@@ -208,7 +206,7 @@ fn work(
     }
 }
 
-/// Updates the copies in the folder. Returns the problems, one line each.
+/// Updates the copies in the folder. Returns the problems.
 fn keep(folder: &Path, wanted: &[(Wanted, Option<File>)]) -> io::Result<Vec<String>> {
     tidy(folder, wanted)?;
     let mut problems = Vec::new();
@@ -223,7 +221,9 @@ fn keep(folder: &Path, wanted: &[(Wanted, Option<File>)]) -> io::Result<Vec<Stri
         };
         let kept = match (&one.original, file) {
             _ if is_made => note_in_effect(copy).map_err(Error::from),
-            (Original::Config(text), _) => copy_text(copy, text),
+            (Original::Config(text), _) => Replacement::claim_as_created(copy)
+                .and_then(|copy| copy.commit_with(text.as_bytes()))
+                .map_err(Error::from),
             (_, Some(file)) => copy_filter(copy, file),
             (_, None) => Err(Error::Io(io::ErrorKind::NotFound.into())),
         };
@@ -252,7 +252,8 @@ fn tidy(folder: &Path, wanted: &[(Wanted, Option<File>)]) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_old = !name.starts_with('.') && !wanted.iter().any(|(one, _)| one.copy == path);
         // Another process may be writing it.
-        let is_left = || name.starts_with('.') && is_unlocked(&path);
+        let is_unlocked = || File::open(&path).is_ok_and(|file| file.try_lock().is_ok());
+        let is_left = || name.starts_with('.') && is_unlocked();
         if name.contains(MARK) && (is_old || is_left()) {
             fs::remove_file(&path)?;
         }
@@ -260,19 +261,10 @@ fn tidy(folder: &Path, wanted: &[(Wanted, Option<File>)]) -> io::Result<()> {
     Ok(())
 }
 
-fn is_unlocked(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
-}
-
 /// Records in the modification time that the original of this copy is in effect now.
 fn note_in_effect(copy: &Path) -> io::Result<()> {
     let file = File::options().write(true).open(copy)?;
     file.set_modified(SystemTime::now())
-}
-
-fn copy_text(copy: &Path, text: &str) -> Result<(), Error> {
-    let replacement = Replacement::claim_as_created(copy)?;
-    Ok(replacement.commit_with(text.as_bytes())?)
 }
 
 fn copy_filter(copy: &Path, source: &File) -> Result<(), Error> {

@@ -107,7 +107,6 @@ impl Default for ListCounters {
     }
 }
 
-/// A counter for each possible action.
 fn verdicts() -> Each<Option<Action>> {
     let actions = Action::NAMES.map(|(_, action)| Some(action));
     Each::new(std::iter::once(None).chain(actions))

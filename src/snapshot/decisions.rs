@@ -1,6 +1,6 @@
 //! The last decisions other than plain acceptance: what an administrator asks for first.
 //!
-//! They are in memory, the newest first; the status page keeps them over a restart. Addresses are kept only while `[status] show_addresses` allows it.
+//! The status page keeps them over a restart. Addresses are kept only while `[status] show_addresses` allows it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -47,21 +47,14 @@ pub enum Error {
         /// The address, as configured.
         address: String,
     },
-    /// A whitelist cannot be read.
-    #[error("{}: cannot read the whitelist or correspondents: {source}", path.display())]
+    /// A whitelist cannot be read, or has invalid lines: without them, the senders that they should protect would be
+    /// refused.
+    #[error("{text}")]
     Whitelist {
         /// The file.
         path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Lines of a whitelist are invalid. Without them, the senders that they should protect would be refused.
-    #[error("{}", lines.join("\n"))]
-    Lines {
-        /// The file.
-        path: PathBuf,
-        /// The first such lines, as `file:line: reason`.
-        lines: Vec<String>,
+        /// Why, or the first such lines, as `file:line: reason`.
+        text: String,
     },
     /// Several of these.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
@@ -88,18 +81,13 @@ impl Error {
 
     /// Whether the filter file of a list does not exist.
     pub fn is_missing_filter(&self) -> bool {
-        let source = self.of_filter_file();
-        source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
-    }
-
-    fn of_filter_file(&self) -> Option<&io::Error> {
         if let Self::Filter { source, .. } = self
             && let lookup::Error::Filter(source) = source
             && let filter::Error::Io { source, .. } = &**source
         {
-            return Some(source);
+            return source.kind() == io::ErrorKind::NotFound;
         }
-        None
+        false
     }
 
     /// The list to which it belongs.
@@ -108,11 +96,7 @@ impl Error {
             Self::Filter { list, .. } | Self::Unfit { list, .. } | Self::MustMiss { list, .. } => {
                 Some(list)
             }
-            Self::Config(_)
-            | Self::NoList(_)
-            | Self::Whitelist { .. }
-            | Self::Lines { .. }
-            | Self::Several(_) => None,
+            Self::Config(_) | Self::NoList(_) | Self::Whitelist { .. } | Self::Several(_) => None,
         }
     }
 }

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
-use super::last_good;
+use super::last_good::usable_copy;
 use super::whitelists::Whitelist;
 use crate::address::Canonical;
 use crate::base::access;
@@ -29,8 +29,8 @@ use crate::config::{Config, ListSettings};
 use crate::filter::{self, BuildReport, Filter, Load};
 use crate::lookup::{self, Lookup, Outcome, Reads};
 
-/// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read, so
-/// there are few; they are enough to find a file that matches a noticeable share of all mail.
+/// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read; these
+/// are enough to find a file that matches a noticeable share of all mail.
 const PROBES: u64 = 2_000;
 
 /// An opened filter and the file it comes from.
@@ -52,7 +52,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Reads the filter completely, unless this was already done.
+    /// Reads the filter completely, once.
     pub(super) fn read_whole(&self) -> Result<(), Arc<filter::Error>> {
         // With one thread only, because mail is served at the same time.
         let read = || self.filter.check(true, 1).map_err(Arc::new);
@@ -64,7 +64,6 @@ impl Loaded {
         self.read.get().map(Result::is_ok)
     }
 
-    /// Whether its pages should be in memory, but are not.
     pub(super) fn lacks_pages(&self) -> bool {
         self.load == Load::Memory && !self.filter.is_in_memory()
     }
@@ -91,12 +90,6 @@ impl Choice {
     pub(super) fn filter(&self) -> Option<&Arc<Filter>> {
         self.file.as_ref().map(|file| &file.filter)
     }
-
-    /// What distinguishes it from others.
-    pub(super) fn identity(&self) -> (Option<*const Filter>, bool, bool) {
-        let filter = self.filter().map(Arc::as_ptr);
-        (filter, self.is_newest, self.is_good)
-    }
 }
 
 /// The circumstances in which files are read.
@@ -113,7 +106,6 @@ pub(super) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    /// The round of a start.
     pub(super) fn first(now: Instant) -> Self {
         Self {
             filters: &[],
@@ -124,7 +116,6 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The filters in effect.
     fn in_effect(self) -> impl Iterator<Item = &'a Loaded> {
         let files = self.filters.iter();
         files.filter_map(|choice| choice.file.as_ref())
@@ -154,12 +145,11 @@ impl Filters {
         });
     }
 
-    /// Ends the round: no filter of the one before is in memory because of it.
+    /// Ends the round: no filter of the one before stays in memory.
     pub(super) fn finish(&mut self) {
         self.before.clear();
     }
 
-    /// Notes which filters are put into effect.
     pub(super) fn remember<'a>(&mut self, files: impl Iterator<Item = &'a Loaded>) {
         for file in files {
             self.last.insert(file.path.clone(), Facts::of(&file.filter));
@@ -245,7 +235,7 @@ impl Filters {
 
     /// The last good copy for a list, if there is one that can be vouched for.
     fn copy(&mut self, list: &ListSettings, config: &Config, round: Round<'_>) -> Option<Loaded> {
-        let at = last_good::usable_copy(config, &list.filter, "blf")?;
+        let at = usable_copy(config, &list.filter, "blf")?;
         let state = FileState::of(&at).ok();
         let file = self.open(list, &at, state, round).ok()?;
         vouch(list, &file, round.is_start).ok()?;
@@ -274,13 +264,14 @@ impl Filters {
                     before.path == list.filter
                         && filter.header().has_entries_of(before.filter.header())
                 });
+                let built = filter.spec().built;
+                let since_s = before.map_or(built, |before| before.unchanged_since_s);
                 Loaded {
                     path: list.filter.clone(),
                     at: at.to_owned(),
                     state,
                     load: list.load,
-                    unchanged_since_s: before
-                        .map_or_else(|| filter.spec().built, |before| before.unchanged_since_s),
+                    unchanged_since_s: since_s,
                     is_feed: BuildReport::of(&list.filter).is_none_or(|report| report.is_feed),
                     filter: Arc::new(filter),
                     read: Arc::default(),
@@ -313,15 +304,15 @@ fn check_addresses(list: &ListSettings, must_miss: &[String], file: &Loaded) -> 
     let lookup = Lookup::new(Arc::clone(&file.filter)).map_err(|error| unreadable(list, error))?;
     let mut form = Canonical::new();
     let mut lists = |address: &&String| {
-        form.read(address.as_bytes(), lookup.rules()).is_ok() && {
-            let mut reads = Reads::Now;
-            // On day 0 nothing has expired.
-            let found = lookup.visit(&form, 0, &mut reads, |_, _, outcome| match outcome {
-                Outcome::Listed(_) | Outcome::Unproved => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            });
-            found.is_break()
+        if form.read(address.as_bytes(), lookup.rules()).is_err() {
+            return false;
         }
+        // On day 0 nothing has expired.
+        let found = lookup.visit(&form, 0, &mut Reads::Now, |_, _, outcome| match outcome {
+            Outcome::Listed(_) | Outcome::Unproved => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break()
     };
     if let Some(address) = list.must_hit.iter().find(|address| !lists(address)) {
         return Err(unfit(
@@ -370,7 +361,7 @@ fn vouch(list: &ListSettings, file: &Loaded, is_start: bool) -> Result<(), Error
     let found = file.filter.measured_rate(PROBES);
     let found = found.map_err(|error| unreadable(list, error))?;
     let declared = file.filter.spec().fpr;
-    if found > rate_bound(declared, PROBES) {
+    if found > rate_bound(declared) {
         return Err(unfit(
             list,
             format!(
@@ -382,8 +373,7 @@ fn vouch(list: &ListSettings, file: &Loaded, is_start: bool) -> Result<(), Error
 }
 
 /// Twice the declared rate, plus six standard deviations of a Poisson count, which is the possible effect of chance.
-fn rate_bound(declared: f64, probes: u64) -> f64 {
-    let probes = probes as f64;
-    let expected = 2.0 * declared * probes;
-    (expected + 6.0 * expected.sqrt() + 6.0) / probes
+fn rate_bound(declared: f64) -> f64 {
+    let expected = 2.0 * declared * PROBES as f64;
+    (expected + 6.0 * expected.sqrt() + 6.0) / PROBES as f64
 }

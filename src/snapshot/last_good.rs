@@ -1,5 +1,4 @@
-//! The last good copies of filters and of the configuration, used when their file is faulty at a start. `copies` makes
-//! them.
+//! The last good copies, which `copies` makes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +13,13 @@ const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// In the names of copies. Unfinished copies begin with a dot.
 pub(super) const MARK: &str = ".last-good.";
 
-/// The configuration that was last in effect with this path, if it may be used. `faulty` says where the copy is.
-pub(super) fn config(faulty: &Config, config_path: &Path) -> Option<Config> {
-    Config::load(&usable_copy(faulty, config_path, "toml")?).ok()
-}
-
 /// The copy of the file at this path, if it may be used.
 pub(super) fn usable_copy(config: &Config, original: &Path, ending: &str) -> Option<PathBuf> {
     let copy = copy_of(&config.state, original, ending);
-    is_fresh(&copy).then_some(copy)
+    let modified = fs::metadata(&copy).and_then(|meta| meta.modified()).ok()?;
+    // A time in the future counts as now: a clock was wrong.
+    let age = SystemTime::now().duration_since(modified);
+    (age.unwrap_or_default() <= KEPT).then_some(copy)
 }
 
 /// The path of the copy of a file.
@@ -34,12 +31,4 @@ pub(super) fn copy_of(state: &Path, original: &Path, ending: &str) -> PathBuf {
     let stem: String = stem.chars().filter(is_plain).take(STEM_MAX).collect();
     let number = XxHash3_64::oneshot(original.as_os_str().as_encoded_bytes());
     state.join(format!("{stem}-{number:016x}{MARK}{ending}"))
-}
-
-/// Whether the original was in effect within [`KEPT`].
-fn is_fresh(copy: &Path) -> bool {
-    let modified = fs::metadata(copy).and_then(|meta| meta.modified());
-    // A time in the future counts as now: a clock was wrong.
-    let age = modified.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
-    age.is_ok_and(|age| age <= KEPT)
 }

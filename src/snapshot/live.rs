@@ -19,7 +19,7 @@ use crate::base::memory;
 use crate::base::numbers::counted;
 use crate::base::throttle::Throttle;
 use crate::config::Config;
-use crate::policy::{Change, CircuitBreaker};
+use crate::policy::CircuitBreaker;
 
 /// How long to wait after a reload that has refused a file before the next attempt, if no file changes.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -75,15 +75,15 @@ impl Live {
     /// Puts all that is good into effect.
     pub fn start(start: Start) -> Self {
         let mut files = Files::default();
-        let path = start.path().to_owned();
+        let path = start.path.clone();
         let assembled = files.start(start, Instant::now());
         let live = Self::with(files, assembled.snapshot, Some(path));
-        report_changes(&live.snapshot(), None, &live.started_with);
-        {
-            let mut problems = lock(&live.problems);
-            problems.note_files(&assembled.faults, assembled.builds);
-            problems.look(&live.snapshot(), live.started);
-        }
+        let snapshot = live.snapshot();
+        report_changes(&snapshot, None, &live.started_with);
+        let mut problems = lock(&live.problems);
+        problems.note_files(&assembled.faults, assembled.builds);
+        problems.look(&snapshot, live.started);
+        drop(problems);
         live
     }
 
@@ -125,8 +125,8 @@ impl Live {
         self.started.elapsed().as_secs()
     }
 
-    /// Counts a decided message for the circuit breaker.
-    pub fn count_refusal(&self, refused: bool, config: &Config) -> Option<Change> {
+    /// Counts a decided message: [`CircuitBreaker::count`].
+    pub fn count_refusal(&self, refused: bool, config: &Config) -> Option<(bool, f64)> {
         let limit = config.safety.max_reject_share.share();
         self.circuit_breaker.count(refused, self.uptime_s(), limit)
     }
@@ -154,15 +154,12 @@ impl Live {
     }
 
     /// Reads configuration, filters and whitelists again, and puts into effect what is good. An administrator asked for
-    /// this reload, so the removal of lists or whitelist entries is intended.
-    ///
-    /// Blocks while it reads files; do not call it in an async task.
+    /// this reload, so the removal of lists or whitelist entries is intended. Blocks while it reads files.
     pub fn reload(&self) -> Reloaded {
         self.reload_at(true, Instant::now())
     }
 
-    /// The same, because files have changed at or before `now`. What a file no longer has may be missing because it is
-    /// still being written.
+    /// The same, because files have changed at or before `now`: they may still be being written.
     pub fn reload_changed(&self, now: Instant) -> Reloaded {
         self.reload_at(false, now)
     }
@@ -276,9 +273,7 @@ impl Live {
     }
 
     /// Regular work: frees old snapshots, checks the parts of filters that a start has not read, makes copies of what is
-    /// in effect, and logs current problems again every hour. `false`: not finished, call again soon.
-    ///
-    /// Do not call it in an async task, as for [`reload`](Self::reload).
+    /// in effect, and logs current problems again every hour. It blocks. `false`: not finished, call again soon.
     pub fn upkeep(&self, now: Instant) -> bool {
         self.read_unread(now);
         let freed = self.in_effect.free(OLD_MAX);
@@ -410,11 +405,8 @@ mod tests {
         let config = Config::parse("", Path::new("c.toml")).unwrap();
         let live = Live::new(Snapshot::build(config).unwrap(), None);
         let _reads = lock(&live.reloading);
-        assert!(
-            live.status().starts_with("serving 0 lists"),
-            "{}",
-            live.status()
-        );
+        let status = live.status();
+        assert!(status.starts_with("serving 0 lists"), "{status}");
     }
 
     /// If the old and the new pages do not fit into memory together, the new ones are read from disk until the old
@@ -444,19 +436,13 @@ mod tests {
         let new = filter(&live);
         assert!(!new.is_in_memory());
         assert_eq!(new.entries(), 1);
-        assert!(
-            live.status().starts_with("not enough memory"),
-            "{}",
-            live.status()
-        );
+        let status = live.status();
+        assert!(status.starts_with("not enough memory"), "{status}");
 
         live.has_room_for = |_| true;
         live.upkeep(Instant::now());
         assert!(new.is_in_memory());
-        assert!(
-            live.status().starts_with("serving 1 list"),
-            "{}",
-            live.status()
-        );
+        let status = live.status();
+        assert!(status.starts_with("serving 1 list"), "{status}");
     }
 }

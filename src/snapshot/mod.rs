@@ -15,7 +15,7 @@
 //! | `copies`, `last_good` | making copies of what is in effect; using them at a start with a faulty file |
 //! | `in_effect` | which message uses which snapshot, and which thread frees it |
 //! | `counters` | counters since the start, by list and in total |
-//! | `problems`, `freshness` | current problems; lists that are out of date |
+//! | `problems` | current problems; lists that are out of date |
 //! | `live` | the snapshot in effect, and its replacement |
 //!
 //! Each file is accepted or refused by itself:
@@ -40,7 +40,6 @@ mod counters;
 mod decisions;
 mod error;
 mod filters;
-mod freshness;
 mod gate;
 mod in_effect;
 mod last_good;
@@ -56,9 +55,8 @@ pub use counters::{Counters, ListCounters, ListCounts};
 pub use decisions::{Decision, Decisions, Who};
 pub use error::{Error, FileProblem};
 use filters::{Choice, Loaded};
-pub use freshness::{Freshness, approximate};
 pub use live::{Live, MAIL_IS_CHECKED, Reloaded};
-pub use problems::{Health, Problem, Reloads};
+pub use problems::{Freshness, Health, Problem, Reloads, approximate};
 use whitelists::Whitelist;
 pub use whitelists::cleared_senders;
 
@@ -80,16 +78,14 @@ pub struct Snapshot {
     /// The filter of each list, in the same order.
     filters: Vec<Choice>,
     whitelists: Vec<Whitelist>,
-    /// Whether there is a configuration.
     is_configured: bool,
 }
 
 impl Snapshot {
     /// The opened filters.
     fn files(&self) -> impl Iterator<Item = &Loaded> {
-        self.filters
-            .iter()
-            .filter_map(|choice| choice.file.as_ref())
+        let choices = self.filters.iter();
+        choices.filter_map(|choice| choice.file.as_ref())
     }
 
     /// Whether it has no good version either of what this error is about. Without a configuration, it has none of
@@ -102,7 +98,7 @@ impl Snapshot {
         let mut whitelists = self.whitelists.iter();
         !self.is_configured
             || match error {
-                Error::Whitelist { path, .. } | Error::Lines { path, .. } => {
+                Error::Whitelist { path, .. } => {
                     whitelists.any(|file| file.path == *path && !file.is_whole)
                 }
                 // What is about no list is about the configuration.
@@ -114,9 +110,11 @@ impl Snapshot {
     fn is_same(&self, old: &Self) -> bool {
         let lists = |of: &Self| -> Vec<_> {
             let lists = of.policy.lists().iter().zip(&of.filters);
-            lists
-                .map(|(list, choice)| (choice.identity(), list.doubt.clone()))
-                .collect()
+            let facts = lists.map(|(list, choice)| {
+                let filter = choice.filter().map(Arc::as_ptr);
+                (filter, choice.is_newest, choice.is_good, list.doubt.clone())
+            });
+            facts.collect()
         };
         self.config == old.config
             && self.is_configured == old.is_configured
@@ -193,31 +191,23 @@ impl Snapshot {
             warnings.push("no list is enabled: every message is accepted".to_owned());
         }
         for list in self.policy.lists() {
-            if let Some(filter) = list.filter()
-                && !filter.spec().records
+            let (name, action) = (list.name(), list.terms.action);
+            if let Some(spec) = list.filter().map(|filter| filter.spec())
+                && !spec.records
             {
-                let spec = filter.spec();
                 let innocents = spec.fpr * 100_000.0;
                 warnings.push(format!(
-                    "list {}: the filter has no records to confirm a match: of 100,000 unlisted senders about {innocents:.1} \
-                     are treated as listed (always the same ones); rebuild it without --no-records",
-                    list.name()
+                    "list {name}: the filter has no records to confirm a match: of 100,000 unlisted senders about {innocents:.1} \
+                     are treated as listed (always the same ones); rebuild it without --no-records"
                 ));
             }
-            if list.terms.reply.is_some() && !list.terms.action.refuses() {
+            if list.terms.reply.is_some() && !action.refuses() {
                 warnings.push(format!(
-                    "list {}: action \"{}\" sends no reply; the setting reply has no effect",
-                    list.name(),
-                    list.terms.action
+                    "list {name}: action \"{action}\" sends no reply; the setting reply has no effect"
                 ));
             }
-            if let Some(warning) = list.terms.action.warning() {
-                warnings.push(format!(
-                    "list {}: action \"{}\" {warning}",
-                    list.name(),
-                    list.terms.action
-                ));
-            }
+            let warning = action.warning();
+            warnings.extend(warning.map(|text| format!("list {name}: action \"{action}\" {text}")));
         }
         warnings
     }

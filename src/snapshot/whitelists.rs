@@ -50,7 +50,6 @@ pub(super) struct Whitelist {
 /// A removal that has to wait, because the file may still be being written.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// What is removed.
     pub(super) what: String,
     /// How long the file must still rest.
     pub(super) rest: Duration,
@@ -64,7 +63,7 @@ impl Waiting {
     }
 }
 
-/// Returns the files of a configuration.
+/// The files of a configuration.
 pub(super) fn files(settings: &WhitelistSettings) -> impl Iterator<Item = (&Path, Names)> {
     let with = |names| move |path| (PathBuf::as_path(path), names);
     let files = settings.files.iter().map(with(Names::Whitelisted));
@@ -110,11 +109,9 @@ impl Whitelist {
     }
 }
 
-/// Returns the union of all entries of the whitelist, and that of all correspondents. A set is not copied if it is the
-/// only one.
+/// All entries of the whitelist, and all correspondents. A set is not copied if it is the only one.
 pub(super) fn united(config: &Config, files: &[Whitelist]) -> (Arc<Entries>, Arc<Entries>) {
-    let united = |first: &Entries, names| {
-        let mut all = Arc::new(first.clone());
+    let united = |names, mut all: Arc<Entries>| {
         for file in files.iter().filter(|file| file.names == names) {
             match all.is_empty() {
                 true => all = Arc::clone(&file.entries),
@@ -123,11 +120,9 @@ pub(super) fn united(config: &Config, files: &[Whitelist]) -> (Arc<Entries>, Arc
         }
         all
     };
-    let whitelist = united(&config.whitelist.entries, Names::Whitelisted);
-    (
-        whitelist,
-        united(&Entries::default(), Names::Correspondents),
-    )
+    let own = Arc::new(config.whitelist.entries.clone());
+    let whitelist = united(Names::Whitelisted, own);
+    (whitelist, united(Names::Correspondents, Arc::default()))
 }
 
 /// The whitelist and the correspondents of a configuration.
@@ -176,19 +171,17 @@ fn read(path: &Path, names: Names) -> (Entries, Result<(), Error>) {
     if more > 0 {
         rejected.push(format!("and {more} more lines of {}", path.display()));
     }
-    let path = path.to_owned();
-    let read = match read {
-        Err(source) => Err(Error::Whitelist {
-            source: access::explained(&path, source),
-            path,
-        }),
-        Ok(_) if !rejected.is_empty() => Err(Error::Lines {
-            path,
-            lines: rejected,
-        }),
-        Ok(_) => Ok(()),
+    let text = match read {
+        Err(error) => format!(
+            "{}: cannot read the whitelist or correspondents: {}",
+            path.display(),
+            access::explained(path, error)
+        ),
+        Ok(_) if rejected.is_empty() => return (entries, Ok(())),
+        Ok(_) => rejected.join("\n"),
     };
-    (entries, read)
+    let path = path.to_owned();
+    (entries, Err(Error::Whitelist { path, text }))
 }
 
 /// Refuses a file that is no text, such as a filter: each of its lines would be an error.

@@ -64,6 +64,7 @@ verdicts! {
     #[test] fn recipients_that_stay_reachable();
     #[test] fn the_sender_as_the_server_understood_it();
     #[test] fn the_recipient_as_the_server_understood_it();
+    #[test] fn recipients_as_they_are_written();
     #[test] fn clients_that_are_not_refused();
     #[test] fn the_whitelist_clears_its_own_address_only();
     #[test] fn a_whitelist_entry_ends_on_its_day();
