@@ -100,11 +100,8 @@ impl Config {
     /// Returns every file that it names: filters, whitelists and correspondents.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let filters = self.enabled_lists().map(|list| &list.filter);
-        let whitelists = self.whitelist.files.iter();
-        let files = filters
-            .chain(whitelists)
-            .chain(&self.whitelist.correspondents);
-        files.map(PathBuf::as_path)
+        let whitelists = (self.whitelist.files.iter()).chain(&self.whitelist.correspondents);
+        filters.chain(whitelists).map(PathBuf::as_path)
     }
 
     /// Returns what `old` names and this configuration does not: lists, even if disabled, files and
@@ -118,20 +115,14 @@ impl Config {
             old.filter(move |file| !of(&self.whitelist).contains(file))
                 .map(|file| file.display().to_string())
         };
-        let fewer = |of: fn(&Self) -> &Entries, one, many| {
-            let removed = of(self).lacks(of(old)) as u64;
+        let fewer = |now: &Entries, old: &Entries, one, many| {
+            let removed = now.lacks(old) as u64;
             (removed > 0).then(|| counted(removed, one, many))
         };
-        let entries = fewer(
-            |it| &it.whitelist.entries,
-            "whitelist entry",
-            "whitelist entries",
-        );
-        let recipients = fewer(
-            |it| &it.exempt.recipients,
-            "exempt recipient",
-            "exempt recipients",
-        );
+        let (now, before) = (&self.whitelist.entries, &old.whitelist.entries);
+        let entries = fewer(now, before, "whitelist entry", "whitelist entries");
+        let (now, before) = (&self.exempt.recipients, &old.exempt.recipients);
+        let recipients = fewer(now, before, "exempt recipient", "exempt recipients");
         let removed: Vec<String> = lists
             .map(|name| format!("the list {name}"))
             .chain(files(|whitelist| &whitelist.files))

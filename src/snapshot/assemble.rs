@@ -304,7 +304,7 @@ pub struct BuildProblem {
 }
 
 impl BuildProblem {
-    /// Reads the report of a list with this filter.
+    /// Returns what the report says against a list with this filter.
     pub fn of(list: &ListSettings, filter: Option<&Spec>) -> Option<Self> {
         let report = BuildReport::of(&list.filter)?;
         let failure = report.failure_after(filter);
