@@ -1,15 +1,14 @@
 //! The configuration: TOML, checked completely before it is used.
 //!
 //! [`base::settings`](crate::base::settings) reads the text and collects all errors with line and
-//! column; `settings.rs` is the checked result with its defaults, `rows.rs` has a row for each setting,
-//! which reads and prints it, `values.rs` the allowed values. `contrib/blocklist-milter.toml` explains
-//! the settings to administrators; a test checks that it agrees with the code.
+//! column; `settings.rs` is the checked result with its defaults and allowed values, `rows.rs` has a
+//! row for each setting, which reads and prints it. `contrib/blocklist-milter.toml` explains the
+//! settings to administrators; a test checks that it agrees with the code.
 //!
 //! Relative paths are relative to the folder of the configuration file.
 
 mod rows;
 mod settings;
-mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,9 +16,8 @@ use std::path::{Path, PathBuf};
 use rows::{Rows, Table};
 pub use settings::{
     Config, DRAIN, ExemptSettings, ListSettings, LogSettings, MaxUnchanged, OnError, Position,
-    READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings,
+    READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings, age_text,
 };
-pub use values::age_text;
 
 use crate::base::numbers::counted;
 use crate::base::settings::{Checker, text_of};

@@ -13,8 +13,10 @@ use toml::Value;
 use toml::de::DeValue;
 use tracing::level_filters::LevelFilter;
 
-use super::settings::{Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings};
-use super::values::{address, age, age_text, contact, entry, list_name, path, reply};
+use super::settings::{
+    Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings, address, age,
+    age_text, contact, entry, list_name, path, reply,
+};
 use crate::base::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
 };
