@@ -101,10 +101,6 @@ impl Read {
     pub fn filter(&self) -> &Arc<Filter> {
         &self.filter
     }
-
-    fn is_of(&self, filter: &Arc<Filter>, key: Key) -> bool {
-        self.key == key && Arc::ptr_eq(&self.filter, filter)
-    }
 }
 
 /// What to do when memory alone cannot answer.
@@ -197,7 +193,8 @@ impl Lookup {
                 then(Outcome::of(&answer, today))
             }
             Reads::Later { known, noted } => {
-                let is_it = |read: &Read| read.is_of(&self.filter, key);
+                let is_it =
+                    |read: &Read| read.key == key && Arc::ptr_eq(&read.filter, &self.filter);
                 if let Some((_, answer)) = known.iter().find(|(read, _)| is_it(read)) {
                     return then(Outcome::of(answer, today));
                 }

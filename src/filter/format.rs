@@ -274,10 +274,11 @@ pub(super) fn decode_header(
     spec.name = fields.text(MAX_NAME)?;
 
     let (size, most_bits) = (u64::from(PAGE_SIZE), pages.saturating_mul(PAGE_BITS.into()));
+    let (sources_bytes, records_bytes) = (sections[SOURCES].length, sections[RECORDS].length);
     // Memory is planned by the number of entries before any is read, and each record sets a bit.
-    let most_entries = match spec.records {
-        true => sections[RECORDS].length.saturating_mul(8),
-        false => u64::MAX,
+    let (most_records_bytes, most_entries) = match spec.records {
+        true => ((1 << 62) - 1, records_bytes.saturating_mul(8)),
+        false => (0, u64::MAX),
     };
     for (field, value, possible) in [
         ("header size", header_bytes.into(), size..=size),
@@ -288,13 +289,16 @@ pub(super) fn decode_header(
         ("bits set", set_bits, 0..=most_bits),
         ("sources", source_count.into(), 0..=MAX_SOURCES as u64),
         ("zero", zero.into(), 0..=0),
+        ("sources length", sources_bytes, 0..=MAX_SOURCES_BYTES),
+        ("records length", records_bytes, 0..=most_records_bytes),
     ] {
         check_field(field, value, possible.contains(&value))?;
     }
     check_field("fpr", spec.fpr.to_bits(), RATES.contains(&spec.fpr))?;
     let blocks = if spec.records { pages } else { 0 };
     let bit_pages = if part.is_some() { 0 } else { pages };
-    check_sections(&sections, bit_pages, blocks, file_bytes)?;
+    let expected = lay_out(bit_pages, blocks, sources_bytes, records_bytes);
+    check_sections(&sections, &expected, file_bytes)?;
     let header = Header {
         spec,
         shape: Shape { pages, probes },
@@ -346,16 +350,9 @@ fn check_flags(flags: u32) -> Result<(), Problem> {
 /// Checks that the sections are exactly where they would be written.
 fn check_sections(
     sections: &Sections,
-    pages: u64,
-    blocks: u64,
+    expected: &Sections,
     file_bytes: u64,
 ) -> Result<(), Problem> {
-    let sources = sections[SOURCES].length;
-    check_field("sources length", sources, sources <= MAX_SOURCES_BYTES)?;
-    let records = sections[RECORDS].length;
-    let is_possible = records < 1 << 62 && (blocks > 0 || records == 0);
-    check_field("records length", records, is_possible)?;
-    let expected = lay_out(pages, blocks, sources, records);
     let names = ["pages", "sums", "directory", "sources", "records"];
     for ((name, found), expected) in names.into_iter().zip(sections).zip(expected) {
         let is_there = (found.offset, found.length) == (expected.offset, expected.length);
