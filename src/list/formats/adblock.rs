@@ -53,10 +53,8 @@ impl LineFormat for Adblock {
             out,
             |rule| {
                 let (name, _) = name_and_options(rule);
-                let parents = name.split_inclusive(|&b| b == b'.').scan(0, |at, label| {
-                    *at += label.len();
-                    name.get(*at..)
-                });
+                let dots = memchr::memchr_iter(b'.', name);
+                let parents = dots.filter_map(|dot| name.get(dot + 1..));
                 [rule, name].into_iter().chain(parents).collect()
             },
             |rule, out| {
