@@ -35,6 +35,7 @@ impl LineFormat for Adblock {
             [b'@', b'@', rule @ ..] => {
                 let (name, mut options) = name_and_options(rule);
                 if let Some(name) = name.strip_prefix(b"||")
+                    && !name.is_empty()
                     && options.all(|option| option == b"important")
                 {
                     self.held.cancel(name, out);
