@@ -29,6 +29,7 @@ pub(super) fn copy_of(state: &Path, original: &Path, ending: &str) -> PathBuf {
     let stem = original.file_stem().unwrap_or_default().to_string_lossy();
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let stem: String = stem.chars().filter(is_plain).take(STEM_MAX).collect();
-    let number = XxHash3_64::oneshot(original.as_os_str().as_encoded_bytes());
+    let absolute = std::path::absolute(original).unwrap_or_else(|_| original.to_owned());
+    let number = XxHash3_64::oneshot(absolute.as_os_str().as_encoded_bytes());
     state.join(format!("{stem}-{number:016x}{MARK}{ending}"))
 }
