@@ -74,14 +74,19 @@ impl Guard {
     }
 
     fn check_in_full(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
-        if self.allowed.contains(entry) {
-            return Ok(());
+        let world = match self.allows_world {
+            true => Ok(()),
+            false => lists_no_world(kind, entry).map_err(Cow::Borrowed),
+        };
+        let checked = world.and_then(|()| match self.protected_by(kind, entry) {
+            None => Ok(()),
+            Some(why) => Err(Cow::Owned(why)),
+        });
+        // With protected domains, this is asked for each entry, and most need no look-up.
+        match checked {
+            Err(why) if !self.allowed.contains(entry) => Err(Danger(why)),
+            Ok(()) | Err(_) => Ok(()),
         }
-        if !self.allows_world {
-            lists_no_world(kind, entry).map_err(|why| Danger(Cow::Borrowed(why)))?;
-        }
-        let protected = self.protected_by(kind, entry);
-        protected.map_or(Ok(()), |why| Err(Danger(Cow::Owned(why))))
     }
 
     /// Returns why a protected domain forbids this entry.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::guard::Guard;
 use super::job::Job;
-use super::partition::InOrder;
+use super::partition::{InOrder, Narrow};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{Found, Input, ReadOptions, find_or_typed, total_bytes};
@@ -113,7 +113,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         },
         ..options
     };
-    let removed = job.read_wide(&remove.lists, (target, &mut removing), &options)?;
+    let removed = job.read::<Narrow>(&remove.lists, (target, &mut removing), &options)?;
+    let removed = removed.expect("removals have no dates of their own");
 
     let mut report = Report::of_lists(plan, &add.lists, added.opened, added.counts);
     let removals = Report::of_lists(plan, &remove.lists, removed.opened, removed.counts);

@@ -141,7 +141,28 @@ impl fmt::Display for KnownGood {
 }
 
 fn is_separator(byte: &u8) -> bool {
-    byte.is_ascii_whitespace() || b"<>()[]{},;:\"'|\0".contains(byte)
+    matches!(
+        byte,
+        b' ' | b'\t'
+            | b'\n'
+            | b'\x0c'
+            | b'\r'
+            | b'\0'
+            | b'<'
+            | b'>'
+            | b'('
+            | b')'
+            | b'['
+            | b']'
+            | b'{'
+            | b'}'
+            | b','
+            | b';'
+            | b':'
+            | b'"'
+            | b'\''
+            | b'|'
+    )
 }
 
 /// Returns everything that looks like an address: the text around an `@`, up to a separator.

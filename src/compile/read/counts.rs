@@ -32,10 +32,12 @@ pub(crate) enum NotListed {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     inputs: BTreeMap<u32, InputCounts>,
-    /// The counts of the current block, which are not yet among the others.
+    /// The counts of the current input, which are not yet among the others.
     counts: InputCounts,
     input: u32,
     block: u32,
+    /// Entries of the input before the block.
+    before: u64,
 }
 
 #[derive(Debug, Default)]
@@ -64,17 +66,19 @@ struct Rows {
 
 impl Counts {
     pub(crate) fn begin(&mut self, input: u32, block: u32) {
-        (self.input, self.block) = (input, block);
+        if input != self.input {
+            self.put_away();
+            self.input = input;
+        }
+        self.block = block;
+        self.before = self.counts.entries;
     }
 
     /// Ends the block, which had this many lines. Returns the number of its entries.
     pub(crate) fn end(&mut self, lines: u64, ends_within_line: bool) -> u64 {
-        let mut counts = mem::take(&mut self.counts);
-        let entries = counts.entries;
-        counts.blocks.insert(self.block, lines);
-        counts.ends_within_line = ends_within_line;
-        self.inputs.entry(self.input).or_default().add(counts);
-        entries
+        self.counts.blocks.insert(self.block, lines);
+        self.counts.ends_within_line |= ends_within_line;
+        self.counts.entries - self.before
     }
 
     #[inline]
@@ -119,14 +123,21 @@ impl Counts {
         self.counts.refuse_at((place, refusal, shown(text)));
     }
 
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, mut other: Self) {
+        other.put_away();
         for (input, counts) in other.inputs {
             self.inputs.entry(input).or_default().add(counts);
         }
     }
 
     pub(crate) fn counts(&mut self, input: u32) -> InputCounts {
+        self.put_away();
         self.inputs.remove(&input).unwrap_or_default()
+    }
+
+    fn put_away(&mut self) {
+        let counts = mem::take(&mut self.counts);
+        self.inputs.entry(self.input).or_default().add(counts);
     }
 }
 

@@ -35,7 +35,9 @@ pub(crate) struct Work {
     pub(crate) input: u32,
     pub(crate) block: u32,
     pub(crate) reading: Reading,
-    /// All of the input, if one worker must read it; otherwise, the buffer holds whole lines of it.
+    /// Number of bytes in the buffer: whole lines of the input ...
+    pub(crate) length: usize,
+    /// ... or all of the input, if one worker must read it.
     pub(crate) whole: Option<Box<dyn Read + Send>>,
     /// The input ends with these lines, and the last has no line end.
     pub(crate) ends_within_line: bool,
@@ -131,22 +133,24 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Returns the next piece of work; `None` when everything is read.
-    pub(crate) fn next(&self, buffer: &mut Vec<u8>) -> Result<Option<Work>, Error> {
+    /// Returns the next piece of work; `None` when everything is read. The buffer has [`BLOCK_BYTES`].
+    pub(crate) fn next(&self, buffer: &mut [u8]) -> Result<Option<Work>, Error> {
         let mut state = lock(&self.state);
         loop {
             self.progress.go_on()?;
             if let Some(current) = &mut state.current {
                 let input = current.input;
                 let filled = current.fill(buffer);
-                if filled.map_err(|error| self.failed(input, error))? {
+                let length = filled.map_err(|error| self.failed(input, error))?;
+                if length > 0 {
                     current.blocks += 1;
                     return Ok(Some(Work {
                         input,
                         block: current.blocks - 1,
                         reading: current.reading.clone(),
+                        length,
                         whole: None,
-                        ends_within_line: current.at_end && !buffer.ends_with(b"\n"),
+                        ends_within_line: current.at_end && !buffer[..length].ends_with(b"\n"),
                     }));
                 }
                 state.current = None;
@@ -169,6 +173,7 @@ impl<'a> Feed<'a> {
                     input,
                     block: 0,
                     reading,
+                    length: 0,
                     whole: Some(content),
                     ends_within_line: false,
                 }));
@@ -241,27 +246,34 @@ impl<'a> Feed<'a> {
 }
 
 impl Current {
-    /// Fills `buffer` with whole lines; returns whether there are any.
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    /// Puts whole lines into `buffer`; returns their length in bytes, 0 at the end of the input.
+    ///
+    /// All workers wait for this one, so the buffer is filled in place, by as few reads as possible.
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            buffer.clear();
-            buffer.append(&mut self.unfinished);
-            if !self.at_end {
-                let room = BLOCK_BYTES - buffer.len();
-                let mut content = self.content.by_ref().take(room as u64);
-                self.at_end = content.read_to_end(buffer)? < room;
+            let mut filled = self.unfinished.len();
+            buffer[..filled].copy_from_slice(&self.unfinished);
+            self.unfinished.clear();
+            while filled < buffer.len() && !self.at_end {
+                match self.content.read(&mut buffer[filled..]) {
+                    Ok(0) => self.at_end = true,
+                    Ok(count) => filled += count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
             }
             let mut start = 0;
             if self.in_long_line {
-                let newline = memchr::memchr(b'\n', buffer);
-                start = newline.map_or(buffer.len(), |at| at + 1);
+                let newline = memchr::memchr(b'\n', &buffer[..filled]);
+                start = newline.map_or(filled, |at| at + 1);
                 self.in_long_line = newline.is_none();
-                buffer.drain(..start);
+                buffer.copy_within(start..filled, 0);
             }
+            let length = filled - start;
             if self.at_end {
-                return Ok(!buffer.is_empty());
+                return Ok(length);
             }
-            let block = buffer.as_slice();
+            let block = &buffer[..length];
             let end = match self.reading.cut().and_then(|cut| cut(block)) {
                 // Nothing but lines that continue another: in what follows, such a line is rejected.
                 None if self.reading.format != Format::Csv => list::whole_lines(block),
@@ -269,15 +281,14 @@ impl Current {
             };
             match end {
                 Some(end) => {
-                    self.unfinished.extend_from_slice(&buffer[end..]);
-                    buffer.truncate(end);
-                    return Ok(true);
+                    self.unfinished.extend_from_slice(&block[end..]);
+                    return Ok(end);
                 }
-                None if start > 0 => self.unfinished.append(buffer),
+                None if start > 0 => self.unfinished.extend_from_slice(block),
                 None => {
                     // The reader rejects it as too long.
                     self.in_long_line = true;
-                    return Ok(true);
+                    return Ok(length);
                 }
             }
         }
@@ -342,7 +353,7 @@ mod tests {
             std::fs::write(&path, &lines).unwrap();
             let (inputs, progress) = ([Input::file(&path, &Arc::default())], Progress::new());
             let feed = Feed::new(&inputs, &progress, false, false);
-            let mut buffer = Vec::new();
+            let mut buffer = vec![0; BLOCK_BYTES];
             assert!(feed.next(&mut buffer).unwrap().is_some());
             std::fs::write(&path, format!("{}{added}", &lines[..left])).unwrap();
             let error = loop {

@@ -135,14 +135,14 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     /// Works until nothing is left; returns `None` if a row had dates that `I` cannot keep.
     fn run(mut self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
-        let mut buffer = Vec::with_capacity(BLOCK_BYTES);
+        let mut buffer = vec![0; BLOCK_BYTES];
         while let Some(work) = feed.next(&mut buffer)? {
             let (input, block, reading) = (work.input, work.block, &work.reading);
             self.source = self.options.sources[input as usize];
             self.counts.begin(input, block);
             let (lines, ends_within_line) = match work.whole {
                 None => {
-                    let lines = self.block(reading, block == 0, &buffer);
+                    let lines = self.block(reading, block == 0, &buffer[..work.length]);
                     (lines, work.ends_within_line)
                 }
                 Some(content) => {
@@ -300,7 +300,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             }
             return self.reject(line, raw.text, &NO_PLACE_FOR_END);
         }
-        if !self.options.records {
+        if !self.options.records || self.options.removes {
             dates = self.dates;
         } else if !I::KEEPS_DATES && dates != self.dates {
             self.dated = true;
