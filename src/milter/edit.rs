@@ -44,7 +44,6 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Returns the action flag to which the server must have agreed.
     pub(super) const fn action(&self) -> u32 {
         match self {
             Self::AddHeader { .. } => SMFIF_ADDHDRS,

@@ -12,22 +12,14 @@ use super::reply::Reply;
 
 /// Decides about the messages of one connection.
 ///
-/// The calls come in the order of SMTP, even if the mail server sends something else: [`mail`]
-/// begins a message, then [`rcpt`], [`header`], and once each [`end_of_headers`] and
-/// [`end_of_message`]. After a verdict that ends the message, the next call is not for that
-/// message; [`mail`] may follow any call.
+/// The calls come in the order of SMTP, even if the mail server sends something else: `mail`
+/// begins a message, then `rcpt`, `header`, and once each `end_of_headers` and `end_of_message`.
+/// After a verdict that ends the message, the next call is not for that message; `mail` may follow
+/// any call.
 ///
-/// The calls are plain functions: while one runs, its thread does nothing else, so they must not
-/// block. Those without a reply do nothing by default. A handler that cannot answer [`rcpt`] or
-/// [`end_of_headers`] yet returns [`Reply::Later`], and gives the answer in [`poll_later`]; no
-/// other call comes before that.
-///
-/// [`mail`]: Handler::mail
-/// [`rcpt`]: Handler::rcpt
-/// [`header`]: Handler::header
-/// [`end_of_headers`]: Handler::end_of_headers
-/// [`end_of_message`]: Handler::end_of_message
-/// [`poll_later`]: Handler::poll_later
+/// While a call runs, its thread does nothing else, so it must not block. A handler that cannot
+/// answer `rcpt` or `end_of_headers` yet returns [`Reply::Later`], and gives the answer in
+/// `poll_later`; no other call comes before that.
 pub trait Handler {
     /// Returns the macros to request. The handler sees no others. A server that is too old for
     /// requests sends those that it is configured to send.
@@ -55,9 +47,8 @@ pub trait Handler {
         argument.into()
     }
 
-    /// Called before [`rcpt`](Handler::rcpt) if another process would not get this recipient, because there are too
-    /// many. [`Reply::Continue`] accepts that; otherwise this is the answer, without a call of
-    /// [`rcpt`](Handler::rcpt).
+    /// Called in place of [`rcpt`](Handler::rcpt) if another process would not get this recipient,
+    /// because there are too many. [`Reply::Continue`] accepts that, and `rcpt` follows.
     fn too_many_recipients(&mut self) -> Reply {
         Reply::Tempfail
     }
@@ -73,8 +64,7 @@ pub trait Handler {
     /// headers are missing.
     fn mark_incomplete(&mut self) {}
 
-    /// A recipient of the message was refused before, over another connection, and the message was counted
-    /// with it.
+    /// A recipient was refused before, over another connection, and the message was counted with it.
     fn mark_counted(&mut self) {}
 
     /// The headers are complete. Called once for every message that gets to this point.
@@ -86,10 +76,9 @@ pub trait Handler {
     /// The current message ends here, without a verdict.
     fn abort(&mut self) {}
 
-    /// Returns the answer to a step that got [`Reply::Later`], as soon as there is one. `Pending`
-    /// wakes the task of `cx` when it should ask again; it is also asked now and then without that,
-    /// so that a handler without a timer notices that it has waited too long. Called only after a
-    /// [`Reply::Later`]; the answer itself must not be [`Reply::Later`].
+    /// Returns the answer to a step that got [`Reply::Later`], which must be another. `Pending` wakes
+    /// the task of `cx` when it should ask again; it is also asked now and then without that, so
+    /// that a handler without a timer notices that it has waited too long.
     fn poll_later(&mut self, _cx: &mut Context<'_>) -> Poll<Reply> {
         Poll::Ready(Reply::Tempfail)
     }

@@ -1,9 +1,8 @@
 //! The packets from which another session can continue.
 //!
-//! A restart passes each connection to the next process, which knows nothing about it. The protocol
-//! itself describes the state of a session best: the result of the negotiation, then the commands
-//! since then, as received. What is not yet answered comes last, behind a packet that has no other
-//! meaning there.
+//! A restart passes each connection to the next process. The protocol itself describes the state of
+//! a session best: the result of the negotiation, then the commands since then, as received. What is
+//! not yet answered comes last, behind a packet that has no other meaning there.
 //!
 //! ```text
 //!  [version, actions, steps] [D C][C]  [D M][M] ([D R][R])* [L]* [D N][N]  [O skip lost] bytes
@@ -19,8 +18,7 @@
 //! * `bytes`: the command whose answer is pending, an incomplete packet, and input that was read
 //!   but not processed. Before them, `skip` bytes (`u32`) belong to a packet whose end is not
 //!   wanted.
-//! * `lost` (one byte, 1): the message has parts that were too much to keep, see
-//!   [`Handler::mark_incomplete`](super::Handler::mark_incomplete).
+//! * `lost` (one byte, 1): the message has parts that were too much to keep.
 //! * A connection without a negotiation has version 0.
 //!
 //! This is read by later and earlier versions of this program. They refuse a history with a packet
@@ -50,21 +48,17 @@ pub(super) struct History {
     command: usize,
     /// Where the command begins whose answer is pending.
     pending: Option<usize>,
-    /// Whether MAIL is among them.
     has_mail: bool,
-    /// Whether a part of the message is missing.
     pub(super) is_lost: bool,
 }
 
 impl History {
-    /// Returns the packets of commands that are answered or have no answer, and the one whose answer
-    /// is pending.
+    /// Returns the packets of finished commands, and the one whose answer is pending.
     pub(super) fn packets(&self) -> (&[u8], &[u8]) {
         let end = self.pending.unwrap_or(self.packets.len());
         self.packets.split_at_checked(end).unwrap_or_default()
     }
 
-    /// Adds the macros for the next command.
     pub(super) fn macros(&mut self, payload: &[u8]) {
         match payload.first().and_then(|&code| Command::of_code(code)) {
             Some(Command::Connect) => self.end_client(),
@@ -93,25 +87,21 @@ impl History {
         self.command = self.packets.len();
     }
 
-    /// Returns whether there is space for another recipient of this many bytes.
     pub(super) fn has_space(&self, bytes: usize) -> bool {
         self.packets.len() + bytes < RECIPIENTS_BYTES_MAX
     }
 
-    /// Adds a recipient, whose answer is pending.
     pub(super) fn rcpt(&mut self, argument: &[u8]) {
         self.pending = Some(self.packets.len());
         self.push(Command::Rcpt, &[argument, b"\0"]);
     }
 
-    /// Adds a header, without its macros.
     pub(super) fn header(&mut self, payload: &[u8]) {
         self.packets.truncate(self.command);
         self.push_if_it_fits(Command::Header, payload);
         self.command = self.packets.len();
     }
 
-    /// Adds the command that ends the headers, whose answer is pending.
     pub(super) fn end_of_headers(&mut self, command: Command) {
         self.pending = Some(self.packets.len());
         self.push(command, &[]);
@@ -130,7 +120,6 @@ impl History {
         self.packets.truncate(self.command);
     }
 
-    /// Records the end of the message, for any reason.
     pub(super) fn end_message(&mut self) {
         self.packets.truncate(self.client);
         if self.packets.capacity() > HISTORY_BYTES_KEPT {
@@ -145,7 +134,6 @@ impl History {
         self.end_message();
     }
 
-    /// Begins a message, or the time between two.
     fn begin(&mut self, has_mail: bool) {
         self.has_mail = has_mail;
         self.pending = None;

@@ -15,8 +15,8 @@ pub type MacroLists = &'static [(MacroStage, &'static [&'static str])];
 
 /// Most bytes of a macro packet that are read.
 pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of values kept for each of client, message and recipient. It is the size of a packet,
-/// so that no address as the server understood it is too long to be kept.
+/// Most bytes of values kept for each of client, message and recipient: those of a packet, so that
+/// no address as the server understood it is too long to be kept.
 const VALUE_BYTES_MAX: usize = MACRO_BYTES_MAX;
 /// Memory of a value beyond this many bytes is freed.
 const KEPT_BYTES: usize = 256;
@@ -32,21 +32,17 @@ pub struct Macros {
 
 impl Macros {
     /// Returns these and one more, for a caller that acts as a mail server.
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: &[u8]) -> Self {
         self.message.set(name, value);
         self
     }
 
-    /// Returns the value of a macro, such as `i` or `auth_authen`, if the mail server sent one. The
-    /// name has no braces.
-    #[must_use]
+    /// Returns the value of a macro, such as `i` or `auth_authen`, if the mail server sent one.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let lifetimes = [&self.recipient, &self.message, &self.client];
         lifetimes.into_iter().find_map(|values| values.get(name))
     }
 
-    /// From now on keeps only the values of these names.
     pub(super) fn keep(&mut self, lists: MacroLists) {
         self.lists = lists;
     }
@@ -105,7 +101,6 @@ impl Macros {
     }
 }
 
-/// Returns the requested name that equals `name`, if there is one.
 fn wanted(lists: MacroLists, name: &[u8]) -> Option<&'static str> {
     lists
         .iter()
@@ -167,7 +162,6 @@ impl Values {
         self.values.push(value);
     }
 
-    /// Removes the values, to take those of the next command.
     fn of_next(&mut self) -> &mut Self {
         self.end();
         self.is_of_next = true;
@@ -199,8 +193,6 @@ mod tests {
     fn values_are_bounded_and_a_stale_one_is_never_shown() {
         let mut macros = Macros::default();
         macros.keep(&[(MacroStage::Mail, &["i"])]);
-        macros.read(b"C{daemon_name}\0MTA\0");
-        assert_eq!(macros.get("daemon_name"), None, "nobody asked for it");
         macros.read(b"Mi\0short\0");
         let mut long = b"Li\0".to_vec();
         long.resize(3 + VALUE_BYTES_MAX + 1, b'x');

@@ -36,10 +36,10 @@
 //! anything that the server has sent already, including `A` and `Q`.
 //!
 //! Round trips cost more than everything else here, so only three steps are answered: RCPT, end of
-//! headers and end of message. The negotiation declines steps that are not needed, and asks for no
-//! answers to steps that we only observe (client, MAIL, headers), if the server can do that. Over
-//! TCP, the reader of the socket must then acknowledge these unanswered packets immediately, or
-//! each message stalls for 40 ms (`daemon::connection`).
+//! headers and end of message. The negotiation declines steps that are not needed, and answers to
+//! those that we only observe, if the server can do that. Over TCP, the reader of the socket must
+//! then acknowledge these unanswered packets immediately, or each message stalls for 40 ms
+//! (`daemon::connection`).
 //!
 //! There is no RFC. The references are libmilter's `mfdef.h` (`protocol.rs` has its codes) and the
 //! two implementations in mail servers, Sendmail's `milter.c` and Postfix's `milter8.c`.

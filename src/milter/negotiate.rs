@@ -32,8 +32,7 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// Reads the server's offer and accepts the wanted part; `None` if the offer is too short or
-    /// its version is not supported.
+    /// Accepts the wanted part of an offer; `None` if it is too short or its version too old.
     pub(super) fn on(offer: &[u8]) -> Option<Self> {
         let (offered, _) = Self::of_numbers(offer)?;
         if offered.version < SMFI_PROT_VERSION_MIN {
@@ -53,8 +52,7 @@ impl Agreed {
         })
     }
 
-    /// Reads the agreement of an earlier session, as [`numbers`](Self::numbers) wrote it. Returns
-    /// it and the rest of the bytes.
+    /// Reads what [`numbers`](Self::numbers) wrote. Returns it and the rest of the bytes.
     pub(super) fn of_numbers(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (numbers, rest) = bytes.split_first_chunk::<12>()?;
         let (numbers, _) = numbers.as_chunks();
@@ -67,15 +65,13 @@ impl Agreed {
         Some((agreed, rest))
     }
 
-    /// Returns the three numbers as sent.
     pub(super) fn numbers(self) -> impl Iterator<Item = u8> {
         [self.version, self.actions, self.steps]
             .into_iter()
             .flat_map(u32::to_be_bytes)
     }
 
-    /// Returns whether the server waits for an answer to this command. It does not for macros,
-    /// abort and the two quits, and where no answer was agreed.
+    /// Returns whether the server waits for an answer to this command.
     pub(super) fn is_awaited(self, command: Command) -> bool {
         let unanswered = match command {
             Command::Abort | Command::Macro | Command::QuitNewConnection | Command::Quit => {

@@ -4,11 +4,6 @@
 //! and only as much as its kind may keep: memory is allocated for received bytes, never for an
 //! announced length. Unwanted bytes and the payload of unwanted packets are skipped, and only
 //! counted: closing the connection because of a long packet would let the message pass unchecked.
-//!
-//! ```text
-//!            | 4 bytes: N, big-endian | code | payload, N - 1 bytes          |
-//!  kept                                       | up to `keep` | skipped       |
-//! ```
 
 use super::error::ProtocolError;
 use super::protocol::Command;
@@ -21,20 +16,17 @@ pub const HEADER_BYTES_MAX: usize = 128 << 10;
 /// which Sendmail can be built.
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// The length of a packet's length field and code.
 const PREFIX_BYTES: usize = 5;
 
 /// A buffer of an incomplete packet that is larger than this is freed.
 const HELD_BYTES_KEPT: usize = 1024;
 
-/// One packet: its command, and the part of its payload that is kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Packet<'p> {
     pub(super) command: Command,
     pub(super) payload: &'p [u8],
 }
 
-/// What there is at the start of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<'p> {
     Packet(Packet<'p>),
@@ -54,13 +46,11 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// Returns whether the stream is inside an incomplete packet.
     pub(super) fn is_inside(&self) -> bool {
         self.excess > 0 || (!self.handed_out && !self.held.is_empty())
     }
 
-    /// Returns the received part of an incomplete packet, and how many bytes of the last one must
-    /// still be skipped.
+    /// Returns the received part of an incomplete packet, and how many bytes to skip.
     pub(super) fn unfinished(&self) -> (&[u8], u32) {
         let begun = if self.handed_out { &[] } else { &*self.held };
         (begun, u32::try_from(self.excess).unwrap_or(u32::MAX))
@@ -70,7 +60,6 @@ impl Packets {
         self.excess += bytes as usize;
     }
 
-    /// Begins a new stream.
     pub(super) fn renew(&mut self) {
         self.drop_held();
         self.excess = 0;

@@ -47,7 +47,6 @@ pub enum Reply {
 
 impl Reply {
     /// Returns whether this is a refusal, temporary or permanent.
-    #[must_use]
     pub const fn is_refusal(&self) -> bool {
         match self {
             Self::Reject | Self::Tempfail | Self::Text(_) => true,
@@ -55,7 +54,7 @@ impl Reply {
         }
     }
 
-    /// Returns what the SMTP client gets of a refusal, or as long as the answer is not known; as Postfix writes it.
+    /// Returns what the SMTP client gets of a refusal, or if no answer comes; as Postfix writes it.
     pub fn shown(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.to_string()),
@@ -91,9 +90,6 @@ pub struct ReplyText {
 impl ReplyText {
     /// Creates a reply with `code` (400 to 599), an enhanced code of the same class
     /// ("5.7.1") and 1 to 32 lines of printable ASCII. Here a `%` is not doubled.
-    ///
-    /// # Errors
-    /// Which rule is violated, and where.
     pub fn new(code: u16, enhanced: &str, lines: &[&str]) -> Result<Self, Unsendable> {
         let class = code / 100;
         if !(400..600).contains(&code) {
@@ -145,13 +141,11 @@ impl ReplyText {
     }
 
     /// Returns the reply code, 400 to 599. After 421 the mail server closes the session.
-    #[must_use]
     pub const fn code(&self) -> u16 {
         self.code
     }
 
     /// Returns the payload as sent: codes on each line, `%` doubled, a NUL at the end.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.wire
     }
@@ -171,8 +165,8 @@ impl fmt::Debug for ReplyText {
     }
 }
 
-/// Returns whether this is an enhanced code, `class.subject.detail`: a digit, and up to three digits for each of the last two
-/// (RFC 3463 section 2).
+/// Returns whether this is an enhanced code, `class.subject.detail`: a digit, and up to three digits
+/// for each of the last two (RFC 3463 section 2).
 pub fn is_enhanced(text: &str) -> bool {
     let mut parts = text.split('.');
     let mut has_number = |most: usize| {

@@ -36,7 +36,7 @@ pub struct Progress {
 pub struct Session<H> {
     packets: Packets,
     state: State<H>,
-    /// What the handler has not seen yet of the history.
+    /// What the handler has not seen yet of the history that it continues.
     replay: Option<Replay>,
 }
 
@@ -60,8 +60,8 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Makes it the session of a new connection, with the memory of this one; `false` if that is not possible, because an
-    /// answer is pending.
+    /// Makes it the session of a new connection, with the memory of this one; `false` if an answer
+    /// is pending.
     pub fn renew(&mut self) -> bool {
         if self.is_waiting() || self.replay.is_some() {
             return false;
@@ -71,9 +71,8 @@ impl<H: Handler> Session<H> {
         true
     }
 
-    /// Continues a connection that another session has served until now, from its
-    /// [`history`](Self::history); `None` if the history is invalid. Also returns the input that was not
-    /// yet processed, which comes before any other.
+    /// Continues a connection from the [`history`](Self::history) of another session; `None` if that
+    /// is invalid. Also returns the input that was not yet processed, which comes before any other.
     ///
     /// The handler gets all of it again. Its answers are dropped if the mail server already has
     /// them. If it now refuses what was accepted then, the rest of the message gets a temporary
@@ -101,8 +100,7 @@ impl<H: Handler> Session<H> {
         session.replay_history().then_some((session, unread))
     }
 
-    /// Gives the handler the rest of the history, until it needs time for an answer; `false` if the
-    /// history is invalid.
+    /// Returns `false` if the history is invalid.
     fn replay_history(&mut self) -> bool {
         let Some(mut replay) = self.replay.take() else {
             return true;
@@ -160,8 +158,7 @@ impl<H: Handler> Session<H> {
         bytes
     }
 
-    /// Processes bytes as received, and appends the answers to `out`. Packets may be split
-    /// anywhere.
+    /// Processes bytes, split anywhere, and appends the answers to `out`.
     ///
     /// # Errors
     /// [`ProtocolError`]: write the content of `out`, then close. After that, or after
@@ -172,9 +169,6 @@ impl<H: Handler> Session<H> {
 
     /// The same, but stops before a command with more than `most` bytes that are wanted
     /// ([`Status::Long`]). All of it may have been taken.
-    ///
-    /// # Errors
-    /// Those of [`receive`](Self::receive).
     pub fn receive_up_to(
         &mut self,
         most: usize,

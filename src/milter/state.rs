@@ -31,8 +31,7 @@ use super::packet::{HEADER_BYTES_MAX, Packet, write_packet};
 use super::protocol::{Command, SMFIR_SKIP};
 use super::reply::Reply;
 
-/// Bytes of a negotiation that are read: the three numbers. A later version may append more. The
-/// rest of this packet and of all others is skipped.
+/// Bytes of a negotiation that are read: the three numbers. A later version may append more.
 const OFFER_BYTES_MAX: usize = 12;
 /// Bytes read of CONNECT. A host name has at most 255, a unix path 108.
 const CONNECT_BYTES_MAX: usize = 4 << 10;
@@ -54,7 +53,6 @@ pub enum Status {
     Long,
 }
 
-/// The phase of the protocol.
 #[derive(Debug)]
 enum Phase {
     Opening,
@@ -66,7 +64,6 @@ enum Phase {
     Decided(Reply),
 }
 
-/// A handler, and the state of its connection.
 #[derive(Debug)]
 pub(super) struct State<H> {
     handler: H,
@@ -93,7 +90,6 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// Begins a new connection, with the memory of this one.
     pub(super) fn renew(&mut self) {
         self.end_client();
         self.agreed = Agreed::default();
@@ -101,8 +97,8 @@ impl<H: Handler> State<H> {
         self.replays = false;
     }
 
-    /// Sets the agreement of an earlier session, and returns the packets of its history, which must
-    /// be processed next. There is no new negotiation, because the mail server keeps to the first.
+    /// Sets the agreement of an earlier session, to which the mail server keeps, and returns the
+    /// packets of its history, which must be processed next.
     pub(super) fn resume<'h>(&mut self, history: &'h [u8]) -> Option<&'h [u8]> {
         let (agreed, packets) = Agreed::of_numbers(history)?;
         if agreed == Agreed::default() {
@@ -115,8 +111,7 @@ impl<H: Handler> State<H> {
         Some(packets)
     }
 
-    /// Ends the history: from now on the input comes from the mail server. `is_lost`: a part of the
-    /// message is missing.
+    /// From now on the input comes from the mail server. `is_lost`: a part of the message is missing.
     pub(super) fn end_replay(&mut self, is_lost: bool) {
         self.replays = false;
         if is_lost && self.is_inside_message() {
@@ -125,7 +120,6 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// Returns the agreement, as [`resume`](Self::resume) reads it, and the history since then.
     pub(super) fn history(&self) -> (impl Iterator<Item = u8>, &History) {
         (self.agreed.numbers(), &self.history)
     }
@@ -142,7 +136,6 @@ impl<H: Handler> State<H> {
         matches!(self.phase, Phase::Message { .. })
     }
 
-    /// Returns how many bytes of a packet's payload are wanted.
     pub(super) fn keep(&self, command: Command) -> usize {
         match command {
             Command::Negotiate => OFFER_BYTES_MAX,
@@ -340,7 +333,6 @@ impl<H: Handler> State<H> {
         self.handler.end_of_headers(&self.macros)
     }
 
-    /// Appends the pending answer as soon as it is known.
     pub(super) fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
         if let Some(command) = self.waiting {
             let reply = ready!(self.handler.poll_later(cx));
@@ -350,7 +342,6 @@ impl<H: Handler> State<H> {
         Poll::Ready(())
     }
 
-    /// Applies the handler's answer to a command of a message.
     fn conclude(&mut self, command: Command, reply: Reply, out: &mut Vec<u8>) {
         match (command, &reply) {
             (_, Reply::Later) => {
@@ -389,18 +380,16 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// Processes the end of a message that has no verdict yet.
     fn end_of_message(&mut self, out: &mut Vec<u8>) {
         let mut edits = Vec::new();
         let reply = self.handler.end_of_message(&self.macros, &mut edits);
         if matches!(reply, Reply::Continue | Reply::Accept) {
             for edit in &edits {
-                let written = match self.agreed.allows(edit.action()) {
-                    true => edit.write(out),
-                    false => {
-                        let why = "the mail server does not allow this change";
-                        Err(Unsendable(why.to_owned()))
-                    }
+                let written = if self.agreed.allows(edit.action()) {
+                    edit.write(out)
+                } else {
+                    let why = "the mail server does not allow this change";
+                    Err(Unsendable(why.to_owned()))
                 };
                 if let Err(error) = written {
                     tracing::warn!(change = %edit, %error, "a change to the message was skipped");
@@ -412,7 +401,6 @@ impl<H: Handler> State<H> {
         self.phase = Phase::Between;
     }
 
-    /// Answers a command, if the server waits for an answer.
     fn answer(&self, command: Command, reply: &Reply, out: &mut Vec<u8>) {
         if self.agreed.is_awaited(command) {
             reply.write(out);

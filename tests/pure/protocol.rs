@@ -28,7 +28,7 @@ use std::fs;
 use std::task::{Context, Poll, Waker};
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, MacroLists, MacroStage, Macros, ProtocolError, Reply, ReplyText,
+    Client, Edit, Family, Handler, MacroLists, MacroStage, Macros, ProtocolError, Reply, ReplyText,
     Session, Status,
 };
 use proptest::prelude::*;
@@ -85,6 +85,8 @@ impl Handler for Scripted {
         let mut told = client.host.to_vec();
         if let Some(address) = client.address {
             told.extend_from_slice(format!(" {address} port {}", client.port).as_bytes());
+        } else if client.family != Family::Unknown {
+            told.extend_from_slice(format!(" {:?}", client.family).as_bytes());
         }
         self.note("connect", &told, Some(macros));
     }
@@ -530,7 +532,7 @@ fn the_form_of_a_history_stays() {
     let handler = Scripted::default();
     let resumed = Session::resume(handler.clone(), &first);
     let (mut session, _) = resumed.expect("the first version's");
-    let calls = ["connect h", "mail <a> i=ABC", "rcpt <b> i=ABC"];
+    let calls = ["connect h Inet", "mail <a> i=ABC", "rcpt <b> i=ABC"];
     assert_eq!(session.handler().calls, calls);
     assert_eq!(session.history(&[]), first);
 
