@@ -1,10 +1,8 @@
-//! Whether a sender is listed. The daemon, its checks at a reload, and the commands that query
-//! a filter all get their answer here.
+//! Whether a sender is listed: for the daemon, its checks at a reload, and the commands that query a
+//! filter.
 //!
-//! A [`Lookup`] is a filter whose keys this program can make. It visits every entry that could
-//! list a sender, and reports what the filter says about it on a given day. Memory answers most
-//! of these look-ups; the others need a read of the file, which may be slow or hang. [`Reads`]
-//! says how such a read is done, so that no thread that serves mail ever waits for a disk:
+//! Memory answers most look-ups; the others need a read of the file, which may be slow or hang.
+//! [`Reads`] says how such a read is done, so that no thread that serves mail ever waits for a disk:
 //!
 //! ```text
 //!   Reads::Now     read here and now                                  commands, checks
@@ -208,8 +206,7 @@ impl Lookup {
     }
 }
 
-/// Returns whether this program can make the keys of a filter. The arguments are from the filter's
-/// header: the version of the address rules, the bits of their options and of the kinds of entries.
+/// Returns whether this program can make the keys of a filter, by the values of its header.
 pub fn knows(rules_version: u16, rules: u8, kinds: u8) -> bool {
     understood(rules_version, rules, kinds).is_some()
 }
@@ -219,14 +216,13 @@ fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)
     Some((rules, Kinds::from_bits(kinds)?))
 }
 
-/// Returns the false positive rate for a sender, who is looked up under several keys, given the
-/// rate for one key.
+/// Returns the false positive rate for a sender, given the rate for one of its keys.
 pub(crate) fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
     1.0 - (1.0 - rate).powi(lookups(kinds))
 }
 
-/// Returns the number of look-ups for one sender in a filter that holds `kinds` (a bit for each
-/// kind). It assumes a domain of three labels, which lies in two subtrees.
+/// Returns the number of look-ups for one sender in a filter that holds `kinds` (a bit for each), if
+/// its domain has three labels: it then lies in two subtrees.
 fn lookups(kinds: u8) -> i32 {
     Kind::ALL
         .into_iter()

@@ -9,7 +9,6 @@
 //!   place   O  D  Q  D  E  Q  D  O  D  C  D  C  C  D  O     Outside, Delimiter, Quoted, Escaped, Comment
 //! ```
 
-/// The role of a byte, which depends on the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Outside quotes and comments, with its syntactic meaning: `@` divides, `<` opens.
@@ -18,9 +17,7 @@ pub(crate) enum Role {
     Delimiter,
     /// After a backslash, not in a comment.
     Escaped,
-    /// Inside a quoted string.
     Quoted,
-    /// Inside a comment.
     Comment,
 }
 
@@ -36,8 +33,7 @@ pub(crate) struct Nesting {
 }
 
 impl Nesting {
-    /// The start of a text where a backslash escapes in quoted strings and comments only (RFC
-    /// 5322).
+    /// A text where a backslash escapes in quoted strings and comments only (RFC 5322).
     pub(crate) const fn new() -> Self {
         Self {
             quoted: false,
@@ -48,8 +44,7 @@ impl Nesting {
         }
     }
 
-    /// The start of a text where a backslash escapes everywhere, as in RFC 5321 section 4.1.2 and
-    /// in mail servers.
+    /// A text where a backslash escapes everywhere, as in RFC 5321 section 4.1.2 and mail servers.
     pub(crate) const fn with_escapes_outside() -> Self {
         Self {
             escapes_outside: true,
@@ -65,7 +60,7 @@ impl Nesting {
         }
     }
 
-    /// The position after the quotation mark that opens a quoted string.
+    /// Behind the mark that opens a quoted string.
     pub(crate) const fn in_quotes() -> Self {
         Self {
             quoted: true,
@@ -73,7 +68,7 @@ impl Nesting {
         }
     }
 
-    /// The position after the parenthesis that opens a comment.
+    /// Behind the parenthesis that opens a comment.
     pub(crate) const fn in_comment() -> Self {
         Self {
             depth: 1,
@@ -81,7 +76,6 @@ impl Nesting {
         }
     }
 
-    /// Processes the next byte and returns its role.
     #[inline]
     pub(crate) const fn step(&mut self, byte: u8) -> Role {
         let is_comment = self.depth > 0;
@@ -152,21 +146,19 @@ pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Returns whether a byte needs no quotes in a local part: `atext` of section 3.2.3, and of RFC
-/// 6532 section 3.2.
+/// What needs no quotes in a local part: `atext` of section 3.2.3, and of RFC 6532 section 3.2.
 pub(crate) const fn is_atext(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+'
         | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~' | 0x80..)
 }
 
-/// Returns whether a byte may be in the name of a host, in any letter case and any script: LDH of RFC
-/// 1123 section 2.1, dots, the underscore of service names, and RFC 6531.
+/// What may be in the name of a host: LDH of RFC 1123 section 2.1, dots, the underscore of service
+/// names, and RFC 6531.
 pub(crate) const fn is_in_domain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
 }
 
-/// Returns whether a byte has a meaning outside quotes: white space, or one of the `specials` of
-/// section 3.2.3 except the dot.
+/// What has a meaning outside quotes: white space, and the `specials` of section 3.2.3 but the dot.
 pub(crate) const fn is_special(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(

@@ -36,8 +36,7 @@ const REFUSED: AsciiDenyList = AsciiDenyList::new(true, SPECIAL);
 /// disallowed and stays as it is. A test checks all code points.
 const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
 
-/// Appends the canonical form of a domain, given as the output of [`super::parse::domain`], to
-/// `out`.
+/// Appends the canonical form of a domain, given as the output of [`super::parse::domain`].
 pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let plain = without_joiners(content);
@@ -86,8 +85,8 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the length in bytes of the one separator at the end of the content; 0 if there is none,
-/// or if there are several (they leave an empty label).
+/// Returns the length of the one separator at the end, in bytes; 0 if there is none, or several:
+/// they leave an empty label.
 fn final_stop(content: &[u8]) -> usize {
     let stop = stop_at_end(content);
     match stop_at_end(&content[..content.len() - stop]) {
@@ -187,7 +186,6 @@ fn push(byte: u8, out: &mut Vec<u8>) {
     out.push(byte.to_ascii_lowercase());
 }
 
-/// Undoes the escapes of [`push`].
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = text.iter();
     let mut plain = Vec::with_capacity(text.len());
@@ -198,8 +196,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Appends an IPv4 or IPv6 literal in canonical form (RFC 5321 section 4.1.3, RFC 5952); returns
-/// false if it is neither.
+/// Appends an IPv4 or IPv6 literal in canonical form (RFC 5321 section 4.1.3, RFC 5952), if it is one.
 fn write_literal(inside: &[u8], out: &mut Vec<u8>) -> bool {
     let text = std::str::from_utf8(inside).unwrap_or_default();
     let form = match text.split_at_checked(5) {
@@ -223,8 +220,7 @@ fn ipv6(text: &str) -> Option<String> {
     })
 }
 
-/// Reads four numbers of one to three digits. `Ipv4Addr` rejects leading zeros, which RFC 5321
-/// allows.
+/// Reads IPv4. `Ipv4Addr` rejects leading zeros, which RFC 5321 allows.
 fn dotted(text: &str) -> Option<[u8; 4]> {
     let number = |number: &str| {
         let plain = (1..=3).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());

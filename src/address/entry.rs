@@ -35,15 +35,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Creates an empty entry; `as_bytes` is empty.
+    /// Creates an empty entry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads one entry in the notation of lists.
-    ///
-    /// # Errors
-    /// The bytes are not an entry; then the content of `self` must not be used.
+    /// Reads one entry in the notation of lists. After an error the content of `self` must not be
+    /// used.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         if memchr::memchr(b'@', written).is_none() {
             if self.read_plain_domain(written) {
@@ -58,7 +56,6 @@ impl Entry {
     }
 
     /// Reads a domain or a subtree that needs no change but lower case; returns false for any other.
-    /// A property test compares this with the full path.
     fn read_plain_domain(&mut self, written: &[u8]) -> bool {
         let below = written
             .strip_prefix(b"*.")
@@ -74,7 +71,6 @@ impl Entry {
         domain.len() < MAX_DOMAIN_BYTES && lower_domain(domain, &mut self.other)
     }
 
-    /// Reads an entry in full: one that is neither a plain mailbox nor a plain domain.
     fn read_full(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         let Parts { local, domain, .. } = parse::split(written)?;
         let Some(domain) = domain else {
@@ -103,9 +99,6 @@ impl Entry {
     }
 
     /// Reads one entry into a new one.
-    ///
-    /// # Errors
-    /// The bytes are not an entry.
     pub fn parse(written: &[u8], rules: Rules) -> Result<Self, ParseError> {
         let mut entry = Self::new();
         entry.read(written, rules)?;
@@ -164,13 +157,11 @@ impl Entry {
 }
 
 /// What one side of the `@` in an entry names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     /// Empty or `*`: matches everything.
     All,
     /// Begins with `*`.
     Pattern,
-    /// One local part or one domain.
     Name,
 }
 

@@ -1,7 +1,7 @@
 //! One mail address: its canonical form, and the entries that name it.
 //!
-//! A list names senders, and a message names its sender. Both go through this module and are then
-//! compared byte by byte. So two conditions must hold, and everything here serves one of them:
+//! The senders that a list names, and those of a message, go through this module and are then
+//! compared byte by byte. So two conditions must hold:
 //!
 //! * two spellings of one mailbox give the same bytes ([`Canonical`]);
 //! * two mailboxes never give the same bytes.
@@ -21,9 +21,6 @@
 //! Input is bytes. Valid UTF-8 is Unicode; any other byte stays as it is, because a replacement
 //! character would let two senders share a key. Broken addresses are not repaired, and letters
 //! that look alike are never made equal.
-//!
-//! An [`Entry`] is one entry of a list, in canonical form; a [`Key`](crate::filter::Key) is its
-//! hash.
 
 mod bounce;
 mod canonical;

@@ -7,14 +7,12 @@
 //!                          j.doe                              local()
 //! ```
 //!
-//! Only [`Lexer`] knows the syntax of quotes, comments, folds and invisible code points; all other
-//! code here reads its tokens. It differs from [`Nesting`] in two points: an unclosed quotation
-//! mark is text, and invisible code points are removed even after a backslash. There is no
-//! recursion and no looking back; reading is one pass with at most one look ahead for each byte, so
-//! it is linear in any input.
+//! Only [`Lexer`] knows the syntax of quotes, comments, folds and invisible code points. It differs
+//! from [`Nesting`] in two points: an unclosed quotation mark is a character of the local part, and
+//! invisible code points are removed even after a backslash. Reading is one pass with at most one
+//! look ahead for each byte, so it is linear in any input.
 //!
-//! An unclosed comment runs to the end, as in every other reader that we compared. A quotation mark
-//! without a second one is a character of the local part.
+//! An unclosed comment runs to the end, as in every other reader that we compared.
 
 use super::error::ParseError;
 use super::unicode::{first_char, is_invisible, is_joiner, last_blank, may_begin_blank};
@@ -25,14 +23,12 @@ use crate::rfc5322::Nesting;
 /// to hide an address.
 pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
 
-/// One byte of the address, and whether it was in quotes or after a backslash.
+/// One byte of the address, and whether it has a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A byte with its syntactic meaning: `@` divides, `<` opens.
+    /// A byte with its syntactic meaning.
     Plain(u8),
-    /// A byte without syntactic meaning.
     Quoted(u8),
-    /// White space outside quotes.
     Space,
     /// An opening quotation mark. It shows only that the text is not empty.
     Quote,
@@ -42,9 +38,7 @@ pub(super) enum Token {
 #[derive(Default)]
 pub(super) struct Lexer<'a> {
     bytes: &'a [u8],
-    /// Where the next token is searched.
     next: usize,
-    /// Where the last token began.
     begin: usize,
     quoted: bool,
     /// Whether no unescaped quotation mark follows.
@@ -183,9 +177,6 @@ pub(super) struct Parts<'a> {
 
 /// Finds the address in the written text: takes the first angle brackets that are not empty,
 /// removes `mailto:` and the source route, and divides at the last `@` outside quotes.
-///
-/// # Errors
-/// [`ParseError::TooLong`]; [`ParseError::Empty`] if the text has nothing visible.
 pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     if written.len() > MAX_WRITTEN_BYTES {
         return Err(ParseError::TooLong {
@@ -260,7 +251,6 @@ struct Address {
     /// Whether it began with `@` (or with the comma that the obsolete route allows).
     is_route: bool,
     in_literal: bool,
-    /// The position of the last `@`.
     at: Option<usize>,
     /// Where the trailing commas, semicolons and parentheses begin: they separate addresses.
     trailing: Option<usize>,
@@ -337,7 +327,6 @@ pub(super) fn domain(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether the text is empty or white space.
 pub(super) fn is_blank(raw: &[u8]) -> bool {
     Lexer::new(raw).all(|token| token == Token::Space)
 }

@@ -65,8 +65,8 @@ pub(crate) const fn is_separator(byte: u8) -> bool {
     matches!(byte, b'@' | b'.')
 }
 
-/// Writes a plain address to `out`, in lower case, and returns the position of its `@`; `None` if
-/// it is not plain, and then the content of `out` must not be used.
+/// Writes a plain address to `out`, in lower case, and returns the position of its `@`. Without one
+/// the content of `out` must not be used.
 #[inline]
 pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     dispatch!(LEVEL, simd => lower_line_by(simd, address, out))
@@ -106,9 +106,8 @@ fn lower_line_by<S: Simd>(simd: S, address: &[u8], out: &mut Vec<u8>) -> Option<
     seen.at.filter(|_| !seen.is_stray && ends_in_word)
 }
 
-/// Appends a domain of several labels to `out`, in lower case, if it needs no other change: ASCII
-/// letters, digits, `-` and `_`, with dots between them. Returns false if it may need one; then what
-/// was appended must not be used.
+/// Appends a domain of several labels, in lower case: ASCII letters, digits, `-` and `_`, with dots
+/// between them. Returns false if it may need another change; then what was appended must not be used.
 #[inline]
 pub(crate) fn lower_domain(domain: &[u8], out: &mut Vec<u8>) -> bool {
     dispatch!(LEVEL, simd => lower_domain_by(simd, domain, out))
@@ -154,8 +153,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Processes the next chunk. Its first `seen_lanes` lanes were processed before; the next byte
-    /// is at `start`.
+    /// Its first `seen_lanes` lanes were processed before; the next byte is at `start`.
     #[inline(always)]
     fn add<S: Simd>(&mut self, start: usize, classes: &Classes<S, u8x16<S>>, seen_lanes: usize) {
         let bits = |mask: mask8x16<S>| mask.to_bitmask() >> seen_lanes;

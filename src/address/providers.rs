@@ -19,9 +19,6 @@
 //!   provider says that each name belongs to the same person in all of them.
 //!
 //! A cut leaves at least one byte: `+tag@gmail.com` stays as it is.
-//!
-//! The rows are Rust, not a data file: the compiler checks them, and builds the tables from them
-//! that rule out most other domains without a search.
 
 use super::rules::Rules;
 
@@ -36,7 +33,6 @@ struct Provider {
     subdomains: bool,
     /// The domain under which its mailboxes are compared, if not the written one.
     domain: Option<&'static str>,
-    /// Its domains.
     domains: &'static [&'static str],
 }
 
@@ -120,7 +116,6 @@ const YANDEX: Provider = Provider {
 
 static PROVIDERS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YANDEX];
 
-/// The mailbox to which a provider delivers.
 pub(super) struct Mailbox<'a> {
     local: &'a [u8],
     domain: &'a [u8],
@@ -128,8 +123,7 @@ pub(super) struct Mailbox<'a> {
     plus: bool,
 }
 
-/// Returns whether no rule changes this address. It may return false without need, but rarely does.
-/// Called for every address.
+/// Returns whether no rule changes this address; rarely, false without need. Called for each address.
 #[inline]
 pub(crate) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
     let tail = tail(domain);
@@ -137,8 +131,8 @@ pub(crate) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
         || rules.plus && local.contains(&b'+'))
 }
 
-/// Returns the mailbox for a local part (unquoted, lower case) and a domain in canonical form;
-/// `None` if no rule changes them.
+/// Returns the mailbox for a local part (unquoted, lower case) and a domain in canonical form, if a
+/// rule changes them.
 pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Option<Mailbox<'a>> {
     if leave_alone(local, domain, rules) {
         return None;
@@ -176,7 +170,6 @@ fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
 }
 
 impl Mailbox<'_> {
-    /// Returns the local part without the tag.
     fn cut(&self) -> &[u8] {
         let local = match self.rule.tag {
             Some(tag) => cut(self.local, tag),
@@ -204,7 +197,6 @@ impl Mailbox<'_> {
         }
     }
 
-    /// Returns the domain under which it is compared.
     pub(super) fn domain(&self) -> &[u8] {
         self.rule.domain.map_or(self.domain, str::as_bytes)
     }
@@ -261,14 +253,13 @@ const fn slot(domain: &[u8]) -> Option<usize> {
     Some((mixed >> 52) as usize % SLOTS)
 }
 
-/// Bits of a hash that distinguishes nearly every other domain from those of the providers and
-/// their subdomains: with 200 domains, one other domain in eighty has the hash of one of them.
+/// Bits of a hash that tells nearly every other domain from those of the providers: with 200 domains,
+/// one other domain in eighty has the hash of one of them.
 const TAIL_BITS: u32 = 14;
 
 /// One bit for each [`tail`] of some domains.
 pub(crate) type Tails = [u64; 1 << TAIL_BITS >> 6];
 
-/// Those of the providers' domains.
 pub(crate) static TAILS: Tails = tails();
 
 const fn tails() -> Tails {

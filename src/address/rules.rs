@@ -1,8 +1,6 @@
 //! The optional rules of a list.
 
-/// Which optional rules make two addresses equal.
-///
-/// A filter file records them, because compiling and looking up must use the same rules.
+/// Which optional rules make two addresses equal. A filter file records them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// Addresses that a known provider documents as one mailbox are equal. On by default.

@@ -1,14 +1,10 @@
 //! The parts of Unicode that the canonical form needs: invisible code points, and lower case of a
-//! normalized text.
-//!
-//! Everything works on bytes: valid UTF-8 is text, any other byte stays as it is.
+//! normalized text. Bytes that are not UTF-8 stay as they are.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
-/// The `Default_Ignorable_Code_Point` set of Unicode 16 (DerivedCoreProperties.txt),
-/// as inclusive ranges in order: soft hyphen, zero-width and bidirectional marks,
-/// fillers, variation selectors, the byte order mark, tags. Also the three interlinear
-/// annotation marks (U+FFF9..FFFB), which are invisible too.
+/// The `Default_Ignorable_Code_Point` set of Unicode 16 (DerivedCoreProperties.txt), as inclusive
+/// ranges in order. Also the interlinear annotation marks (U+FFF9..FFFB), which are invisible too.
 const IGNORABLE: [(u32, u32); 17] = [
     (0x00AD, 0x00AD),
     (0x034F, 0x034F),
@@ -29,8 +25,7 @@ const IGNORABLE: [(u32, u32); 17] = [
     (0xE0000, 0xE0FFF),
 ];
 
-/// Returns whether the byte may begin an invisible code point or white space beyond ASCII. This
-/// avoids decoding most text beyond ASCII.
+/// Returns whether the byte may begin an invisible code point or white space beyond ASCII.
 pub(super) fn may_begin_blank(byte: u8) -> bool {
     matches!(byte, 0xC2 | 0xCD | 0xD8 | 0xE1..=0xE3 | 0xEF | 0xF0 | 0xF3)
 }
@@ -50,10 +45,6 @@ pub(super) fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200C}' | '\u{200D}')
 }
 
-/// The most bytes of a code point in UTF-8.
-const MAX_CHAR_BYTES: usize = 4;
-
-/// Returns the code point at the start of the bytes, if it is valid.
 pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
     let length = match bytes.first()? {
         0..0x80 => 1,
@@ -68,11 +59,10 @@ pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
         .next()
 }
 
-/// Returns the code point at the end of the bytes, if it may be invisible or white space.
-///
-/// Called after every byte of a text, so it looks back over no more bytes than a code point has.
+/// Returns the code point at the end of the bytes, if it may be invisible or white space. Called
+/// after every byte of a text, so it looks back over no more bytes than a code point has.
 pub(super) fn last_blank(bytes: &[u8]) -> Option<char> {
-    let last = &bytes[bytes.len().saturating_sub(MAX_CHAR_BYTES)..];
+    let last = &bytes[bytes.len().saturating_sub(char::MAX_LEN_UTF8)..];
     let start = last.iter().rposition(|&byte| byte & 0xC0 != 0x80)?;
     if !may_begin_blank(last[start]) {
         return None;

@@ -42,7 +42,6 @@ impl Authentication {
     }
 }
 
-/// Returns the domain that has signed, of a result of DKIM.
 fn signer(result: &[u8]) -> Option<Vec<u8>> {
     match property(result, b"header.d") {
         Some(value) => domain(unquoted(value)),
@@ -54,7 +53,6 @@ fn signer(result: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the domain in From, of a result of DMARC.
 fn author(result: &[u8]) -> Option<Vec<u8>> {
     domain(unquoted(property(result, b"header.from")?))
 }
@@ -168,7 +166,6 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Divides `name=value`.
 fn named(word: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = word.iter().position(|&byte| byte == b'=')?;
     Some((&word[..at], &word[at + 1..]))

@@ -1,16 +1,12 @@
 //! The circuit breaker: limits the share of refused messages in the last five minutes.
 //!
 //! A list that somebody poisoned, or a wrong file, must not stop a site's mail. The breaker counts
-//! in slots of ten seconds. While it is on, it still counts as refused what would have been
-//! refused, so that it does not switch on and off repeatedly.
-//!
-//! ```text
-//!  now % 30  ...  |slot|slot|slot| 30 slots: the current one, and the 29 before it (290 to 300 s)
-//! ```
+//! in slots of ten seconds: the current one, and the 29 before it (290 to 300 s). While it is on, it
+//! still counts as refused what would have been refused, so that it does not switch on and off
+//! repeatedly.
 //!
 //! Its state is computed from these counts and the time at each call. So it switches off after five
-//! minutes without mail, and a new limit applies at once. Without a limit it counts nothing and
-//! takes no lock.
+//! minutes without mail, and a new limit applies at once.
 
 use std::sync::Mutex;
 
@@ -30,9 +26,7 @@ struct Slot {
 
 /// The counts of the last five minutes, which decide whether the circuit breaker is on.
 #[derive(Default)]
-pub struct CircuitBreaker {
-    window: Mutex<Window>,
-}
+pub struct CircuitBreaker(Mutex<Window>);
 
 #[derive(Default)]
 struct Window {
@@ -48,7 +42,7 @@ impl CircuitBreaker {
         if limit >= 1.0 {
             return None;
         }
-        let mut window = lock(&self.window);
+        let mut window = lock(&self.0);
         let number = now_s / SLOT_S;
         let index = usize::try_from(number % SLOTS as u64).unwrap_or(0);
         let slot = &mut window.slots[index];
@@ -67,7 +61,7 @@ impl CircuitBreaker {
 
     /// Returns whether refusals become tags at `now_s`; never with a `limit` of 1.
     pub fn is_on(&self, now_s: u64, limit: f64) -> bool {
-        limit < 1.0 && lock(&self.window).is_on(now_s, limit).0
+        limit < 1.0 && lock(&self.0).is_on(now_s, limit).0
     }
 }
 

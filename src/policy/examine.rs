@@ -12,8 +12,7 @@ use crate::address::{Canonical, Kind, Kinds, Rules};
 use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
 
-/// Most hits kept of a message. Further ones are kept only if no earlier one is judged alike; there
-/// are at most a few of these for each list.
+/// Most hits kept of a message. Further ones are kept only if no earlier one is judged alike.
 const HITS_MAX: usize = 100;
 
 /// Most look-ups for one message. Ten senders in 64 lists with every kind of entry need 10,000.
@@ -28,9 +27,8 @@ const BYTES_A_TURN: u32 = 2 << 10;
 /// How often, at most, an address is parsed to find it in the whitelist.
 const WHITELIST_READS: usize = 4;
 
-/// The work that may still be done for a message: look-ups, and bytes brought to canonical form.
-/// They also measure a turn: between the turns of a message that needs more, the other connections
-/// of its thread get theirs.
+/// The work that may still be done for a message, or in a turn: between the turns of a message that
+/// needs more, the other connections of its thread get theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     lookups: u32,
@@ -61,7 +59,6 @@ impl Budget {
         Ok(())
     }
 
-    /// Deducts the cost of parsing an address this many times.
     fn read(&mut self, address: &[u8], times: usize) -> Result<(), Exhausted> {
         let bytes = u32::try_from(address.len() * times).map_err(|_| Exhausted)?;
         self.bytes = self.bytes.checked_sub(bytes).ok_or(Exhausted)?;
@@ -69,7 +66,7 @@ impl Budget {
     }
 }
 
-/// Memory of a connection for canonical forms, so that a look-up allocates nothing.
+/// Memory of a connection for canonical forms.
 #[derive(Default)]
 pub struct Scratch {
     forms: Vec<Canonical>,
@@ -79,7 +76,6 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Records that an address with this many bytes is parsed in it.
     pub(super) fn note(&mut self, bytes: usize) {
         /// SMTP allows 320 (RFC 5321 section 4.5.3.1).
         const LARGE_BYTES: usize = 1024;
@@ -159,7 +155,6 @@ impl Hit {
         matches!(self.evidence, Evidence::Undecided(_))
     }
 
-    /// Whether both lead to the same verdict, for all recipients.
     fn is_judged_as(&self, other: &Self) -> bool {
         (self.list, self.identity, self.strength) == (other.list, other.identity, other.strength)
             && self.cleared.is_some() == other.cleared.is_some()
@@ -179,11 +174,9 @@ pub struct Circumstances<'a> {
     pub aligned: &'a dyn Fn(&[u8]) -> bool,
 }
 
-/// An entry that is listed.
 type Found = (Kind, Box<[u8]>, Evidence);
 
 impl List {
-    /// Looks up a sender in this list, which has index `number`.
     fn find(
         &self,
         number: usize,
@@ -241,11 +234,8 @@ impl List {
 }
 
 impl Policy {
-    /// Looks up one sender in every list that checks its identity, and adds the hits to `hits`. `seen`
-    /// gets every look-up.
-    ///
-    /// # Errors
-    /// `Exhausted`: not everything was looked up.
+    /// Looks up one sender in every list that checks its identity. `seen` gets every look-up. An
+    /// error means that not everything was looked up.
     pub fn examine(
         &self,
         sender: &Sender<'_>,
@@ -298,7 +288,6 @@ impl Policy {
         Ok(())
     }
 
-    /// Why a hit on a list is undecided, if it is.
     fn doubted(&self, list: &List, is_cleared: bool) -> Option<Evidence> {
         let doubt = match &list.doubt {
             Some(doubt) => doubt.to_string(),
@@ -390,7 +379,6 @@ fn named_by<'e>(
     found
 }
 
-/// Whether an address is looked up by this entry.
 fn is_found_by(form: &Canonical, kind: Kind, entry: &[u8]) -> bool {
     let found = form.lookups(Kinds::from_iter([kind]), |_, looked_up| {
         match looked_up == entry {

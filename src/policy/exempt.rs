@@ -96,18 +96,12 @@ impl Entries {
     }
 
     /// Adds one entry as an administrator writes it, and returns its kind.
-    ///
-    /// # Errors
-    /// It is not an address, domain, subtree or local part.
     pub fn add(&mut self, written: &[u8]) -> Result<Kind, ParseError> {
         self.add_until(written, None)
     }
 
     /// Adds one entry that no longer counts from the day `expires` on, in days since 1970. Of two
     /// that are the same, the one that ends later counts.
-    ///
-    /// # Errors
-    /// It is not an address, domain, subtree or local part.
     pub fn add_until(&mut self, written: &[u8], expires: Option<u16>) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
         self.kinds.insert(entry.kind());
@@ -120,7 +114,7 @@ impl Entries {
         *end = end.zip(expires).map(|(one, other)| one.max(other));
     }
 
-    /// Adds all entries of another set. Of two that are the same, the one that ends later counts.
+    /// Adds all entries of another set, in the same way.
     pub fn add_all(&mut self, other: &Self) {
         let kinds = Kind::ALL.into_iter();
         let held = kinds.filter(|kind| other.kinds.contains(*kind));
@@ -132,9 +126,8 @@ impl Entries {
 
     /// Returns how many entries of another set are not in this one.
     pub fn lacks(&self, other: &Self) -> usize {
-        let entries = other.ends.keys();
-        let lacking = entries.filter(|entry| !self.ends.contains_key(*entry));
-        lacking.count()
+        let is_lacking = |entry: &&Box<[u8]>| !self.ends.contains_key(*entry);
+        other.ends.keys().filter(is_lacking).count()
     }
 
     /// Returns the number of entries, including those that have ended.
@@ -229,7 +222,6 @@ impl<'a> Recipient<'a> {
         [Some(self.written), self.understood].into_iter().flatten()
     }
 
-    /// The length of the longer form in bytes.
     pub(super) fn longest(self) -> usize {
         self.forms().map(<[u8]>::len).max().unwrap_or_default()
     }

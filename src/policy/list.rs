@@ -70,7 +70,7 @@ impl Terms {
 pub struct List {
     /// Its configuration.
     pub terms: Arc<Terms>,
-    /// Its compiled entries; `None` if they cannot be read, and then every sender is undecided.
+    /// `None` if its entries cannot be read.
     pub(super) lookup: Option<Lookup>,
     /// Why its hits are undecided, if they are.
     pub doubt: Option<Arc<str>>,
@@ -127,7 +127,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Adds a list. Without a look-up, every sender that it checks is undecided; with a doubt, every hit, for this reason.
+    /// Adds a list. Without a look-up, every sender that it checks is undecided; with a doubt, every
+    /// hit.
     pub fn add(&mut self, terms: Arc<Terms>, lookup: Option<Lookup>, doubt: Option<Arc<str>>) {
         debug_assert!(
             self.lists.len() < LISTS_MAX,

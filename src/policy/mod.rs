@@ -15,8 +15,6 @@
 //! A hit counts as certain only if a record proves it. A filter compiled without records has no
 //! proof; the action of its list applies anyway, and a warning states the cost. A filter that
 //! cannot be read gives neither a hit nor a miss: the message is *undecided*.
-//!
-//! There are at most [`LISTS_MAX`] lists, so that a `u64` represents a set of lists.
 
 mod action;
 mod authentication;

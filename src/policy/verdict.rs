@@ -131,7 +131,6 @@ impl Policy {
         })
     }
 
-    /// Returns the strongest action of those of these lists for which `counts` is true.
     fn strongest(&self, lists: u64, counts: impl Fn(&Terms) -> bool) -> Option<Action> {
         let affecting = |index: usize| lists & (1 << index) != 0;
         let action = |(_, list): (usize, &List)| match list.terms.dry_run {
@@ -170,7 +169,6 @@ impl Policy {
         truncated(Action::Tag)
     }
 
-    /// Returns the verdict for a recipient that these lists affect.
     fn decide_for(&self, hits: &[Hit], lists: u64, softening: Softening) -> Verdict {
         let mut verdict = Verdict::UNLISTED;
         let envelope_listed = hits.iter().any(|hit| {
@@ -211,12 +209,11 @@ impl Policy {
     }
 }
 
-/// The set with only the list of a hit.
 fn bit(hit: &Hit) -> u64 {
     1 << (hit.list % LISTS_MAX)
 }
 
-/// The action for one hit, and the reason. `undecided` is the action for an undecided hit.
+/// `undecided` is the action for an undecided hit.
 fn judge(
     hit: &Hit,
     terms: &Terms,

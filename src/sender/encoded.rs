@@ -4,8 +4,8 @@
 //! the charset (RFC 2231), and blanks inside. It does not allow blanks together with angle
 //! brackets, because a program that does not decode such a word sees a mailbox in it.
 //!
-//! Finding all encoded words of a text is linear in its length, however many `=?` it has: a search
-//! stops at the next `=?`, so no two searches pass the same byte.
+//! Finding all encoded words of a text is linear in its length: a search stops at the next `=?`, so
+//! no two searches pass the same byte.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 
@@ -18,7 +18,6 @@ enum Coding {
     Base64,
 }
 
-/// One encoded word inside a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoded<'t> {
     charset: &'t [u8],
@@ -29,7 +28,6 @@ pub(super) struct Encoded<'t> {
 }
 
 impl<'t> Encoded<'t> {
-    /// Returns the encoded word at the start of `text`.
     pub(super) fn at_start(text: &'t [u8]) -> Option<Self> {
         let rest = text.strip_prefix(b"=?")?;
         let end = rest
@@ -95,8 +93,7 @@ impl<'t> Encoded<'t> {
     }
 }
 
-/// Converts text in a charset other than UTF-8 to UTF-8; returns `None` if the charset is not known
-/// or the text has a character that the charset lacks.
+/// Converts text to UTF-8; `None` if the charset is not known, or lacks a character of the text.
 fn in_charset(charset: &[u8], text: &[u8]) -> Option<String> {
     // The crate knows few of its names: `unicode-2-0-utf-7`, `csUnicode11UTF7`.
     let name = charset.to_ascii_lowercase();

@@ -15,7 +15,7 @@ use crate::rfc5322::{Nesting, Role, is_atext, quote};
 
 use super::path::Paths;
 use super::plain;
-use super::store::Out;
+use super::store::{Mark, Out};
 use super::word::has_address;
 
 /// Adds the address of the argument; adds nothing for `<>` and for a bare word.
@@ -37,7 +37,7 @@ pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
     // Postfix drops blanks; Sendmail replaces them by a dot (its option BlankSub).
     for blank in [None, Some(b'.')] {
         if let Some(address) = stripped(argument, blank) {
-            paths.whole(&address, out.begin(), out);
+            paths.whole(&address, Mark::default(), out);
         }
     }
     if found {
@@ -56,13 +56,12 @@ pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
 
 /// Adds the address as the server understood it: after it has undone quotes, blanks, routes, bang
 /// paths and percent signs, and has completed an address without a domain. It has no brackets.
-/// Postfix writes it in lower case, quoted where necessary; Sendmail changes it less.
-///
-/// Adds nothing if the argument already gave the same address, which is nearly always so.
+/// Postfix writes it in lower case, quoted where necessary; Sendmail changes it less. Nearly always
+/// the argument gave the same address already, and this adds nothing.
 pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
     // An `@` at the end is inside an unclosed comment. Keep blanks: the last may be escaped.
     if !address.ends_with(b"@") {
-        paths.whole(address, out.begin(), out);
+        paths.whole(address, Mark::default(), out);
     }
 }
 
@@ -126,7 +125,6 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     (at > 0 && !in_route && !nesting.is_in_quotes()).then(|| joined(&text[..at], &text[at + 1..]))
 }
 
-/// Returns the address with this local part and domain, quoted where necessary.
 fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     let mut address = Vec::with_capacity(local.len() + domain.len() + 4);
     if local.iter().all(|&byte| byte == b'.' || is_atext(byte)) {
@@ -147,8 +145,7 @@ fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     address
 }
 
-/// Returns the path without its brackets, and the text that follows them without a blank between.
-/// Drops the parameters.
+/// Returns the path without its brackets, and the text directly behind them; not the parameters.
 fn split(argument: &[u8]) -> (&[u8], &[u8]) {
     let bracketed = argument.starts_with(b"<");
     let mut nesting = Nesting::with_escapes_outside();

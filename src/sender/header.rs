@@ -10,9 +10,8 @@
 //! The address is then read like the inside of an angle address, because the parser leaves routes
 //! and doubled brackets in it.
 //!
-//! The parser allocates memory for each token, and is quadratic in a few cases (many `=?`), so it
-//! gets at most [`MAX_VALUE_BYTES`] of one value and [`MAX_MESSAGE_BYTES`] of one message. Our scan
-//! does not depend on it.
+//! The parser allocates memory for each token, and is quadratic in a few cases (many `=?`), so its
+//! input is limited. Our scan does not depend on it.
 
 use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, HeaderValue};
@@ -24,83 +23,57 @@ use super::store::Out;
 
 /// Values up to this length are passed to mail-parser. None of 8,685 real sender fields was longer
 /// than 1 KiB.
-pub(super) const MAX_VALUE_BYTES: usize = 2 * 1024;
+const MAX_VALUE_BYTES: usize = 2 * 1024;
 
 /// Bytes of one message that mail-parser reads, in all values together. In the worst case its time
 /// per byte is a hundred times ours; this limits it to about a millisecond.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Parses values within the limit of one message: the bytes that are left.
-#[derive(Debug)]
-pub(super) struct Parser(usize);
-
-impl Default for Parser {
-    fn default() -> Self {
-        Self(MAX_MESSAGE_BYTES)
+/// Adds the addresses that mail-parser finds and the scan did not. `strong` says whether the scan
+/// found an address that is not weak; `parsed_bytes` are those of the message so far.
+pub(super) fn add_missed(
+    paths: &mut Paths,
+    value: &[u8],
+    strong: bool,
+    parsed_bytes: &mut usize,
+    out: &mut Out<'_>,
+) {
+    if value.len() > MAX_VALUE_BYTES || value.len() > MAX_MESSAGE_BYTES - *parsed_bytes {
+        return;
     }
-}
-
-impl Parser {
-    /// Adds the addresses that mail-parser finds and the scan did not. `strong` says whether the
-    /// scan found an address that is not weak.
-    pub(super) fn add_missed(
-        &mut self,
-        paths: &mut Paths,
-        value: &[u8],
-        strong: bool,
-        out: &mut Out<'_>,
-    ) {
-        if value.len() > MAX_VALUE_BYTES || value.len() > self.0 {
-            return;
-        }
-        self.0 -= value.len();
-        // Without an end of line the parser drops its last token.
-        let line = [value, b"\n"].concat();
-        let parsed = MessageStream::new(&line).parse_address();
-        let HeaderValue::Address(addresses) = parsed else {
-            return;
+    *parsed_bytes += value.len();
+    // Without an end of line the parser drops its last token.
+    let line = [value, b"\n"].concat();
+    let HeaderValue::Address(addresses) = MessageStream::new(&line).parse_address() else {
+        return;
+    };
+    for Addr { address, .. } in addresses.iter() {
+        let address = address.as_deref().unwrap_or_default().trim();
+        let Some((local, domain)) = address.rsplit_once('@') else {
+            continue;
         };
-        for Addr { address, .. } in addresses.iter() {
-            let Some(address) = address.as_deref().map(str::trim) else {
-                continue;
-            };
-            let Some((local, domain)) = address.rsplit_once('@') else {
-                continue;
-            };
-            if local.is_empty() || domain.is_empty() || address.contains(['<', '>']) {
-                continue;
-            }
-            match occurrence(value, address.as_bytes()) {
-                Some(Occurrence::InBrackets) => {
-                    out.set_strength(Strength::Strong);
-                    paths.content(address.as_bytes(), out);
-                }
-                Some(Occurrence::Bare) if !strong => {
-                    out.set_strength(Strength::Weak);
-                    paths.content(address.as_bytes(), out);
-                }
-                Some(Occurrence::Bare) | None => {}
-            }
+        if local.is_empty() || domain.is_empty() || address.contains(['<', '>']) {
+            continue;
         }
-        out.set_strength(Strength::Strong);
+        let strength = in_value(value, address.as_bytes());
+        if let Some(strength) = strength.filter(|&found| found == Strength::Strong || !strong) {
+            out.set_strength(strength);
+            paths.content(address.as_bytes(), out);
+        }
     }
+    out.set_strength(Strength::Strong);
 }
 
-enum Occurrence {
-    InBrackets,
-    Bare,
-}
-
-/// Returns how `address` occurs in `value`, if it does.
-fn occurrence(value: &[u8], address: &[u8]) -> Option<Occurrence> {
-    let mut occurrence = None;
+/// Returns how much `address` counts by its place in `value`, if it is there.
+fn in_value(value: &[u8], address: &[u8]) -> Option<Strength> {
+    let mut strength = None;
     for start in memmem::find_iter(value, address) {
         let before = value[..start].trim_ascii_end();
         let after = value[start + address.len()..].trim_ascii_start();
         if before.ends_with(b"<") && after.starts_with(b">") {
-            return Some(Occurrence::InBrackets);
+            return Some(Strength::Strong);
         }
-        occurrence = Some(Occurrence::Bare);
+        strength = Some(Strength::Weak);
     }
-    occurrence
+    strength
 }

@@ -8,7 +8,7 @@ named! {
     /// The field that names a sender; for a header, its name is that of the field.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Identity {
-        /// The envelope: the argument of MAIL FROM.
+        /// The argument of MAIL FROM.
         MailFrom = "mail-from",
         /// `From:`
         From = "from",

@@ -47,10 +47,8 @@
 //! Programs that decode words before they split the field would also show `c@d` of an encoded name;
 //! none of the four does, and mailing lists write such names for innocent senders.
 //!
-//! All work is linear in the bytes given. The bytes read and the addresses kept are limited
-//! ([`MAX_SCANNED_BYTES`]; [`MAX_ADDRESSES`], [`MAX_TEXT_BYTES`], [`MAX_ADDRESS_BYTES`]). The bytes
-//! of a [`Sender`] are as written, without comments and folding; [`crate::address`] makes the
-//! canonical form.
+//! All work is linear in the bytes given. The bytes read and the addresses kept are limited. The
+//! bytes of a [`Sender`] are as written, without comments and folding.
 
 mod encoded;
 mod envelope;
@@ -82,9 +80,7 @@ pub const MAYBE_CUT_BYTES: usize = 53_900;
 /// truncated.
 pub const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
-/// All senders of one message, the first few dozen once per identity.
-///
-/// Reuse it for the next message: [`Senders::clear`] keeps the memory that ordinary messages need.
+/// All senders of one message, the first few dozen once per identity. Reuse it for the next.
 ///
 /// ```
 /// use blocklist_milter::sender::{Identity, Senders};
@@ -99,7 +95,7 @@ pub const MAX_SCANNED_BYTES: usize = 64 * 1024;
 pub struct Senders {
     store: Store,
     scanner: Scanner,
-    parser: header::Parser,
+    parsed_bytes: usize,
     unfolded: Vec<u8>,
     scanned_bytes: [usize; Identity::ALL.len()],
 }
@@ -110,11 +106,11 @@ impl Senders {
         Self::default()
     }
 
-    /// Removes all senders and keeps a little memory. Call it before each message.
+    /// Removes all senders; keeps the memory that ordinary messages need.
     pub fn clear(&mut self) {
         self.store.clear();
         self.scanner.paths.reset();
-        self.parser = header::Parser::default();
+        self.parsed_bytes = 0;
         self.scanned_bytes = Default::default();
     }
 
@@ -124,8 +120,7 @@ impl Senders {
         self.add_envelope(argument, envelope::scan);
     }
 
-    /// Adds the envelope sender as the mail server understood it (`{mail_addr}`). It does not
-    /// replace the sender that the argument gave.
+    /// Adds the envelope sender as the mail server understood it (`{mail_addr}`).
     pub fn add_mail_addr(&mut self, address: &[u8]) {
         self.add_envelope(address, envelope::understood);
     }
@@ -140,8 +135,7 @@ impl Senders {
 
     /// Adds the senders in one header value. Call it for every occurrence of the header. Folds may
     /// be CRLF or LF and white space; the value may have any bytes and any length.
-    pub fn add_header(&mut self, identity: Identity, written: &[u8]) {
-        let value = written;
+    pub fn add_header(&mut self, identity: Identity, value: &[u8]) {
         if value.len() >= MAYBE_CUT_BYTES {
             self.store.truncated = true;
         }
@@ -152,7 +146,7 @@ impl Senders {
         if !self.may_scan(identity, value) {
             return;
         }
-        let value = match memchr::memchr(b'\n', value) {
+        let line = match memchr::memchr(b'\n', value) {
             None => value,
             Some(_) => {
                 unfold(value, &mut self.unfolded);
@@ -160,14 +154,13 @@ impl Senders {
             }
         };
         let mut out = Out::new(&mut self.store, identity);
-        let strong = self.scanner.value(value, &mut out);
-        self.parser
-            .add_missed(&mut self.scanner.paths, value, strong, &mut out);
-        self.give_back(written);
+        let strong = self.scanner.value(line, &mut out);
+        let (paths, parsed_bytes) = (&mut self.scanner.paths, &mut self.parsed_bytes);
+        header::add_missed(paths, line, strong, parsed_bytes, &mut out);
+        self.give_back(value);
     }
 
-    /// Frees the memory for reading a long value: ten buffers of its length. Ordinary values need
-    /// little.
+    /// Frees the memory for reading a long value: ten buffers of its length.
     fn give_back(&mut self, value: &[u8]) {
         const KEPT_BYTES: usize = 1024;
         if value.len() > KEPT_BYTES {
@@ -176,8 +169,7 @@ impl Senders {
         }
     }
 
-    /// Counts a value towards the bytes scanned of its identity; returns false if it exceeds the
-    /// limit.
+    /// Counts a value towards the bytes scanned of its identity; false if it exceeds the limit.
     fn may_scan(&mut self, identity: Identity, value: &[u8]) -> bool {
         let scanned = &mut self.scanned_bytes[identity as usize];
         let fits = value.len() <= MAX_SCANNED_BYTES - *scanned;
@@ -210,8 +202,7 @@ impl Senders {
     }
 
     /// Returns whether a limit was reached, here or in the mail server, so that addresses may be
-    /// missing. Unless an address that was seen causes a rejection, the verdict is then uncertain,
-    /// and the log should say so.
+    /// missing.
     pub fn truncated(&self) -> bool {
         self.store.truncated
     }

@@ -1,5 +1,5 @@
-//! Reads a path: the text inside angle brackets, or one that should be a single address. Finds the
-//! addresses of its words, and reads the whole as one address.
+//! Reads a path, the text inside angle brackets or one that should be a single address: its words,
+//! and the whole as one address.
 
 use crate::address::{Canonical, Rules};
 use crate::rfc5322::{Nesting, Role};
@@ -10,7 +10,7 @@ use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address, is_divided};
 
-/// Reads paths. Keeps its memory between them.
+/// Reads paths, with memory that it reuses.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     pub(super) word: Word,
@@ -25,12 +25,10 @@ pub(super) struct Paths {
 const MAX_COMPARED_BYTES: usize = 4 * 1024;
 
 impl Paths {
-    /// Resets the limit for a new message.
     pub(super) fn reset(&mut self) {
         self.compared_bytes = 0;
     }
 
-    /// Frees its memory, between two values.
     pub(super) fn give_back(&mut self) {
         *self = Self {
             compared_bytes: self.compared_bytes,
@@ -78,8 +76,7 @@ impl Paths {
     /// Pushes the addresses of a path: those of its words, and the path as one address unless it is
     /// equal to one of them. The grammar has no `[x]@bad.example`, and some programs read
     /// `=?x?q?y?=@bad.example` as an encoded word. But servers accept both in MAIL FROM and lists
-    /// name them, so everything that [`Canonical`] can read must be found. Returns whether there
-    /// were any addresses.
+    /// name them, so everything that [`Canonical`] can read must be found.
     pub(super) fn path(&mut self, path: &[u8], out: &mut Out<'_>) -> bool {
         let path = path.trim_ascii();
         let (mark, before) = out.mark();
@@ -145,7 +142,6 @@ impl Paths {
         self.word.finish(out);
     }
 
-    /// Processes a token that may be part of a word, or else ends it.
     pub(super) fn part(
         &mut self,
         kind: TokenKind,

@@ -9,11 +9,9 @@ use memchr::memchr;
 /// May be in a plain local part. Excludes `?` (it could end an encoded word), quotes, and
 /// everything special in RFC 5322.
 const LOCAL: u8 = 1;
-/// May be in a plain domain.
 const DOMAIN: u8 = 2;
 /// May be in an unquoted name beside an angle address.
 const NAME: u8 = 4;
-/// May be in a quoted name.
 const QUOTED: u8 = 8;
 
 const CLASS: [u8; 256] = {
@@ -67,7 +65,6 @@ fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Returns the one mailbox of a header value in an ordinary form.
 pub(super) fn mailbox(value: &[u8]) -> Option<&[u8]> {
     let value = trim(value);
     let Some(rest) = value.strip_suffix(b">") else {

@@ -17,7 +17,7 @@ use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address};
 
-/// Reads header values. Keeps its memory between them.
+/// Reads header values, with memory that it reuses.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     pub(super) paths: Paths,
@@ -29,9 +29,7 @@ pub(super) struct Scanner {
 /// The text between two commas, semicolons or colons.
 struct Segment {
     start: (Mark, u64),
-    /// Where it begins in the text.
     from: usize,
-    /// Whether it has an angle address.
     angle: bool,
     /// Whether a colon precedes it, with a possible group name before the colon.
     named: bool,
@@ -46,7 +44,6 @@ enum Stem {
     Continues,
 }
 
-/// The text before a colon.
 struct Name {
     at: Range<usize>,
     /// Whether the first mailbox after the colon is an angle address.
@@ -78,7 +75,6 @@ struct Run {
 }
 
 impl Scanner {
-    /// Frees its memory, between two values.
     pub(super) fn give_back(&mut self) {
         self.paths.give_back();
         self.stem = Word::default();
@@ -296,8 +292,7 @@ impl Scanner {
         }
     }
 
-    /// Counts a token that begins at `start` in the current run, before it is read as part of a
-    /// word.
+    /// Counts a token that begins at `start` in the current run.
     fn run(&mut self, kind: TokenKind, text: &[u8], start: usize, out: &mut Out<'_>) {
         let run = &mut self.run;
         match kind {
@@ -315,7 +310,6 @@ impl Scanner {
         }
     }
 
-    /// Ends the run.
     fn end_run(&mut self, text: &[u8], end: usize, out: &mut Out<'_>) {
         let run = &mut self.run;
         let is_address = run.odd && run.ats > 0 && !text[..end].ends_with(b"@");
@@ -334,8 +328,7 @@ impl Scanner {
         }
     }
 
-    /// Reads from an unclosed quote or comment to the next comma. Only an angle address counts
-    /// there.
+    /// Reads from an unclosed quote or comment to the next comma: only an angle address counts.
     fn unclosed(&mut self, tokens: &mut Tokens<'_>, segment: &mut Segment, out: &mut Out<'_>) {
         // The addresses before it stay: most readers take the first address of
         // `spam@bad.example (Name <ok@good.example>`.
@@ -375,7 +368,6 @@ fn has_wide_at(text: &[u8]) -> bool {
     memchr_iter(0xEF, text).any(|at| WIDE_ATS.iter().any(|wide| text[at..].starts_with(wide)))
 }
 
-/// Replaces characters that look like an `@` by `@`.
 fn narrow_ats(text: &mut Vec<u8>) {
     if !has_wide_at(text) {
         return;

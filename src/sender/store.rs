@@ -1,8 +1,8 @@
 //! Stores the addresses of one message within limits.
 //!
-//! One text buffer holds all addresses; a record points into it. A new address is compared with the first
-//! [`COMPARED`], more than any real message has, so that each of these is there once per identity. After that,
-//! an address may be there several times, which costs work within the message's budget, and changes nothing.
+//! One text buffer holds all addresses; a record points into it. A new address is compared with the
+//! first [`COMPARED`], more than any real message has. After that, an address may be there several
+//! times, which costs work within the message's budget, and changes nothing.
 //!
 //! Pushed addresses can be taken back ([`Store::rollback`]), last first: the words of a name count
 //! until an angle address follows in the same segment.
@@ -25,11 +25,10 @@ pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
 /// number of addresses this limits the memory of a connection: about a mebibyte for all identities.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// Memory kept from message to message; memory beyond it is freed.
+/// Memory kept from message to message.
 const TEXT_BYTES_KEPT: usize = 1024;
 const FOUND_KEPT: usize = 16;
 
-/// How many addresses a new one is compared with.
 const COMPARED: usize = 32;
 
 #[derive(Debug)]
@@ -40,25 +39,22 @@ struct Found {
     strength: Strength,
 }
 
-/// Number and size of the addresses kept of one identity.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     addresses: usize,
     bytes: usize,
 }
 
-/// The senders found so far.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
     kept: [Kept; Identity::ALL.len()],
-    /// Whether addresses may be missing.
     pub(super) truncated: bool,
 }
 
-/// An earlier state of the store, for a rollback.
-#[derive(Clone, Copy, Debug)]
+/// An earlier state of the store, for a rollback; by default the first.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     found: usize,
     truncated: bool,
@@ -145,7 +141,6 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Pushes the addresses of one field into the store.
 #[derive(Debug)]
 pub(super) struct Out<'s> {
     store: &'s mut Store,
@@ -169,7 +164,6 @@ impl<'s> Out<'s> {
         self.identity != Identity::MailFrom
     }
 
-    /// Sets the strength of the addresses pushed from now on.
     pub(super) fn set_strength(&mut self, strength: Strength) {
         self.strength = strength;
     }
@@ -198,14 +192,6 @@ impl<'s> Out<'s> {
         (self.store.mark(), self.pushed)
     }
 
-    /// Returns the mark before all addresses.
-    pub(super) fn begin(&self) -> Mark {
-        Mark {
-            found: 0,
-            truncated: false,
-        }
-    }
-
     /// Iterates over the addresses of this identity that were kept since the mark.
     pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
         let found = self.store.found.get(mark.found..).unwrap_or_default();
@@ -213,7 +199,6 @@ impl<'s> Out<'s> {
         found.map(|found| self.store.bytes(found))
     }
 
-    /// Takes back all addresses pushed since the mark.
     pub(super) fn rollback(&mut self, (mark, pushed): (Mark, u64)) {
         self.store.rollback(mark);
         self.pushed = pushed;

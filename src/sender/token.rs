@@ -15,22 +15,17 @@ use memchr::memchr2;
 use super::encoded::Encoded;
 use crate::rfc5322::{self, Nesting};
 
-/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// Blanks and folds.
     Space,
     /// A run of ordinary bytes, including dots and 8-bit bytes.
     Atom,
-    /// An encoded word.
     Encoded,
     /// A quoted string with its quotes.
     Quoted,
     /// A comment with its parentheses.
     Comment,
-    /// An unclosed quote.
     OpenQuote,
-    /// An unclosed parenthesis.
     OpenComment,
     At,
     Comma,
@@ -73,14 +68,12 @@ const CLASS: [Class; 256] = {
     class
 };
 
-/// A text, and the position up to which it was read.
 #[derive(Debug, Default)]
 pub(super) struct Tokens<'t> {
     text: &'t [u8],
     position: usize,
     /// The last quote whose closing quote was searched.
     quote: Option<Quote>,
-    /// Whether some comment is open to the end.
     open_comment: bool,
     /// How far the `>` of an angle address was searched without success.
     angle_end: usize,
@@ -102,7 +95,6 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Returns the position up to which the text was read.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -112,7 +104,6 @@ impl<'t> Tokens<'t> {
         self.text.get(index).map(|&byte| CLASS[byte as usize])
     }
 
-    /// Returns the next token and its bytes.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(TokenKind, &'t [u8])> {
         let start = self.position;
@@ -161,8 +152,8 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Reads a domain literal at the current position, with its brackets. Call it only after an
-    /// `@`, or after a comment that follows the `@`: elsewhere brackets have no meaning.
+    /// Reads a domain literal at the current position, with its brackets, which have a meaning only
+    /// after an `@` and any comments.
     pub(super) fn literal(&mut self) -> Option<&'t [u8]> {
         let rest = &self.text[self.position..];
         let blanks = rest.len() - rest.trim_ascii_start().len();
@@ -215,9 +206,8 @@ impl<'t> Tokens<'t> {
         None
     }
 
-    /// Call it after [`TokenKind::Less`]. Reads the inside of the angle address, up to its `>` or,
-    /// if it is unclosed, to the next `<`, comma or the end, and moves past it. Returns whether it
-    /// is closed.
+    /// After [`TokenKind::Less`], reads the inside of the angle address, up to its `>` or, if it is
+    /// unclosed, to the next `<`, comma or the end. Returns whether it is closed.
     pub(super) fn angle(&mut self) -> (&'t [u8], bool) {
         let start = self.position;
         let (mut comma, mut quotes, mut comments) = (None, true, true);
@@ -279,8 +269,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Moves to the next comma or `<`: after an unclosed quote or comment nothing else has a
-    /// meaning.
+    /// Moves to the next comma or `<`: after an unclosed quote or comment, only these count.
     pub(super) fn skip_unclosed(&mut self) {
         let rest = &self.text[self.position..];
         self.position += memchr2(b',', b'<', rest).unwrap_or(rest.len());

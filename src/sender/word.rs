@@ -36,7 +36,6 @@ enum Piece {
     Encoded,
 }
 
-/// The word being built.
 #[derive(Debug, Default)]
 pub(super) struct Word {
     bytes: Vec<u8>,
@@ -45,9 +44,8 @@ pub(super) struct Word {
     /// What separates the next piece from the last one.
     gap: Gap,
     last: Piece,
-    /// Where the narrower reading begins ...
+    /// Where the narrower reading begins, and where it ends.
     narrow_from: usize,
-    /// ... and where it ends.
     narrow_to: Option<usize>,
     /// Where the last part was joined to the domain: if it is a local part, it begins here.
     joined_at: usize,
@@ -138,7 +136,6 @@ impl Word {
         self.gap = Gap::None;
     }
 
-    /// Adds a domain literal, after its `@`.
     pub(super) fn literal(&mut self, bytes: &[u8], out: &mut Out<'_>) {
         self.append(bytes);
         self.finish(out);
@@ -149,12 +146,10 @@ impl Word {
         self.gap == Gap::None
     }
 
-    /// Returns whether there was no `@` yet.
     pub(super) fn is_local(&self) -> bool {
         self.at.is_none()
     }
 
-    /// Returns whether a domain must follow.
     pub(super) fn wants_domain(&self) -> bool {
         self.bytes.last() == Some(&b'@')
     }
@@ -193,13 +188,11 @@ impl Word {
         }
     }
 
-    /// Drops the word, before another text.
     pub(super) fn begin(&mut self) {
         self.clear();
         self.follows = false;
     }
 
-    /// Drops the word.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.gap = Gap::None;
@@ -253,7 +246,6 @@ impl Word {
     }
 }
 
-/// Returns the last `@` outside quotes.
 fn inner_at(local: &[u8]) -> Option<usize> {
     memchr(b'@', local)?;
     let mut nesting = Nesting::new().without_comments();
@@ -289,7 +281,6 @@ fn readings(word: &[u8], at: usize, follows: bool, peeled: &mut Vec<u8>, out: &m
     }
 }
 
-/// Pushes `word` if it is an address, as it is and without the marks before it.
 fn push_bare(word: &[u8], at: usize, out: &mut Out<'_>) {
     if is_address(word, at) {
         out.push(word);
@@ -350,8 +341,8 @@ fn push_separated(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     push(&word[from..], at);
 }
 
-/// Returns the length of the marks before the first character that begins an address; 0 if there is
-/// none. An underscore belongs to the address, as in the words of regular expressions.
+/// Returns the length of the marks before the first character that begins an address, if there is
+/// one. An underscore belongs to the address, as in the words of regular expressions.
 fn leading_marks(local: &[u8]) -> usize {
     let is_mark = |byte: &u8| byte.is_ascii_punctuation() && !matches!(byte, b'_' | b'"' | b'\\');
     let first = local.iter().position(|byte| !is_mark(byte));
@@ -423,7 +414,6 @@ fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     local
 }
 
-/// Returns where the domain at the start of `text` ends.
 fn first_break(text: &[u8]) -> usize {
     let ascii = text
         .iter()
@@ -432,7 +422,6 @@ fn first_break(text: &[u8]) -> usize {
     breaks(&text[..ascii]).next().map_or(ascii, |it| it.start)
 }
 
-/// Returns where the local part at the end of `text` begins.
 fn last_break(text: &[u8]) -> usize {
     let from = text
         .iter()
@@ -443,7 +432,6 @@ fn last_break(text: &[u8]) -> usize {
         .map_or(from, |it| from + it.end)
 }
 
-/// Finds the characters that break a word, where they are beyond ASCII.
 fn breaks(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     text.utf8_chunks().flat_map(move |chunk| {
@@ -473,8 +461,7 @@ fn is_break(character: char) -> bool {
             | '،' | '؛' | '、' | '､' | '﹐' | '﹑' | '﹔' | '｜')
 }
 
-/// Returns whether these bytes may contain an address: there is an `@`, and a letter or digit after
-/// it.
+/// Returns whether there is an `@`, and a letter or digit after it.
 pub(super) fn has_address(bytes: &[u8]) -> bool {
     memchr(b'@', bytes).is_some_and(|at| names_domain(&bytes[at + 1..]))
 }
