@@ -78,9 +78,8 @@ fn tag_behind(local: &[u8]) -> Option<Range<usize>> {
     (is_tag && !is_other).then(|| start..start + user.len())
 }
 
-/// Returns the local part and the domain of the original sender in an SRS address, given its local
-/// part in lower case. A forwarder that does not know SRS1 wraps an address again; the innermost
-/// sender counts.
+/// Returns the local part and the domain of the innermost sender in an SRS address, given its local
+/// part in lower case: a forwarder that does not know SRS1 wraps an address again.
 pub(super) fn original(local: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut found = unwrapped(local)?;
     while let Some(inner) = unwrapped(&found.0[user(found.0)]) {

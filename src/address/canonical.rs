@@ -58,13 +58,12 @@ const KEPT_BYTES: usize = 4096;
 
 impl Work {
     fn shrink(&mut self) {
-        let Self {
-            read,
-            local,
-            domain,
-            mailbox,
-        } = self;
-        for memory in [read, local, domain, mailbox] {
+        for memory in [
+            &mut self.read,
+            &mut self.local,
+            &mut self.domain,
+            &mut self.mailbox,
+        ] {
             memory.clear();
             memory.shrink_to(KEPT_BYTES);
         }
@@ -305,13 +304,12 @@ fn read_domain(raw: &[u8], work: &mut Work) {
     domain::canonical(&work.read, &mut work.domain);
 }
 
-/// Appends a local part, in quotes if it is not a dot-atom.
 fn write_local(content: &[u8], out: &mut Vec<u8>) {
     if is_dot_atom(content) {
         out.extend_from_slice(content);
-        return;
+    } else {
+        quote(content, out);
     }
-    quote(content, out);
 }
 
 /// Returns whether this is a dot-atom (RFC 5322 section 3.2.3, RFC 6532 section 3.2). Excludes a
@@ -340,7 +338,6 @@ pub(super) fn local_entry(raw: &[u8], rules: Rules, out: &mut Vec<u8>) {
     write_local(&work.local, out);
 }
 
-/// Appends the domain of an entry.
 pub(super) fn domain_entry(raw: &[u8], out: &mut Vec<u8>) {
     let mut work = Work::default();
     read_domain(raw, &mut work);

@@ -18,9 +18,8 @@ use super::error::ParseError;
 use super::unicode::{first_char, is_invisible, is_joiner, last_blank, may_begin_blank};
 use crate::rfc5322::Nesting;
 
-/// The longest text that is read as one address, in bytes. It is far beyond the limits of any mail
-/// server (RFC 5321 has 320, Postfix keeps 102,400 bytes of a header), so no comment is long enough
-/// to hide an address.
+/// The longest text that is read as one address, in bytes. Postfix keeps 102,400 bytes of a header,
+/// so no comment is long enough to hide an address.
 pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
 
 /// One byte of the address, and whether it has a meaning.
@@ -34,7 +33,6 @@ pub(super) enum Token {
     Quote,
 }
 
-/// Reads tokens; skips comments, control characters and invisible code points.
 #[derive(Default)]
 pub(super) struct Lexer<'a> {
     bytes: &'a [u8],
@@ -164,7 +162,6 @@ pub fn behind_route(written: &[u8]) -> Option<&[u8]> {
     written.get(split(written).ok()?.route?..)
 }
 
-/// The two parts of an address, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts<'a> {
     /// Where its source route ends, if it has one.
@@ -240,7 +237,6 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     })
 }
 
-/// The state of the address that may have begun at `start`.
 #[derive(Default)]
 struct Address {
     start: usize,

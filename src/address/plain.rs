@@ -54,7 +54,6 @@ impl<S: Simd, V: SimdInt<S, Element = u8>> Classes<S, V> {
     }
 }
 
-/// Returns the mask of the bytes from `first` to `last`.
 #[inline(always)]
 fn within<S: Simd, V: SimdInt<S, Element = u8>>(bytes: V, first: u8, last: u8) -> V::Mask {
     (bytes - first).simd_le(last - first)
@@ -135,14 +134,12 @@ fn lower_domain_by<S: Simd>(simd: S, domain: &[u8], out: &mut Vec<u8>) -> bool {
     is_plain && has_dot && !has_edge(domain.first()) && !has_edge(domain.last())
 }
 
-/// Pads an address that is shorter than a chunk with letters.
 fn padded(address: &[u8]) -> [u8; LANES] {
     let mut chunk = [b'a'; LANES];
     chunk[..address.len()].copy_from_slice(address);
     chunk
 }
 
-/// The state after the chunks so far.
 struct Seen {
     /// Whether something shows that the address is not plain.
     is_stray: bool,

@@ -159,8 +159,7 @@ pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Op
     changes.then_some(mailbox)
 }
 
-/// Returns the user, the domain and the provider of `user.domain`, if the provider delivers mail
-/// for this domain to the user.
+/// Divides `user.domain`, if its provider delivers mail for this domain to the user.
 fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
     let dot = domain.iter().position(|&byte| byte == b'.')?;
     let (user, parent) = (&domain[..dot], &domain[dot + 1..]);
@@ -180,9 +179,8 @@ impl Mailbox<'_> {
 
     /// Appends its local part.
     ///
-    /// No provider with meaningless bytes has mailboxes with characters beyond ASCII. So in such a
-    /// local part all bytes stay: without the bytes between them, a letter and an accent could
-    /// become another text.
+    /// No provider with meaningless bytes has mailboxes beyond ASCII. So in such a local part all
+    /// bytes stay: without the bytes between them, a letter and an accent could become another text.
     pub(super) fn write_local(&self, out: &mut Vec<u8>) {
         let cut = self.cut();
         let ignored = if cut.is_ascii() {
@@ -306,7 +304,6 @@ pub(crate) const fn tail(domain: &[u8]) -> usize {
     (end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - TAIL_BITS)) as usize
 }
 
-/// Returns whether a domain in canonical form belongs to a provider.
 pub(crate) fn is_provider(domain: &[u8]) -> bool {
     provider(domain).is_some()
 }

@@ -30,9 +30,8 @@ pub(super) fn may_begin_blank(byte: u8) -> bool {
     matches!(byte, 0xC2 | 0xCD | 0xD8 | 0xE1..=0xE3 | 0xEF | 0xF0 | 0xF3)
 }
 
-/// Returns whether this is a code point that nobody sees and that distinguishes no two mailboxes: a
-/// control character or a default-ignorable one. Includes the tab; a caller that treats it as white
-/// space must check it first.
+/// Returns whether nobody sees this code point: a control character or a default-ignorable one.
+/// Includes the tab; a caller that treats it as white space must check it first.
 pub(super) fn is_invisible(c: char) -> bool {
     let code = u32::from(c);
     let at = IGNORABLE.partition_point(|&(_, last)| last < code);

@@ -136,11 +136,8 @@ mod tests {
             value: vec![b'x'; EDIT_BYTES_MAX],
         };
         let mut out = Vec::new();
-        let refused = edit.write(&mut out).expect_err("too long");
-        assert!(
-            refused.to_string().starts_with("60001 bytes are too many"),
-            "{refused}"
-        );
+        let refused = edit.write(&mut out).expect_err("too long").to_string();
+        assert!(refused.contains("60001 bytes are too many"), "{refused}");
         assert!(out.is_empty());
     }
 }

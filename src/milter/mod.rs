@@ -31,9 +31,9 @@
 //! `A` before it; `A` may come at any time. `N` may be missing: the end of the message also ends
 //! the headers. A verdict other than "continue" ends a message early; the next one begins with `M`.
 //!
-//! A verdict may take time (a record is read from a slow disk). The connection then waits for it:
-//! it takes no input until the answer is written. So the answer still comes before the effect of
-//! anything that the server has sent already, including `A` and `Q`.
+//! While a verdict takes time (a record is read from a slow disk), the connection takes no input. So
+//! the answer still comes before the effect of anything that the server has sent already, including
+//! `A` and `Q`.
 //!
 //! Round trips cost more than everything else here, so only three steps are answered: RCPT, end of
 //! headers and end of message. The negotiation declines steps that are not needed, and answers to

@@ -23,7 +23,6 @@ const STEPS: u32 = SMFIP_NOHELO
     | SMFIP_NR_MAIL
     | SMFIP_NR_HDR;
 
-/// The agreement of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) version: u32,

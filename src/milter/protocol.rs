@@ -88,13 +88,11 @@ pub enum MacroStage {
     EndOfHeaders = 6,
 }
 
-/// The newest version of the protocol.
 pub(super) const SMFI_PROT_VERSION: u32 = 6;
 /// The oldest version that mail servers still speak.
 pub(super) const SMFI_PROT_VERSION_MIN: u32 = 2;
-/// The meaning of an offer without actions: those of version 1.
+// The meaning of an offer without actions or steps: those of version 1.
 pub(super) const SMFI_V1_ACTS: u32 = 0x0f;
-/// The meaning of an offer without steps: those of version 1.
 pub(super) const SMFI_V1_PROT: u32 = 0x3f;
 
 // Families of the client's address in SMFIC_CONNECT; SMFIA_UNKNOWN is 'U'.

@@ -1,10 +1,8 @@
 //! One connection of a mail server: bytes in, bytes out.
 //!
-//! Splits the stream into packets; each is a command for the [`State`]. A handler may answer RCPT
-//! and the end of the headers later. Until then the session pauses ([`Status::Waiting`]): it takes
-//! no input, so the order of the answers does not depend on how the input is split.
-//!
-//! A session is passed from one process to another as its [`history`](Session::history).
+//! Splits the stream into packets; each is a command for the [`State`]. While an answer is pending
+//! ([`Status::Waiting`]), it takes no input, so the order of the answers does not depend on how the
+//! input is split. It is passed from one process to another as its [`history`](Session::history).
 
 use std::task::{Context, Poll, ready};
 

@@ -11,9 +11,8 @@
 //! ```
 //! (the codes of [`Command`])
 //!
-//! Invariants: each awaited command gets exactly one answer, in order; no other command gets any.
-//! No state of a message remains for the next one, however it ends. The negotiation alone
-//! determines which commands are awaited ([`Agreed::is_awaited`]).
+//! Invariants: each awaited command ([`Agreed::is_awaited`]) gets exactly one answer, in order; no
+//! other command gets any. No state of a message remains for the next one, however it ends.
 //!
 //! After a verdict, a mail server sends nothing more of the message. If one asks anyway, it gets
 //! the same verdict again, so that it does not wait forever; packets that need no answer are

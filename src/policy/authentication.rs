@@ -171,7 +171,6 @@ fn named(word: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&word[..at], &word[at + 1..]))
 }
 
-/// Returns a domain in canonical form; `None` if it is not a domain.
 fn domain(written: &[u8]) -> Option<Vec<u8>> {
     if written.len() > MAX_DOMAIN_BYTES || !written.iter().copied().all(is_in_domain) {
         return None;
@@ -184,7 +183,6 @@ fn domain(written: &[u8]) -> Option<Vec<u8>> {
     Some(address.domain().to_vec())
 }
 
-/// Removes the quotes of a word that is one quoted string.
 fn unquoted(word: &[u8]) -> &[u8] {
     let inside = word
         .strip_prefix(b"\"")
@@ -192,9 +190,9 @@ fn unquoted(word: &[u8]) -> &[u8] {
     inside.unwrap_or(word)
 }
 
-/// Replaces comments, including nested ones, by a space; removes blanks around `=`. A quoted string
-/// becomes one word: it keeps its quotes, and its special characters become quotes, too. Without
-/// them, `mx.our.exam"x"ple` would become our own name.
+/// Replaces comments by a space; removes blanks around `=`. A quoted string becomes one word: it
+/// keeps its quotes, and its special characters become quotes, too. Without them,
+/// `mx.our.exam"x"ple` would become our own name.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
     let mut nesting = Nesting::new();

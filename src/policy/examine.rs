@@ -283,7 +283,9 @@ impl Policy {
                 evidence: self.doubted(list, cleared.is_some()).unwrap_or(evidence),
                 cleared,
             };
-            keep(hit, hits);
+            if hits.len() < HITS_MAX || !hits.iter().any(|known| known.is_judged_as(&hit)) {
+                hits.push(hit);
+            }
         }
         Ok(())
     }
@@ -387,10 +389,4 @@ fn is_found_by(form: &Canonical, kind: Kind, entry: &[u8]) -> bool {
         }
     });
     found.is_break()
-}
-
-fn keep(hit: Hit, hits: &mut Vec<Hit>) {
-    if hits.len() < HITS_MAX || !hits.iter().any(|known| known.is_judged_as(&hit)) {
-        hits.push(hit);
-    }
 }

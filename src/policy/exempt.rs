@@ -126,8 +126,9 @@ impl Entries {
 
     /// Returns how many entries of another set are not in this one.
     pub fn lacks(&self, other: &Self) -> usize {
-        let is_lacking = |entry: &&Box<[u8]>| !self.ends.contains_key(*entry);
-        other.ends.keys().filter(is_lacking).count()
+        let entries = other.ends.keys();
+        let lacking = entries.filter(|entry| !self.ends.contains_key(*entry));
+        lacking.count()
     }
 
     /// Returns the number of entries, including those that have ended.

@@ -9,11 +9,9 @@
 //! ```
 //!
 //! A line break separates lines. Only the first line begins with the codes; they are sent on each.
-//! The behaviour of mail servers determines the rules: Sendmail strips the high bit, so only ASCII
-//! is allowed; Postfix replaces a class mismatch or a bare code by "451 server configuration
-//! problem"; RFC 5321 section 4.5.3.1.5 allows 512 bytes in a line. [`milter`](crate::milter)
-//! doubles `%` and adds the final NUL. Text from a message is always filtered before it gets into a
-//! reply.
+//! Sendmail strips the high bit, so only ASCII is allowed; Postfix replaces a class mismatch or a
+//! bare code by "451 server configuration problem"; RFC 5321 section 4.5.3.1.5 allows 512 bytes in a
+//! line. Text from a message is always filtered before it gets into a reply.
 
 use std::fmt;
 

@@ -65,11 +65,10 @@ pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Returns the argument as Postfix's reader of envelopes understands it, which ignores the grammar.
-/// It takes the first brackets that are not empty, and removes a source route, comments, quotes and
-/// backslashes anywhere. It removes blanks too; with `blank`, it replaces blanks and comments
-/// between two words by that byte. The last `@` of the result divides. So
-/// `x<sp"am@"bad .example>;` is spam@bad.example.
+/// Returns the argument as Postfix's reader of envelopes understands it, which ignores the grammar:
+/// `x<sp"am@"bad .example>;` is spam@bad.example. It takes the first brackets that are not empty,
+/// and removes a source route, comments, quotes, backslashes and blanks anywhere; with `blank`,
+/// blanks and comments between two words become that byte. The last `@` of the result divides.
 fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(argument.len());
     let mut nesting = Nesting::with_escapes_outside();

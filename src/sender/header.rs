@@ -64,7 +64,6 @@ pub(super) fn add_missed(
     out.set_strength(Strength::Strong);
 }
 
-/// Returns how much `address` counts by its place in `value`, if it is there.
 fn in_value(value: &[u8], address: &[u8]) -> Option<Strength> {
     let mut strength = None;
     for start in memmem::find_iter(value, address) {

@@ -74,10 +74,9 @@ use store::{Out, Store};
 pub const MAYBE_CUT_BYTES: usize = 53_900;
 
 /// Most bytes of one identity that are scanned in one message: the longest value that a mail server
-/// passes on uncut ([`MAYBE_CUT_BYTES`]), and some ordinary ones. None of 8,685 real values was
-/// longer than a thousand bytes, and ordinary forms need no scan. A value beyond the limit is not
-/// read at all, because in a part of it a name could look like an address; the message counts as
-/// truncated.
+/// passes on uncut, and some more; none of 8,685 real values was longer than a thousand bytes. A
+/// value beyond the limit is not read at all, because in a part of it a name could look like an
+/// address; the message counts as truncated.
 pub const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
 /// All senders of one message, the first few dozen once per identity. Reuse it for the next.
@@ -133,8 +132,8 @@ impl Senders {
         }
     }
 
-    /// Adds the senders in one header value. Call it for every occurrence of the header. Folds may
-    /// be CRLF or LF and white space; the value may have any bytes and any length.
+    /// Adds the senders in one header value, of any bytes and any length. Call it for every
+    /// occurrence of the header. Folds may be CRLF or LF and white space.
     pub fn add_header(&mut self, identity: Identity, value: &[u8]) {
         if value.len() >= MAYBE_CUT_BYTES {
             self.store.truncated = true;

@@ -10,7 +10,6 @@ use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address, is_divided};
 
-/// Reads paths, with memory that it reuses.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     pub(super) word: Word,

@@ -17,7 +17,6 @@ use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address};
 
-/// Reads header values, with memory that it reuses.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     pub(super) paths: Paths,

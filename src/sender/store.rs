@@ -4,15 +4,14 @@
 //! first [`COMPARED`], more than any real message has. After that, an address may be there several
 //! times, which costs work within the message's budget, and changes nothing.
 //!
-//! Pushed addresses can be taken back ([`Store::rollback`]), last first: the words of a name count
+//! Pushed addresses can be taken back ([`Out::rollback`]), last first: the words of a name count
 //! until an angle address follows in the same segment.
 
 use super::identity::{Identity, Sender, Strength};
 
-/// Most addresses kept of one identity. Real messages name fewer than ten. A message with more than
-/// this counts as truncated, because the addresses kept are not enough to decide. Each identity has
-/// its own limit; otherwise a `Reply-To` with thousands of addresses would hide the `From` after
-/// it. With addresses of 8 bytes, this many use up all bytes of a message that are looked up
+/// Most addresses kept of one identity; real messages name fewer than ten. Each identity has its own
+/// limit; otherwise a `Reply-To` with thousands of addresses would hide the `From` after it. With
+/// addresses of 8 bytes, this many use up all bytes of a message that are looked up
 /// (`policy::Budget`).
 pub const MAX_ADDRESSES: usize = 4096;
 
@@ -116,24 +115,6 @@ impl Store {
             strength,
         });
     }
-
-    fn mark(&self) -> Mark {
-        Mark {
-            found: self.found.len(),
-            truncated: self.truncated,
-        }
-    }
-
-    fn rollback(&mut self, mark: Mark) {
-        while self.found.len() > mark.found {
-            let Some(last) = self.found.pop() else { break };
-            let kept = &mut self.kept[last.identity as usize];
-            kept.addresses -= 1;
-            kept.bytes -= (last.end - last.start) as usize;
-            self.text.truncate(last.start as usize);
-        }
-        self.truncated = mark.truncated;
-    }
 }
 
 /// Converts an index or offset, which is below [`MAX_TEXT_BYTES`] times the number of identities.
@@ -189,7 +170,11 @@ impl<'s> Out<'s> {
     }
 
     pub(super) fn mark(&self) -> (Mark, u64) {
-        (self.store.mark(), self.pushed)
+        let mark = Mark {
+            found: self.store.found.len(),
+            truncated: self.store.truncated,
+        };
+        (mark, self.pushed)
     }
 
     /// Iterates over the addresses of this identity that were kept since the mark.
@@ -200,7 +185,15 @@ impl<'s> Out<'s> {
     }
 
     pub(super) fn rollback(&mut self, (mark, pushed): (Mark, u64)) {
-        self.store.rollback(mark);
+        let store = &mut *self.store;
+        while store.found.len() > mark.found {
+            let Some(last) = store.found.pop() else { break };
+            let kept = &mut store.kept[last.identity as usize];
+            kept.addresses -= 1;
+            kept.bytes -= (last.end - last.start) as usize;
+            store.text.truncate(last.start as usize);
+        }
+        store.truncated = mark.truncated;
         self.pushed = pushed;
     }
 }

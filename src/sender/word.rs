@@ -354,7 +354,6 @@ fn is_address(word: &[u8], at: usize) -> bool {
     at > 0 && word.get(at + 1..).is_some_and(names_domain)
 }
 
-/// Returns whether there is a letter or digit, as in every domain.
 fn names_domain(bytes: &[u8]) -> bool {
     bytes
         .iter()
@@ -466,7 +465,6 @@ pub(super) fn has_address(bytes: &[u8]) -> bool {
     memchr(b'@', bytes).is_some_and(|at| names_domain(&bytes[at + 1..]))
 }
 
-/// Returns whether there is text on both sides of the last `@`, with a letter or digit after it.
 pub(super) fn is_divided(bytes: &[u8]) -> bool {
     memrchr(b'@', bytes).is_some_and(|at| is_address(bytes, at))
 }
