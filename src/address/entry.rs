@@ -19,13 +19,6 @@ use super::plain::lower_domain;
 use super::rules::Rules;
 
 /// One entry of a list in canonical form. Reusable, like [`Canonical`].
-///
-/// ```
-/// use blocklist_milter::address::{Entry, Kind, Rules};
-/// let entry = Entry::parse(b"*@*.Example.COM", Rules::default())?;
-/// assert_eq!((entry.kind(), entry.as_bytes()), (Kind::Subtree, &b".example.com"[..]));
-/// # Ok::<(), blocklist_milter::address::ParseError>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     kind: Kind,

@@ -143,8 +143,7 @@ impl Policy {
     }
 
     /// Returns the verdict on a message with more senders than are looked up, given the verdict on
-    /// those that are; it is unknown whether the others are listed. `envelope` says whether the
-    /// envelope sender is one of the others.
+    /// those that are. `envelope` says whether the envelope sender is one of the others.
     pub fn decide_truncated(&self, verdict: Verdict, list_sets: &[u64], envelope: bool) -> Verdict {
         let undecided = self.undecided.unwrap_or(Action::Tempfail);
         if verdict.refuses() || !undecided.refuses() {
