@@ -22,8 +22,8 @@ pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
 /// More threads would only wait for each other.
 pub(crate) const MAX_THREADS: usize = 256;
 
-/// All settings of a compilation.
-#[derive(Clone, Debug)]
+/// All settings of a compilation. Its `Default` names no output, and is refused.
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The filter file to write.
     pub output: PathBuf,
@@ -41,7 +41,8 @@ pub struct Plan {
     pub declared: Declared,
     /// What a feed has fetched, read in place of the files of a folder whose `list.toml` has `[feed]`.
     pub fetched: Option<PathBuf>,
-    /// Target false-positive rate of the pages; if `None`, the default.
+    /// Target false-positive rate of the pages; if `None`, the default, that of the filter to update, or
+    /// the lowest of the filters to merge.
     pub fpr: Option<f64>,
     /// How addresses are read.
     pub rules: Rules,
@@ -82,9 +83,10 @@ pub struct Plan {
 }
 
 /// Where the seed of the keys comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Seed {
     /// The seed that the output has now; a random one for a new list.
+    #[default]
     Keep,
     /// This seed.
     Fixed(u64),
@@ -98,35 +100,16 @@ impl Plan {
         let output = output.into();
         Self {
             name: name_of(&output),
-            part: None,
-            source: None,
             output,
             inputs,
-            meant: Vec::new(),
-            declared: Declared::default(),
-            fetched: None,
-            fpr: None,
-            rules: Rules::default(),
             records: true,
-            seed: Seed::Keep,
             // Entries that have expired since that day are in the filter with their day of expiry, so
             // the same lists, seed and date always give the same bytes, and they are still not found.
             built: source_date().ok().flatten().unwrap_or_else(now_s),
-            expires: None,
-            protect: Vec::new(),
-            allow: Vec::new(),
-            allow_world: false,
-            allow_empty: false,
-            overwrite: false,
-            max_rejects: MaxRejects::default(),
-            strict: false,
-            max_shrink: None,
-            approves_shrink: false,
-            command: String::new(),
-            max_growth: None,
             threads: processors().min(MAX_THREADS),
             // A quarter of what is available.
             memory_bytes: (memory::room_bytes().unwrap_or(0) / 4).max(MIN_MEMORY_BYTES),
+            ..Self::default()
         }
     }
 

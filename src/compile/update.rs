@@ -28,7 +28,7 @@ use crate::filter::{Class, Dates, Filter, Key, Load, Record, Source, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The output of the plan is the filter to change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The settings, the filter to change, and the lists to add.
     pub plan: Plan,
@@ -38,8 +38,6 @@ pub struct Changes {
     pub add_entries: Vec<String>,
     /// Single entries to remove.
     pub remove_entries: Vec<String>,
-    /// A new rate; `None` to keep that of the filter.
-    pub fpr: Option<f64>,
 }
 
 impl Changes {
@@ -47,10 +45,7 @@ impl Changes {
     pub fn new(plan: Plan) -> Self {
         Self {
             plan,
-            remove: Vec::new(),
-            add_entries: Vec::new(),
-            remove_entries: Vec::new(),
-            fpr: None,
+            ..Self::default()
         }
     }
 }
@@ -143,8 +138,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
             changed: Changed::default(),
         })
     };
-    let (fpr, sources) = (changes.fpr, sources.to_list());
-    write(&job, replacement, old, fpr, sources, stream, report)
+    write(&job, replacement, old, sources.to_list(), stream, report)
 }
 
 fn find(changes: &Changes) -> Result<[Found; 2], Error> {
@@ -174,7 +168,6 @@ fn write<'a>(
     job: &Job<'_>,
     replacement: Replacement,
     old: &Filter,
-    fpr: Option<f64>,
     sources: Vec<Source>,
     stream: impl Fn() -> Result<Updated<'a>, Error>,
     mut report: Report,
@@ -187,7 +180,7 @@ fn write<'a>(
     report.entries_before = Some(old.entries());
     report.kinds = kind_counts(&counts);
     let before = old.spec();
-    let fpr = fpr.unwrap_or(before.fpr);
+    let fpr = job.plan.fpr.unwrap_or(before.fpr);
     if changed.is_nothing() && fpr.to_bits() == before.fpr.to_bits() {
         // An unchanged filter is not written, so that nobody has to load it again.
         report.is_unchanged = true;

@@ -142,8 +142,7 @@ impl FilterFile {
         self.check_count(counted)
     }
 
-    /// Checks that this many records were read.
-    pub(crate) fn check_count(&self, counted: u64) -> Result<(), Error> {
+    fn check_count(&self, counted: u64) -> Result<(), Error> {
         let declared = self.header.entries;
         match counted == declared {
             true => Ok(()),

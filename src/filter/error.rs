@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    pub(super) fn invalid(path: &Path, problem: Problem) -> Self {
+    pub(crate) fn invalid(path: &Path, problem: Problem) -> Self {
         Self::Invalid {
             path: path.to_owned(),
             problem,
@@ -117,7 +117,7 @@ impl Problem {
         Self::damaged(format!("records of page {page}: {what}"))
     }
 
-    pub(super) fn count(declared: u64, counted: u64) -> Self {
+    pub(crate) fn count(declared: u64, counted: u64) -> Self {
         Self::damaged(format!(
             "{counted} records, but the header says {declared} entries"
         ))

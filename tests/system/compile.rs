@@ -85,7 +85,7 @@ proptest! {
         loose.fpr = Some(1e-2);
         build(&loose);
         let merged = dir.plan("merged.blf", &["one.blf", "two.blf"]);
-        compile::merge(&merged, None, &Expected::default(), &Progress::new()).unwrap();
+        compile::merge(&merged, &Expected::default(), &Progress::new()).unwrap();
         dir.build("whole.blf", &["a.txt", "b.txt"]);
         assert!(dir.read("merged.blf") == dir.read("whole.blf"));
         let found = inspect::compare(&dir.at("one.blf"), &dir.at("two.blf")).unwrap();

@@ -11,7 +11,7 @@ use crate::support::pieces::{cut, part_plan, parts, text, whole, write_pieces};
 use crate::support::{Said, Scratch, compiler, has_all, words};
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
-    compile::merge(plan, None, expected, &Progress::new())
+    compile::merge(plan, expected, &Progress::new())
 }
 
 fn join(dir: &Scratch, output: &str, parts: &[&str]) -> Result<Vec<u8>, String> {

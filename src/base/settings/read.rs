@@ -13,8 +13,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problem, Removed, Settings};
 use super::values::{Invalid, nearest, text, wrong_type};
+use super::{Problem, Removed, Settings};
 
 /// The text being read, and the errors found so far.
 pub(crate) struct Checker<'t> {

@@ -176,13 +176,13 @@ fn update(args: &Update, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.file, &args.add);
     plan.take(&compile::build_settings(&args.add)?);
     args.reading.put_into(&mut plan);
+    plan.fpr = args.fpr;
     // Skip entries among them, which are not files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
     work(&plan, &args.work, &reads, out, |plan, progress| {
         let mut changes = Changes::new(plan.clone());
         changes.remove.clone_from(&args.remove);
-        changes.fpr = args.fpr;
         compile::update(&changes, progress)
     })
 }
@@ -246,6 +246,7 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         plan.name = compile::list_name(name);
     }
     plan.overwrite = args.overwrite;
+    plan.fpr = args.fpr;
     plan.max_shrink = args.max_shrink.map(|most| most.0);
     plan.max_growth = args.max_growth.map(|most| most.0);
     let expected = Expected {
@@ -253,7 +254,7 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         sources: args.source.clone(),
     };
     work(&plan, &args.work, &args.files, out, |plan, progress| {
-        let report = compile::merge(plan, args.fpr, &expected, progress);
+        let report = compile::merge(plan, &expected, progress);
         noted(&plan.output, report)
     })
 }

@@ -130,7 +130,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     let writer = assemble(writer, stream, deltas.threads.max(1), progress)?;
     if !put_in_place(writer, &last, progress)? {
         let problem = Problem::Delta("it does not make the filter that it names");
-        return Err(filter::Error::Invalid { path, problem }.into());
+        return Err(filter::Error::invalid(&path, problem).into());
     }
     Ok(outcome(None))
 }
@@ -185,13 +185,8 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
         // A filter with impossibly many entries would fill the disk with pages.
         most_entries = most_entries.saturating_add(head.added_count);
         if head.new.entries > most_entries {
-            return Err(filter::Error::Invalid {
-                path: path.clone(),
-                problem: Problem::Delta(
-                    "its filter has more entries than the old filter and the delta together",
-                ),
-            }
-            .into());
+            let what = "its filter has more entries than the old filter and the delta together";
+            return Err(filter::Error::invalid(path, Problem::Delta(what)).into());
         }
         chain.push(delta);
     }
@@ -233,11 +228,7 @@ impl<'a> Patched<'a> {
     }
 
     fn problem(&self, what: &'static str) -> Error {
-        filter::Error::Invalid {
-            path: self.edits.path.clone(),
-            problem: Problem::Delta(what),
-        }
-        .into()
+        filter::Error::invalid(&self.edits.path, Problem::Delta(what)).into()
     }
 
     fn add_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {

@@ -30,18 +30,12 @@ use super::write::Sources;
 use crate::base::replacement::Replacement;
 use crate::filter::{Filter, FilterFile, Spec, Writer};
 
-/// Merges the inputs of `plan`, which are filters, or parts of a list, into its output. The rate is
-/// `fpr`, or the lowest rate of the inputs.
+/// Merges the inputs of `plan`, which are filters, or parts of a list, into its output.
 ///
 /// # Errors
 /// When they cannot be merged; when a part is missing, belongs to another list, or exists twice
 /// with different records; and whatever prevents writing the result.
-pub fn merge(
-    plan: &Plan,
-    fpr: Option<f64>,
-    expected: &Expected,
-    progress: &Progress,
-) -> Result<Report, Error> {
+pub fn merge(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Report, Error> {
     let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     let (files, filters) = open(plan, expected, progress)?;
@@ -58,7 +52,7 @@ pub fn merge(
         generation: lineage.generation,
         built: plan.built,
         kinds: specs.clone().fold(0, |kinds, spec| kinds | spec.kinds),
-        fpr: fpr.unwrap_or_else(|| specs.clone().map(|spec| spec.fpr).fold(1.0, f64::min)),
+        fpr: (plan.fpr).unwrap_or_else(|| specs.clone().map(|spec| spec.fpr).fold(1.0, f64::min)),
         sources: sources.to_list(),
         ..first.clone()
     };
@@ -71,7 +65,7 @@ pub fn merge(
     if specs.clone().all(|spec| spec.records) {
         return merge.records(replacement, spec, &sources);
     }
-    if fpr.is_some_and(|fpr| fpr.to_bits() != first.fpr.to_bits()) {
+    if (plan.fpr).is_some_and(|fpr| fpr.to_bits() != first.fpr.to_bits()) {
         return Err(Error::Plan(
             "--fpr: cannot change the rate of a filter without records".to_owned(),
         ));

@@ -18,7 +18,7 @@ use crate::compile::error::Error;
 use crate::compile::partition::{Arena, Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::Sources;
-use crate::filter::{Dates, FilterFile, Header};
+use crate::filter::{self, Dates, FilterFile, Header, Problem};
 
 /// Number of pages between two looks at the stop flag.
 const PAGES_AT_ONCE: u64 = 256;
@@ -111,7 +111,8 @@ impl<'a> Staging<'a> {
         for (file, counted) in self.files.iter().zip(&self.counted) {
             let counted = counted.load(Ordering::Relaxed);
             if counted != file.header.entries {
-                FilterFile::open_with_records(&file.path)?.check_count(counted)?;
+                let problem = Problem::count(file.header.entries, counted);
+                return Err(filter::Error::invalid(&file.path, problem).into());
             }
         }
         Ok(Some(store.seal()))
