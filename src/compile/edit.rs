@@ -137,9 +137,6 @@ pub fn add_or_renew(
 
 /// Removes the lines of the list that name one of `entries`, if `may_remove` is true for them. An
 /// entry that is also on other lines is in [`kept`](Edited::kept).
-///
-/// # Errors
-/// As for [`add_or_renew`].
 pub fn remove_lines(
     plan: &Plan,
     list: &Path,
@@ -178,7 +175,6 @@ pub fn remove_lines(
 }
 
 struct Wanted {
-    /// As it was typed.
     typed: String,
     /// As a list has it.
     written: String,
@@ -208,9 +204,6 @@ fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Vec<
 }
 
 /// Checks whether an entry may be added to a blocklist.
-///
-/// # Errors
-/// When it may not; the error says why.
 pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
     refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
 }
@@ -240,76 +233,6 @@ mod tests {
         plan
     }
 
-    fn add(list: &Path, entries: &[&str]) -> Result<Edited, Error> {
-        let entries: Vec<_> = entries.iter().map(|&entry| (entry, "")).collect();
-        add_or_renew(&plan(), list, &entries, |_| false)
-    }
-
-    fn remove(list: &Path, entries: &[&str]) -> Result<Edited, Error> {
-        let entries: Vec<_> = entries.iter().map(|&entry| entry.to_owned()).collect();
-        remove_lines(&plan(), list, &entries, |_| true)
-    }
-
-    /// An error with its cause.
-    fn said(edited: Result<Edited, Error>) -> String {
-        let error = edited.unwrap_err();
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        format!("{error}: {}", cause.unwrap_or_default())
-    }
-
-    #[test]
-    fn a_list_that_a_build_unpacks_or_converts_keeps_its_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("own.txt");
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut gzip, b"spam@bad.example\n").unwrap();
-        let utf16 = "\u{feff}spam@bad.example\n".encode_utf16();
-        for bytes in [
-            gzip.finish().unwrap(),
-            utf16.clone().flat_map(u16::to_le_bytes).collect(),
-            utf16.flat_map(u16::to_be_bytes).collect(),
-            b"spam@bad.example\rspam2@bad.example\r".to_vec(),
-        ] {
-            fs::write(&list, &bytes).unwrap();
-            let wanted = ["spam@bad.example"];
-            for refused in [add(&list, &wanted), remove(&list, &wanted)] {
-                let why = said(refused);
-                assert!(why.contains("first") || why.contains("convert it"), "{why}");
-            }
-            assert_eq!(fs::read(&list).unwrap(), bytes);
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_an_entry_changes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("own.txt");
-        for (written, why) in [
-            ("a@b.example, c@d.example", "one entry per argument"),
-            ("# comment", "neither an address nor a domain"),
-            ("#comment", "neither an address nor a domain"),
-            ("-bad.example", "a sign"),
-            ("/spam/", "a pattern"),
-            ("@gmail.com", "anyone"),
-            ("", "not an entry"),
-            ("friend@x.example OK", "words beside the entry"),
-            ("a@x.example # expires 2020-01-01", "words beside the entry"),
-        ] {
-            let error = said(add(&list, &["good@x.example", written]));
-            assert!(error.contains(why), "{written}: {error}");
-            assert!(!list.exists());
-        }
-        // An entry of a whitelist is found however the whitelist writes it.
-        let list = folder.path().join("whitelist.txt");
-        let text = "# Whitelist\nA <a@b.example> # a friend\nc@d.example OK\n";
-        fs::write(&list, text).unwrap();
-        let known = ["a@b.example", "c@d.example"];
-        assert!(!add(&list, &known).unwrap().changed());
-        assert!(!remove(&list, &known).unwrap().misses_some());
-        assert_eq!(fs::read(&list).unwrap(), b"# Whitelist\n");
-    }
-
-    /// Text that people write beside an entry, or generate.
     fn note() -> impl Strategy<Value = String> {
         prop_oneof![
             prop::sample::select(vec![
