@@ -4,6 +4,8 @@ use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
 
+use super::day::Day;
+
 const DAY_S: u64 = 86_400;
 
 /// Returns the seconds since 1970. Whether an entry has expired depends on this clock alone.
@@ -13,12 +15,12 @@ pub fn now_s() -> u64 {
 
 /// Returns the days since 1970.
 pub fn today() -> u16 {
-    day_number(now_s())
+    day_of(now_s()).0
 }
 
-/// Returns the day number of a time in seconds since 1970, at most [`u16::MAX`], a day in 2149.
-pub fn day_number(seconds: u64) -> u16 {
-    u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
+/// Returns the day of a time in seconds since 1970; the last day that can be stored, from 2149 on.
+pub fn day_of(seconds: u64) -> Day {
+    Day(u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX))
 }
 
 /// Formats a time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.

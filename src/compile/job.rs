@@ -59,7 +59,6 @@ impl<'a> Job<'a> {
         read(feed, Store::new(output, arena), options, self.workers())
     }
 
-    /// Reads lists to staged keys that hold all dates.
     pub(crate) fn read_wide<'m>(
         &self,
         inputs: &[Input],
@@ -125,7 +124,6 @@ impl<'a> Job<'a> {
         Ok(self.finished(report, &header))
     }
 
-    /// Returns the report of a finished job, whose output has this header.
     pub(crate) fn finished(&self, report: Report, header: &Header) -> Report {
         let output = &self.plan.output;
         let is_part = header.part.is_some();
@@ -137,7 +135,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Returns the number of threads: those wanted, if memory allows so many.
     pub(crate) fn workers(&self) -> usize {
         self.workers_beside(OTHER_BYTES, WORKER_BYTES)
     }
@@ -189,7 +186,6 @@ fn check(plan: &Plan) -> Result<(), Error> {
     Err(Error::Plan(wrong))
 }
 
-/// Checks what a build of lists needs in addition.
 pub(super) fn check_build(plan: &Plan) -> Result<(), Error> {
     let is_part = plan.part.is_some();
     let wrong = if plan.inputs.is_empty() && plan.meant.is_empty() {
@@ -227,12 +223,7 @@ mod tests {
             assert_eq!(job.workers(), workers, "{threads} in {memory_mib} MiB");
             assert!(job.stage_bytes(0) as u64 >= plan.memory_bytes / 4);
         }
-    }
-
-    #[test]
-    fn stages_leave_room_for_what_sorts_and_indexes_them() {
-        let mut plan = Plan::new("x.blf", Vec::new());
-        let progress = Progress::new();
+        // Stages leave room for what sorts and indexes them.
         (plan.threads, plan.memory_bytes) = (8, 4 << 30);
         let job = Job::begin(&plan, &progress).unwrap();
         // Ten billion lines of 30 bytes.

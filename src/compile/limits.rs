@@ -22,11 +22,9 @@ use super::report::{RefusedFile, Report, preview_hint};
 use crate::base::numbers::{counted, grouped};
 use crate::filter::{Header, Source};
 
-/// A list with fewer entries is regarded as kept by hand.
 pub(crate) const SMALL: u64 = 100;
 
 impl Report {
-    /// Refuses each list of which more lines are rejected than the plan allows.
     pub(crate) fn refuse_rejects(&mut self, plan: &Plan) {
         for input in &self.inputs {
             // Expired entries and those that were left out were entries, too.
@@ -52,7 +50,6 @@ impl Report {
         }
     }
 
-    /// Compares the entries that each list had before with those that it has now.
     pub(crate) fn compare_with(&mut self, before: Option<&Header>) {
         self.entries_before = before.map(|before| before.entries);
         let sources = before.map_or(&[][..], |before| &before.spec.sources);
@@ -67,7 +64,6 @@ impl Report {
         self.no_longer_read = gone.into_iter().map(shown).collect();
     }
 
-    /// Checks whether the lists without entries may be empty.
     pub(crate) fn check_nothing_lost(&self, plan: &Plan) -> Result<(), Error> {
         if plan.allow_empty {
             return Ok(());
@@ -101,7 +97,6 @@ impl Report {
         lost.map_or(Ok(()), no_entry_in)
     }
 
-    /// Refuses a list that shrinks or grows by more than the plan allows.
     pub(crate) fn refuse_changed_lists(&mut self, plan: &Plan) {
         let changed = self.inputs.iter().find_map(|input| {
             let had = input.before?;
@@ -113,7 +108,6 @@ impl Report {
         self.refused = self.refused.take().or(changed);
     }
 
-    /// Refuses a filter of `entries` that shrinks by more than the plan allows.
     pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, entries: u64) {
         // Expired entries were in the list, too.
         let change = (self.entries_before.unwrap_or(0), entries + self.expired);
@@ -130,19 +124,19 @@ pub(super) fn refused_change(
     (had, now): (u64, u64),
     (max_shrink, max_growth): (Option<u32>, Option<u32>),
 ) -> Option<String> {
-    let (option, most) = match now < had {
-        true => ("--max-shrink", max_shrink),
-        false => ("--max-growth", max_growth),
+    let changed = u128::from(had.abs_diff(now)) * 100;
+    let (option, most, enough) = match now < had {
+        true => ("--max-shrink", max_shrink, 100),
+        false => (
+            "--max-growth",
+            max_growth,
+            changed.div_ceil(had.max(1).into()),
+        ),
     };
     let most = most.filter(|_| had >= SMALL)?;
-    let changed = u128::from(had.abs_diff(now)) * 100;
     if changed <= u128::from(had) * u128::from(most) {
         return None;
     }
-    let enough = match now < had {
-        true => 100,
-        false => changed.div_ceil(u128::from(had)),
-    };
     Some(format!(
         "{what}: {}, {} before; this is more than {option} {most}% allows; \
          if it is intended, allow it once with {command}{option} {enough}%",

@@ -60,8 +60,7 @@ pub(crate) use look::look;
 pub use merge::{Expected, merge};
 pub(crate) use merge::{estimate_union, open_alike};
 pub use plan::{
-    DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name,
-    source_date,
+    DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, list_name, source_date,
 };
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::guard::Guard;
 use super::read::{ReadOptions, name_of, text};
 use crate::address::{Entry, Kind, Rules, escaped};
-use crate::base::clock::{day_number, now_s};
+use crate::base::clock::{day_of, now_s};
 use crate::base::day::Day;
 use crate::base::memory;
 use crate::base::parallel::processors;
@@ -153,9 +153,6 @@ impl Plan {
     }
 
     /// Takes what the `list.toml` beside a list says about single entries.
-    ///
-    /// # Errors
-    /// When it has faults.
     pub fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
         let folder = list.parent().unwrap_or_else(|| Path::new(""));
         let settings = ListToml::of_folder(folder)?.unwrap_or_default().build;
@@ -176,7 +173,6 @@ impl Plan {
         day_of(self.built)
     }
 
-    /// Returns the guard that refuses entries.
     pub(crate) fn guard(&self) -> Result<Guard, Error> {
         let parse = |written: &String| Entry::parse(written.as_bytes(), self.rules);
         let domain = |written| match parse(written) {
@@ -219,28 +215,16 @@ impl Plan {
 
 /// Returns the time that `SOURCE_DATE_EPOCH` sets, in seconds since 1970; `None` if it sets none
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
-///
-/// # Errors
-/// When it is not a number.
 pub fn source_date() -> Result<Option<u64>, Error> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
         return Ok(None);
     };
     let seconds = text.to_str().and_then(|text| text.parse().ok());
     seconds.map(Some).ok_or_else(|| {
-        let (text, what) = (
-            escaped(text.as_encoded_bytes()),
-            "a number of seconds since 1970",
-        );
-        Error::Plan(format!(
-            "SOURCE_DATE_EPOCH={text}: must be {what}, such as 1790000000"
-        ))
+        let text = escaped(text.as_encoded_bytes());
+        let what = "a number of seconds since 1970, such as 1790000000";
+        Error::Plan(format!("SOURCE_DATE_EPOCH={text}: must be {what}"))
     })
-}
-
-/// Returns the day of a time in seconds since 1970; the last day that can be stored, from 2149 on.
-pub fn day_of(seconds: u64) -> Day {
-    Day(day_number(seconds))
 }
 
 /// Makes the name of a list printable and short.

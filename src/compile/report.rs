@@ -93,7 +93,6 @@ pub struct InputReport {
     pub rejected: u64,
     /// Entries that were left out because they are too broad, or protected.
     pub broad: u64,
-    /// The first rejected line, with its number and the reason.
     #[serde(skip)]
     pub(crate) first_reject: String,
     /// The input, as the filter names and counts it.
@@ -136,18 +135,13 @@ pub struct KindCount {
 }
 
 pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
-    let counts = Kind::ALL.into_iter().zip(entries.kinds());
-    let kind = |(kind, entries): (Kind, u64)| KindCount {
-        kind: kind.name(),
-        entries,
-    };
+    let counts = Kind::ALL.map(Kind::name).into_iter().zip(entries.kinds());
+    let counts = counts.filter(|(_, entries)| *entries > 0);
     counts
-        .filter(|(_, entries)| *entries > 0)
-        .map(kind)
+        .map(|(kind, entries)| KindCount { kind, entries })
         .collect()
 }
 
-/// The format of a file of which no line was read.
 pub(crate) const REFUSED: &str = "refused";
 
 /// A file of which nothing is read.
@@ -175,14 +169,10 @@ pub(crate) fn preview_hint(file: &str) -> String {
 
 impl fmt::Display for RefusedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, reason, .. } = self;
         match self.line {
-            0 => write!(f, "{}: {}", self.file, self.reason),
-            line => {
-                let Self {
-                    file, text, reason, ..
-                } = self;
-                write!(f, "{file}:{line}: \"{text}\": {reason}")
-            }
+            0 => write!(f, "{file}: {reason}"),
+            line => write!(f, "{file}:{line}: \"{}\": {reason}", self.text),
         }
     }
 }
@@ -205,7 +195,6 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Returns whether the filter stays as it is.
     pub(crate) fn is_nothing(self) -> bool {
         self.added + self.redated + self.removed + self.expired == 0
     }
@@ -317,7 +306,6 @@ impl Report {
         }
     }
 
-    /// Returns what was read: the counts of all workers, and what is known about the inputs.
     pub(crate) fn of_lists(
         plan: &Plan,
         inputs: &[Input],
@@ -455,11 +443,8 @@ impl Report {
         }
         if let Some(broad) = self.broad.first() {
             let first = broad.first.first().map_or("", String::as_str);
-            let entries = counted(
-                self.broad.iter().map(|broad| broad.count).sum(),
-                "entry",
-                "entries",
-            );
+            let all = self.broad.iter().map(|broad| broad.count).sum();
+            let entries = counted(all, "entry", "entries");
             let reason = &broad.reason;
             return format!(
                 "{inputs}: {entries} left out ({first}: {reason}; --allow ENTRY lists it)"

@@ -151,7 +151,6 @@ impl Section {
     }
 }
 
-/// All sections, in their order in the file.
 pub(super) type Sections = [Section; 5];
 pub(super) const PAGES: usize = 0;
 pub(super) const SUMS: usize = 1;
@@ -159,24 +158,16 @@ pub(super) const DIRECTORY: usize = 2;
 pub(super) const SOURCES: usize = 3;
 pub(super) const RECORDS: usize = 4;
 
-/// Size of a page's sum, and of a page's row in the directory.
 pub(super) const SUM_BYTES: u64 = 8;
 pub(super) const SLOT_BYTES: u64 = 16;
 
 /// Returns the only valid order and size of the sections for this many pages of bits and blocks of
 /// records. The caller must set the sums.
 pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Sections {
-    let (sums, slots) = (pages * SUM_BYTES, blocks * SLOT_BYTES);
-    let mut offset = HEADER_BYTES as u64;
-    [
-        pages * PAGE_BYTES as u64,
-        sums,
-        slots,
-        sources,
-        records_bytes,
-    ]
-    .map(|length| {
-        let sum = 0;
+    let (bits, sums) = (pages * PAGE_BYTES as u64, pages * SUM_BYTES);
+    let lengths = [bits, sums, blocks * SLOT_BYTES, sources, records_bytes];
+    let (mut offset, sum) = (HEADER_BYTES as u64, 0);
+    lengths.map(|length| {
         let section = Section {
             offset,
             length,
@@ -311,7 +302,6 @@ pub(super) fn decode_header(
     Ok((header, source_count))
 }
 
-/// Reads the first fields of a header, and checks that this program can read the others.
 fn check_version(
     fields: &mut Fields<&[u8], Problem>,
     bytes: &[u8; HEADER_BYTES],
@@ -347,7 +337,6 @@ fn check_flags(flags: u32) -> Result<(), Problem> {
     check_field("flags", flags.into(), is_possible)
 }
 
-/// Checks that the sections are exactly where they would be written.
 fn check_sections(
     sections: &Sections,
     expected: &Sections,

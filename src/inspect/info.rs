@@ -5,10 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::address::{Kind, Kinds, Rules};
-use crate::base::clock::now_s;
-use crate::compile::{
-    EntryCounts, Error, KindCount, bits_per_entry, day_of, digest_shown, kind_counts,
-};
+use crate::base::clock::{day_of, now_s};
+use crate::compile::{EntryCounts, Error, KindCount, bits_per_entry, digest_shown, kind_counts};
 use crate::filter::{BuildReport, FilterFile, Header, Key, Load, Source};
 use crate::lookup::{Lookup, rate_per_sender};
 
@@ -100,9 +98,6 @@ pub struct PartInfo {
 }
 
 /// Describes a part of a list by its header.
-///
-/// # Errors
-/// When it cannot be read or fails its checks.
 pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
     let part = FilterFile::open_part(path)?;
     let header = &part.header;
@@ -114,17 +109,12 @@ pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
 }
 
 /// Describes a filter file. Reads all of its records.
-///
-/// # Errors
-/// When it cannot be read or fails its checks.
 pub fn info(path: &Path) -> Result<Info, Error> {
     let lookup = Lookup::open(path, Load::Disk)?;
     let filter = lookup.filter();
     let (header, spec, stats) = (filter.header(), filter.spec(), filter.stats()?);
-    let counts = match spec.records {
-        true => Some(EntryCounts::of(filter)?),
-        false => None,
-    };
+    let counts = (spec.records).then(|| EntryCounts::of(filter));
+    let counts = counts.transpose()?;
     Ok(Info {
         name: spec.name.clone(),
         generation: spec.generation,

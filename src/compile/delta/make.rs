@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::base::numbers::{counted, grouped};
+use crate::base::clock::day_of;
+use crate::base::numbers::{counted, grouped, most_first};
 use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
-use crate::compile::plan::day_of;
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Held, STEPS, Walk};
 use crate::filter::delta::{Delta, DeltaWriter, Head, MAX_CLASSES, Touch, is_derived};
@@ -85,7 +85,6 @@ pub fn make(output: &Path, [old, new]: [&Path; 2], progress: &Progress) -> Resul
     Ok(made)
 }
 
-/// Returns why there can be no delta of the two, if so.
 fn unlike(old: &Filter, new: &Filter) -> Option<String> {
     let (old_path, new_path) = (old.path().display(), new.path().display());
     if old.spec().seed != new.spec().seed {
@@ -185,7 +184,6 @@ const MAX_PAIRS: usize = 4 << 20;
 /// One key in OLD or NEW.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Difference {
-    /// In both filters: its class in OLD and in NEW.
     Kept(Class, Class),
     Removed,
     Added(Record),
@@ -246,19 +244,16 @@ pub(super) struct Tally {
     pub(super) kept: u64,
     pairs: HashMap<(Class, Class), u64>,
     added_classes: HashMap<Class, u64>,
-    /// The pair of the last record, and the number of consecutive records with this pair.
     run: Option<((Class, Class), u64)>,
     too_many: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Classes {
-    /// The new class of each class that changes.
     pub(super) mapped: Vec<(Class, Class)>,
     /// Classes of exceptions, and of added records; each with the most frequent first.
     pub(super) changed: Vec<Class>,
     pub(super) added: Vec<Class>,
-    /// Number of exceptions.
     pub(super) changed_count: u64,
 }
 
@@ -325,19 +320,13 @@ impl Tally {
             changed: by_frequency(changed),
             added: by_frequency(self.added_classes),
         };
-        let Classes {
-            mapped,
-            changed,
-            added,
-            ..
-        } = &classes;
-        let most = mapped.len().max(changed.len()).max(added.len());
-        (!self.too_many && most <= MAX_CLASSES).then_some(classes)
+        let fits = |length: usize| length <= MAX_CLASSES;
+        let fit = fits(classes.mapped.len()) && fits(classes.changed.len());
+        (!self.too_many && fit && fits(classes.added.len())).then_some(classes)
     }
 }
 
 fn by_frequency(counts: HashMap<Class, u64>) -> Vec<Class> {
-    let mut classes: Vec<_> = counts.into_iter().collect();
-    classes.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
-    classes.into_iter().map(|(class, _)| class).collect()
+    let classes = most_first(counts).into_iter();
+    classes.map(|(class, _)| class).collect()
 }

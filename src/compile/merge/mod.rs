@@ -73,7 +73,6 @@ pub fn merge(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Re
     merge.pages(replacement, spec, &filters)
 }
 
-/// Opens the files to merge; returns filters also open.
 fn open(
     plan: &Plan,
     expected: &Expected,
@@ -178,7 +177,6 @@ impl Merge<'_> {
         Ok(self.job.finished(report, &header))
     }
 
-    /// Returns what the inputs say of their lists, and whether these may replace what was there.
     fn report(&self, spec: &Spec, expired: &[u64]) -> Report {
         let format = if self.is_parts { "parts" } else { "filters" };
         let all_expired = total(expired.iter().copied());
@@ -226,38 +224,31 @@ mod tests {
     use crate::compile::build;
     use crate::compile::partition::Arena;
     use std::fs;
-    use std::path::{Path, PathBuf};
 
-    fn parts(folder: &Path) -> Vec<PathBuf> {
-        let part = |piece: usize| {
-            let list = folder.join(format!("{piece}.txt"));
+    /// Another attempt at a piece may replace the first one at any time.
+    #[test]
+    fn a_part_that_is_replaced_meanwhile_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = [0, 1].map(|piece| {
+            let list = folder.path().join(format!("{piece}.txt"));
             fs::write(&list, format!("user{piece}@x.example\n")).unwrap();
             let mut plan = Plan::new(list.with_extension("part"), vec![list]);
             (plan.part, plan.source) = (Some(String::new()), Some("list".to_owned()));
             plan.seed = Seed::Fixed(5);
             build(&plan, &Progress::new()).unwrap();
             plan.output
-        };
-        (0..7).map(part).collect()
-    }
-
-    /// Another attempt at a piece may replace the first one at any time.
-    #[test]
-    fn a_part_that_is_replaced_meanwhile_is_refused_by_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let parts = parts(folder.path());
+        });
         let progress = Progress::new();
         let files = parts::open(&parts, &Expected::default(), &progress).unwrap();
         let mut sources = Sources::default();
         sources.add_counts(&files[0].header.spec.sources);
         let staging = Staging::new(&files, &sources, 0, &progress);
-        fs::rename(&parts[4], &parts[3]).unwrap();
+        fs::rename(&parts[1], &parts[0]).unwrap();
         let mut arena = Arena::new(1 << 20, 2).unwrap();
-        let output = folder.path().join("list.blf");
-        let error = staging.run::<Wide>(&output, &mut arena, 2).map(drop);
+        let error = staging.run::<Wide>(&parts[1], &mut arena, 1).map(drop);
         let said = error.unwrap_err().to_string();
         assert!(
-            said.ends_with("3.part: changed while it was merged"),
+            said.ends_with("0.part: changed while it was merged"),
             "{said}"
         );
     }

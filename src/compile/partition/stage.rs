@@ -39,7 +39,6 @@ const SAMPLE_STEP: usize = 64;
 /// Number of chunks whose duplicates are merged together. They are copied for that.
 const CHUNKS_AT_ONCE: usize = 256;
 
-/// All stages while they are filled.
 #[derive(Debug)]
 pub(crate) struct Store<'m, I>(Mutex<Pool<'m, I>>);
 
@@ -53,7 +52,6 @@ struct Pool<'m, I> {
     /// Number of chunks of the arena, and the memory of those that were never used.
     all_chunks: usize,
     fresh: ChunksExactMut<'m, u8>,
-    /// Chunks that were used and emptied.
     free: Vec<Chunk<'m>>,
     spill: Spill,
     held: PhantomData<I>,
@@ -79,7 +77,6 @@ struct Run {
 }
 
 impl<'m, I: StagedKey> Store<'m, I> {
-    /// Returns stages in the memory of `arena`, and then in a file beside `output`.
     pub(crate) fn new(output: &Path, arena: &'m mut Arena) -> Self {
         let (max_chunks, chunk_bytes) = (arena.held, arena.chunk_bytes);
         let fresh = arena.chunks();
@@ -152,7 +149,6 @@ impl<I: StagedKey> Pool<'_, I> {
         }
     }
 
-    /// Merges the duplicates of stages that are far larger than usual.
     fn merge_outliers(&mut self) {
         let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
         let common = total / STAGES + self.chunk_bytes;
@@ -299,7 +295,6 @@ impl<I: StagedKey> Sealed<'_, I> {
         sizes.max().unwrap_or(0)
     }
 
-    /// Returns the number of bytes that did not fit into memory.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.spill.length_bytes
     }
@@ -345,7 +340,6 @@ mod tests {
         (found, sealed.spilled_bytes())
     }
 
-    /// Returns this many keys, of which the first `distinct` repeat, and those in order.
     fn keys(count: u64, distinct: u64) -> (Vec<u64>, Vec<u64>) {
         let key = |n: u64| (n % distinct).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut sorted: Vec<u64> = (0..distinct).map(key).collect();
@@ -365,14 +359,10 @@ mod tests {
     }
 
     #[test]
-    fn one_key_without_end_takes_no_room() {
+    fn keys_many_times_each_are_not_spilled() {
         let (found, spilled) = sorted_keys::<Narrow>(&vec![7; 2_000_000], 1 << 20);
         assert_eq!(found, [7]);
         assert!(spilled < 10_000, "{spilled} of 16,000,000 bytes spilled");
-    }
-
-    #[test]
-    fn a_few_keys_many_times_each_are_not_spilled() {
         let (many, expected) = keys(600_000, 20_000);
         assert!(sorted_keys::<Narrow>(&many, 4 << 20) == (expected.clone(), 0));
         assert!(sorted_keys::<Wide>(&many, 4 << 20) == (expected, 0));

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::input::{Input, PACKED, text};
+use super::input::{Content, Input, PACKED, text};
 use crate::base::path::folder_of;
 use crate::compile::error::Error;
 use crate::list::{BuildSettings, Declared, LIST_TOML, ListToml};
@@ -23,19 +23,13 @@ use crate::unpack;
 pub(crate) struct Wanted<'a> {
     /// Files and folders, which the shell may have chosen by a pattern.
     pub(crate) paths: &'a [PathBuf],
-    /// Files and folders that are read whatever their names.
     pub(crate) meant: &'a [PathBuf],
-    /// What options declare about all files.
     pub(crate) declared: &'a Declared,
-    /// What a feed has fetched, in place of the files of its folder.
     pub(crate) fetched: Option<&'a Path>,
 }
 
 /// Returns the lists that `paths` stand for, each once, in the order of their numbers. They are
 /// read whatever their names.
-///
-/// # Errors
-/// When a path does not exist, a folder cannot be read, or its `list.toml` has faults.
 pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
     Ok(find_or_typed(paths, &[], &Declared::default())?.lists)
 }
@@ -122,7 +116,6 @@ pub(crate) fn find_or_typed(
 
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The lists, each once, in the order of their numbers.
     pub(crate) lists: Vec<Input>,
     /// The files that might be meant as lists, with the reason why they are not read.
     pub(crate) passed_over: Vec<String>,
@@ -150,17 +143,13 @@ impl Wanted<'_> {
                 found.file(path, is_meant, |_| Some(Arc::clone(&declared)))?;
             }
         }
-        let Found {
-            lists, passed_over, ..
-        } = &mut found;
-        lists.sort_by_cached_key(|input| text(&input.label()));
-        lists.dedup_by(|input, before| input.is_same_file(before));
-        passed_over.sort();
-        passed_over.dedup();
+        (found.lists).sort_by_cached_key(|input| text(&input.label()));
+        (found.lists).dedup_by(|input, before| input.is_same_file(before));
+        found.passed_over.sort();
+        found.passed_over.dedup();
         Ok(found)
     }
 
-    /// Adds the files of a folder, or what its feed has fetched.
     fn folder(&self, path: &Path, found: &mut Found) -> Result<(), Error> {
         let list_toml = ListToml::of_folder(path)?.unwrap_or_default();
         let declared = |names: &[&str]| {
@@ -187,9 +176,6 @@ impl Wanted<'_> {
 }
 
 /// Returns whether a folder is a feed that has fetched something.
-///
-/// # Errors
-/// When its `list.toml` has faults.
 pub fn is_fetched(folder: &Path, fetched: Option<&Path>) -> Result<bool, Error> {
     let is_there = fetched.is_some_and(|path| path.is_file() || has_file(path));
     Ok(is_there && ListToml::of_folder(folder)?.is_some_and(|list| list.feed.is_some()))
@@ -248,7 +234,10 @@ impl Found {
         };
         let before = self.lists.len();
         for member in members {
-            let mut input = Input::member(path, member);
+            let mut input = Input {
+                content: Content::Member(member),
+                ..Input::file(path, &whole)
+            };
             let label = input.label().into_owned();
             match (why_not(&label), declared(&[&base_name(&label), &name])) {
                 _ if is_hidden(&label) => {}
@@ -290,14 +279,12 @@ pub(crate) fn base_name(path: &Path) -> String {
 
 /// Beginnings of the names of files that are not lists, in lower case.
 const NOT_LISTS: [&str; 4] = ["copying", "licence", "license", "readme"];
-/// Whole stems of the names of whitelists.
 const WHITELISTS: [&str; 4] = ["allowlist", "safelist", "welcomelist", "whitelist"];
 /// Endings of the names of copies, backups and unfinished files, and of the swap files of editors.
 const COPIES: &str = "~ .bak .backup .bk .disabled .dpkg-bak .dpkg-dist .dpkg-new .dpkg-old \
     .dpkg-tmp .off .old .orig .part .rej .rpmnew .rpmorig .rpmsave .save .swn .swo \
     .swp .tmp";
 
-/// Returns the name of a file in lower case, without the ending of a compressor.
 fn lower_name(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default();
     let mut name = name.to_string_lossy().to_ascii_lowercase();
@@ -311,11 +298,9 @@ fn is_hidden(file: &Path) -> bool {
     lower_name(file).starts_with('.')
 }
 
-/// Why a backup and a whitelist are not read.
 const BACKUP: &str = "the name of a backup or unfinished file; use --input if it is a list";
 const WHITELIST: &str = "the name of a whitelist; use --input if it is a blocklist";
 
-/// Returns why a file, by its name, is not meant as a blocklist.
 fn why_not(file: &Path) -> Option<&'static str> {
     let name = lower_name(file);
     if name.ends_with(".blf") {
@@ -331,7 +316,6 @@ fn why_not(file: &Path) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a file may be a list or whitelist, by its name.
 pub(crate) fn may_be_list(file: &Path) -> bool {
     !is_hidden(file) && why_not(file).is_none_or(|why| why == WHITELIST)
 }

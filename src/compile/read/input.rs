@@ -18,7 +18,6 @@ use crate::unpack::Member;
 /// Maximum length in bytes of a path, name or licence kept in the filter, which allows up to 4096.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// Endings of compressed files.
 pub(super) const PACKED: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 
 /// One list to read.
@@ -26,13 +25,10 @@ pub(super) const PACKED: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 pub struct Input {
     /// The file; `-` is standard input.
     pub path: PathBuf,
-    /// The part of the file that is the list.
     pub(super) content: Content,
-    /// What its owner declares about it.
     pub(crate) declared: Arc<Declared>,
 }
 
-/// The part of the file that is the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Whole,
@@ -41,7 +37,6 @@ pub(crate) enum Content {
     Typed(Vec<u8>),
 }
 
-/// The name used in place of a path for entries typed on the command line.
 const COMMAND_LINE: &str = "command line";
 
 impl Input {
@@ -50,14 +45,6 @@ impl Input {
             path: path.into(),
             content: Content::Whole,
             declared: Arc::clone(declared),
-        }
-    }
-
-    pub(crate) fn member(path: &Path, member: Member) -> Self {
-        Self {
-            path: path.to_owned(),
-            content: Content::Member(member),
-            declared: Arc::default(),
         }
     }
 
@@ -151,7 +138,6 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
-/// Returns a path as text that is safe to print and to store.
 pub(crate) fn text(path: &Path) -> String {
     let text = escaped(path.as_os_str().as_encoded_bytes());
     cut(text.to_string(), MAX_TEXT_BYTES)
@@ -190,14 +176,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lose_folders_and_endings() {
+    fn names_and_licences_are_found() {
         let names = ["/lists/spammers.txt.gz", "a.csv", "plain", ".hidden"]
             .map(|path| name_of(Path::new(path)));
         assert_eq!(names, ["spammers", "a", "plain", ".hidden"]);
-    }
-
-    #[test]
-    fn licences_are_found_in_leading_comments_only() {
         let list = b"# A list\n#  Licence: CC0 1.0 \na@b.example\n";
         assert_eq!(licence(list), "CC0 1.0");
         assert_eq!(licence(b"; SPDX-License-Identifier: MIT\n"), "MIT");
