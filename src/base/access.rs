@@ -92,9 +92,6 @@ impl Account {
     }
 
     /// Returns what denies this user the access; `None` if nothing does.
-    ///
-    /// # Errors
-    /// The path does not exist, or this process may not look at it.
     pub fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
         let path = std::path::absolute(path)?;
         // From the root downwards: nothing below a folder that is closed to this process can be
@@ -157,9 +154,6 @@ impl Account {
 /// Opens a file for reading. Refuses a pipe or a device, because reading it may block or never
 /// end. Refuses files of procfs, also behind a link: what is read from a list may be shown, and
 /// these files contain facts about processes.
-///
-/// # Errors
-/// Opening failed, or it is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     // Without this flag, opening a pipe would wait for a writer.
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);

@@ -34,7 +34,6 @@ impl FileState {
 #[derive(Debug, Default)]
 pub struct FileStates {
     files: BTreeMap<PathBuf, Known>,
-    /// Those of the round before.
     before: BTreeMap<PathBuf, Known>,
 }
 

@@ -23,7 +23,6 @@ pub(crate) fn has_room_for(bytes: u64) -> bool {
     room_bytes().is_none_or(|room| bytes.saturating_add(bytes / 8) <= room)
 }
 
-/// Returns the number of bytes that can still be used; `None` if no limit is known.
 pub(crate) fn room_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let groups = room_in_groups(Path::new("/sys/fs/cgroup"), &groups);

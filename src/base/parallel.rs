@@ -7,7 +7,6 @@ use std::thread;
 
 use super::lock::lock;
 
-/// Returns the number of threads that the system can run at once for this process, at least one.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }

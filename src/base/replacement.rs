@@ -75,7 +75,6 @@ impl Replacement {
     /// A symbolic link is followed: the file it points to is the one replaced.
     ///
     /// # Errors
-    ///
     /// [`Error::Busy`] when another writer has it, [`Error::NotAFile`] for a folder or
     /// a device, [`Error::Io`] when the folder is missing or cannot be written.
     pub fn claim(path: &Path) -> Result<Self, Error> {
@@ -91,7 +90,6 @@ impl Replacement {
         Ok(Self::begin(path)?.0)
     }
 
-    /// Claims an output, and returns the metadata of the file that is there now.
     fn begin(path: &Path) -> Result<(Self, Option<fs::Metadata>), Error> {
         let failed = |action| Error::io(path, action);
         let target = if_exists(fs::canonicalize(path)).map_err(failed("find the output"))?;
@@ -121,7 +119,6 @@ impl Replacement {
         Ok((replacement, old))
     }
 
-    /// Sets mode, group and owner like those of the old file or of the folder.
     fn make_like(&self, old: Option<&fs::Metadata>) -> Result<(), Error> {
         let failed = |action| Error::io(&self.written, action);
         let own = self.file.metadata().map_err(failed("read its owner"))?;
@@ -204,7 +201,6 @@ impl Replacement {
     /// Syncs the file, replaces the old file, and syncs the folder.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`]; the old file then stays, unless only the last sync of the folder has failed.
     pub fn commit(mut self) -> Result<(), Error> {
         self.sync()?;
@@ -289,7 +285,6 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
     }
 }
 
-/// Locks a file, unless another process has locked it.
 fn is_locked(file: &File, path: &Path) -> Result<bool, Error> {
     match file.try_lock() {
         Ok(()) => Ok(true),

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::lock::lock;
 
-/// Is due once in so many seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle<const SECONDS: u64>(Mutex<Option<Instant>>);
 

@@ -15,7 +15,6 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Returns a function for `map_err` that adds the path.
     pub(crate) fn of<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         path: &Path,
     ) -> impl Fn(E) -> Self {

@@ -132,7 +132,6 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
     }
 }
 
-/// Returns the digest of all inputs together, in the order of their numbers.
 fn digest_of(opened: &[Opened]) -> Option<u128> {
     let digests = opened.iter();
     let digests = digests.map(|opened| opened.digest.as_ref()?.get().copied());

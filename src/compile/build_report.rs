@@ -9,16 +9,11 @@ use crate::base::clock::now_s;
 use crate::base::replacement;
 use crate::filter::{BuildReport, Reason};
 
-/// Most reasons, and files, of each kind that are kept.
 const KEPT: usize = 16;
-/// Most lines of a reason that are kept.
 const KEPT_LINES: usize = 3;
 
 /// Replaces the report beside the filter `output`, after a build. A build that was not meant for this
 /// file, or never began, leaves it as it is.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn write_build_report(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
     let report = match result {
         Ok(report) => report.summary(),

@@ -30,13 +30,11 @@ pub(super) struct EditedList {
 
 pub(super) struct ListedEntry {
     pub(super) line: u64,
-    /// Its range in the text, with its line end.
     range: Range<usize>,
     pub(super) expires: Option<Day>,
 }
 
 impl EditedList {
-    /// Claims and reads a list; a list that does not exist is empty.
     pub(super) fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
         let replacement = Replacement::claim(path)?;
@@ -156,9 +154,6 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
 
 /// Returns the first line of a text list that names this entry, in canonical form, with its
 /// number; `None` if no line does, or the list is larger than 64 MiB.
-///
-/// # Errors
-/// When the list cannot be read, or is not a regular file.
 pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
     let mut text = Vec::new();
     // A filter names the path: it may be that of a device, or of a pipe without a writer.
@@ -175,7 +170,6 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
     Ok(named.map(|(number, line)| (number, escaped(line).to_string())))
 }
 
-/// An entry in canonical form, and when it ends.
 type Dated = (Vec<u8>, Option<Day>);
 
 /// Returns the entry of one line; a line may refuse the list.

@@ -51,7 +51,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a function for `map_err` that makes an [`Error::Io`].
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io {

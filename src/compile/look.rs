@@ -17,7 +17,6 @@ use crate::address::{Entry, Rules, escaped};
 use crate::filter::{Filter, Key, Load};
 use crate::list::{Reader, Row};
 
-/// Number of new entries that are shown.
 const SHOWN: usize = 10;
 
 /// Examples of what a build would change in a filter.
@@ -70,7 +69,6 @@ pub(crate) fn look(
     Ok((report, found))
 }
 
-/// Returns how the lists differ from a filter, and the keys of some new entries.
 fn compare(
     filter: &Filter,
     keys: impl Sorted,
@@ -100,7 +98,6 @@ fn compare(
     Ok((changed, new))
 }
 
-/// Finds the entries of these keys in the lists.
 fn places(
     inputs: &[Input],
     mut keys: Vec<Key>,

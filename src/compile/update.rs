@@ -152,7 +152,6 @@ fn find(changes: &Changes) -> Result<[Found; 2], Error> {
     Ok([add, remove])
 }
 
-/// Returns whether nothing may be changed because of what was read.
 fn refuse(plan: &Plan, [add, remove]: &[Found; 2], report: &mut Report) -> bool {
     report.passed_over = [&add.passed_over[..], &remove.passed_over].concat();
     // A person who types an entry wants exactly that one.
@@ -199,15 +198,12 @@ fn write<'a>(
     job.write(replacement, spec, None, entries, records, report)
 }
 
-/// A stream of the records that a filter has after an update.
 struct Updated<'a> {
     /// The filter, entries to add, entries to remove.
     walk: Walk<'a>,
-    /// The new number of each source of the filter.
     numbers: &'a [u32],
     /// Entries are left out if they expire on this day (counted from 1970) or before.
     today: u16,
-    /// How the records taken so far differ from those of the filter.
     changed: Changed,
 }
 

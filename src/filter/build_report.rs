@@ -15,7 +15,6 @@ use crate::base::numbers::counted;
 use crate::base::replacement::Replacement;
 use crate::base::whole_file::read;
 
-/// A longer report is not read.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// What a build did.

@@ -10,14 +10,11 @@ use super::record_block::Decoded;
 use super::sizing::{self, Shape};
 use crate::base::parallel::on_threads;
 
-/// Totals of the pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct PageCounts {
     set_bits: u64,
     records: u64,
-    /// Sum of the false-positive rates of the pages.
     rates: f64,
-    /// Sum of the entries estimated from the fill of each page.
     entries: f64,
 }
 
@@ -80,7 +77,6 @@ impl FilterFile {
     /// Reads everything, on up to `threads` threads. With `deep`, decodes every record and looks it
     /// up in its page.
     pub(super) fn check(&self, deep: bool, threads: usize) -> Result<(), Error> {
-        /// A thread for fewer pages than this is not worth its cost.
         const PAGES_A_THREAD: u64 = 256;
         let pages = self.header.shape.pages;
         let threads = (threads as u64).min(pages.div_ceil(PAGES_A_THREAD));

@@ -58,7 +58,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a function for `map_err` that adds what was being done, and with which path.
     pub(super) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),

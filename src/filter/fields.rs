@@ -3,7 +3,6 @@
 
 use std::io::Read;
 
-/// Reads little-endian fields from the front.
 pub(super) struct Fields<R, P> {
     from: R,
     /// What is said of a field that is cut off or malformed.

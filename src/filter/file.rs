@@ -150,7 +150,6 @@ impl FilterFile {
         Ok(page)
     }
 
-    /// Reads pages from number `first` on, and checks their sums.
     fn read_pages(&self, first: u64, pages: &mut [Page]) -> Result<(), Error> {
         let offset = self.header.sections[PAGES].offset + first * PAGE_BYTES as u64;
         self.handle
@@ -170,7 +169,6 @@ impl FilterFile {
         self.starts[number]..self.starts[number + 1]
     }
 
-    /// Returns the size of all records if they are kept in memory, else 0.
     pub(super) fn small_records_bytes(&self) -> u64 {
         let bytes = self.header.sections[RECORDS].length;
         match bytes <= RECORDS_IN_MEMORY_BYTES {
@@ -193,13 +191,11 @@ impl FilterFile {
         Some(all)
     }
 
-    /// Returns the block of the page of `key`, from the records of all pages.
     pub(super) fn block_in<'a>(&self, all: &'a [u8], key: Key) -> &'a [u8] {
         let range = self.range(page::page_of(key, self.header.shape.pages));
         &all[index(range.start)..index(range.end)]
     }
 
-    /// Reads a page's records into `block`, and checks their sum.
     pub(super) fn read_block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
         let range = self.range(number);
         // The directory was checked against the file's length.
@@ -219,7 +215,6 @@ impl FilterFile {
             .map_err(|what| self.invalid(Problem::records(number, what)))
     }
 
-    /// Replaces `block` by the records of a page, decoded and checked.
     pub(super) fn decode(&self, number: u64, block: &mut Decoded) -> Result<(), Error> {
         let mut bytes = std::mem::take(&mut block.bytes);
         self.read_block(number, &mut bytes)?;
@@ -248,7 +243,6 @@ impl FilterFile {
         Ok(())
     }
 
-    /// Visits the pages from `first` to before `end`. Reads many pages at once.
     pub(super) fn each_page(
         &self,
         first: u64,
@@ -282,7 +276,6 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     Ok((file, bytes))
 }
 
-/// Returns memory for this many things, which take so many bytes.
 pub(super) fn room<T>(path: &Path, count: u64, bytes: u64) -> Result<Vec<T>, Error> {
     let mut room = Vec::new();
     let count = usize::try_from(count).ok();

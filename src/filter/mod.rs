@@ -98,14 +98,11 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct Filter {
     file: FilterFile,
-    /// Set once the pages are loaded.
     memory: OnceLock<Memory>,
 }
 
-/// The part of a filter that is in memory.
 #[derive(Debug)]
 struct Memory {
-    /// All pages.
     pages: Vec<Page>,
     /// The blocks of all pages, if they are small.
     records: Option<Vec<u8>>,
@@ -154,9 +151,6 @@ impl Filter {
 
     /// Reads the whole file, on up to `threads` threads, and checks every sum; if `deep`, also every
     /// record and its bits.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the first problem, [`Error::Io`].
     pub fn check(&self, deep: bool, threads: usize) -> Result<(), Error> {
         self.file.check(deep, threads)
     }
@@ -294,9 +288,6 @@ impl Filter {
     }
 
     /// Returns all records in the order of their keys. They are read page by page.
-    ///
-    /// # Errors
-    /// [`Error::NoRecords`].
     pub fn records(&self) -> Result<Records<'_>, Error> {
         self.records_from(Key::default())
     }

@@ -1,7 +1,6 @@
 //! Numbers of few bits, side by side: number i has the bits `i * width` to
 //! `(i + 1) * width - 1`, where bit b is bit `b % 8` of byte `b / 8`.
 
-/// Returns a mask of the lowest `bits` bits; at most 63.
 pub(super) fn mask(bits: u8) -> u64 {
     (1_u64 << bits) - 1
 }

@@ -30,7 +30,6 @@ pub type Page = [u8; PAGE_BYTES];
 /// The increment of SplitMix64 (Steele, Lea, Flood 2014).
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mask of the bits of one draw.
 const DRAW: u64 = PAGE_BITS as u64 - 1;
 
 /// Returns the page of a key in a filter with this many pages.
@@ -47,7 +46,6 @@ pub fn first_key(page: u64, pages: u64) -> Key {
     Key(u64::try_from(start).unwrap_or(u64::MAX))
 }
 
-/// The output function of SplitMix64.
 #[inline(always)]
 fn mix(state: u64) -> u64 {
     let mut z = state;
@@ -92,7 +90,6 @@ pub fn contains(page: &Page, key: Key, probes: u32) -> bool {
 /// and 32 KiB stay in the first-level cache.
 pub(crate) struct Filling(Box<[u8; PAGE_BITS as usize]>);
 
-/// The byte of a bit that is set.
 const SET: u8 = 0xff;
 
 impl Filling {

@@ -54,14 +54,12 @@ pub(crate) struct Class {
 /// Days since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Dates {
-    /// The day on which it was first listed.
     pub(crate) added: u16,
     /// The first day on which it is no longer listed.
     pub(crate) expires: Option<u16>,
 }
 
 impl Dates {
-    /// Returns whether an entry with these dates is no longer listed on this day.
     pub(crate) fn have_expired(self, today: u16) -> bool {
         self.expires.is_some_and(|day| day <= today)
     }

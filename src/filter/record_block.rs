@@ -48,7 +48,6 @@ impl Decoded {
     }
 }
 
-/// A block, split into its sections.
 pub(super) struct RecordBlock<'a> {
     base: u64,
     /// The greatest possible distance from `base`.
@@ -133,7 +132,6 @@ impl<'a> RecordBlock<'a> {
         self.count
     }
 
-    /// Returns the record of a key of this page, in a block of a filter.
     pub(super) fn find(&self, key: Key) -> Result<Option<Record>, &'static str> {
         let Some(distance) = key.0.checked_sub(self.base) else {
             return Ok(None);
@@ -236,7 +234,6 @@ impl<'a> RecordBlock<'a> {
         }
     }
 
-    /// Checks the high part of the last record, which is the greatest.
     fn check_high(&self) -> Result<(), &'static str> {
         let words = self.high.iter().map(|word| u64::from_le_bytes(*word));
         let last = words.enumerate().rev().find(|(_, word)| *word != 0);
@@ -249,7 +246,6 @@ impl<'a> RecordBlock<'a> {
         }
     }
 
-    /// Adds the high part to the low part of each distance.
     fn add_high(&self, distances: &mut [Key]) {
         let mut distances = (0..).zip(distances);
         for (at, word) in (0..).zip(self.high) {

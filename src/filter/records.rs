@@ -25,12 +25,10 @@ use super::page;
 use super::record::{Class, Key, Record};
 use super::sizing::Shape;
 
-/// Returns the checksum of a block: its XXH3-64.
 pub(super) fn sum(block: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(block)
 }
 
-/// Memory that encoding reuses from page to page.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     classes: Vec<Class>,
@@ -56,7 +54,6 @@ pub struct Layout {
 pub(crate) enum PageRecords<'a> {
     /// The keys of records that differ only in their keys, and what they have in common.
     Alike(&'a [Key], Class),
-    /// Any records.
     Any(&'a [Record]),
 }
 
@@ -64,7 +61,6 @@ impl PageRecords<'_> {
     /// Returns their page; `None` if there are none.
     ///
     /// # Panics
-    ///
     /// If they are of several pages: entries would be lost.
     pub(super) fn page(self, shape: Shape) -> Option<u64> {
         let (first, last) = match self {
@@ -84,7 +80,6 @@ impl PageRecords<'_> {
 /// Appends the block of a page's records to `out`; appends nothing if there are none.
 ///
 /// # Panics
-///
 /// If they are not sorted, not distinct, or of several pages: the block would be read as other
 /// keys, and entries would be lost.
 pub(super) fn encode(
@@ -116,13 +111,11 @@ pub(super) fn encode(
     }
 }
 
-/// Returns the number of bits that distinguish this many classes.
 pub(super) fn class_bits(classes: usize) -> u8 {
     let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
     u8::try_from(bits).unwrap_or(32)
 }
 
-/// Appends a block without the numbers of the classes.
 fn encode_keys(
     layout: Layout,
     page: u64,

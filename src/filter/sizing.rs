@@ -38,7 +38,6 @@ pub const MAX_PROBES: u32 = 64;
 /// collisions of the 64-bit keys themselves would matter for large lists.
 pub const RATES: std::ops::RangeInclusive<f64> = 1e-12..=0.5;
 
-/// Number of bits of a page, for the formulas.
 const M: f64 = PAGE_BITS as f64;
 
 /// Returns the smallest filter that holds `entries` at a false-positive rate of at most

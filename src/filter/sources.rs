@@ -36,7 +36,6 @@ pub struct Source {
     pub rejected: u64,
 }
 
-/// Checks that what a caller wants to write can be read again.
 pub(super) fn check(sources: &[Source]) -> Result<(), &'static str> {
     if sources.len() > MAX_SOURCES {
         return Err("more than 1,048,576 sources");

@@ -30,9 +30,7 @@ pub struct EncodedPage {
     bits: Box<Page>,
     sum: u64,
     set_bits: u32,
-    /// Number of the page, if it has a key.
     number: Option<u64>,
-    /// Number of keys in the page, if known.
     count: Option<u32>,
     block: Vec<u8>,
     block_sum: u64,
@@ -40,7 +38,6 @@ pub struct EncodedPage {
 }
 
 impl Default for EncodedPage {
-    /// Returns a page without entries.
     fn default() -> Self {
         let mut page = Self {
             bits: Box::new([0; PAGE_BYTES]),
@@ -88,7 +85,6 @@ impl EncodedPage {
         self.seal(records.page(layout.shape), Some(count));
     }
 
-    /// Sets the bits of a page, if it has any; returns the number of keys.
     fn fill(
         &mut self,
         layout: Layout,
@@ -122,13 +118,11 @@ impl EncodedPage {
 /// Encodes one page of a file: its sorted, distinct records, if any.
 ///
 /// # Panics
-///
 /// If the records are out of order, or of several pages.
 pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
     out.encode(layout, PageRecords::Any(records), &mut Filling::new());
 }
 
-/// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A filter file that is being written.
@@ -141,7 +135,6 @@ pub struct Writer {
     sums: Vec<u8>,
     directory: Vec<u8>,
     sources: Vec<u8>,
-    /// Numbers of the pages that are not appended yet.
     left: Range<u64>,
     counted: Option<u64>,
 }
@@ -206,10 +199,6 @@ impl Writer {
     }
 
     /// Appends the next pages.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when the disk is full or fails; [`Error::Unwritable`] when a page
-    /// is not the next one.
     pub fn append(&mut self, pages: &[EncodedPage]) -> Result<(), Error> {
         for page in pages {
             let Some(next) = self.left.next() else {
@@ -277,7 +266,6 @@ impl Writer {
         Ok((self.replacement, self.header))
     }
 
-    /// Writes everything except the header, and sets the sums and lengths of the sections.
     fn write_sections(&mut self) -> Result<(), Error> {
         self.pages.flush(&self.replacement)?;
         self.records.flush(&self.replacement)?;

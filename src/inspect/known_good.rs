@@ -27,7 +27,6 @@ use crate::list::written_address;
 const BLOCK_BYTES: u64 = 4 << 20;
 /// Most bytes that the last line of a block may add. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;
-/// A thread for fewer bytes is not worth its cost.
 const MIN_PART_BYTES: usize = 64 << 10;
 
 /// The result of looking up known good senders in a filter.
@@ -52,9 +51,6 @@ impl KnownGood {
 }
 
 /// Looks up every address in `known` in the filter.
-///
-/// # Errors
-/// When a file cannot be read.
 pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<KnownGood, Error> {
     let query = Query::open(filter, Load::Memory, today)?;
     let mut found = KnownGood::default();
@@ -100,7 +96,6 @@ fn read_lines(content: &mut impl BufRead, block: &mut Vec<u8>) -> io::Result<boo
     Ok(!block.is_empty())
 }
 
-/// Looks up every address in some lines, once, but for those that were seen before.
 fn look_up(query: &mut Query, lines: &[u8], seen: &HashSet<Vec<u8>>) -> Result<Vec<Asked>, Error> {
     let rules = query.lookup().rules();
     let mut canonical = Canonical::new();

@@ -47,9 +47,6 @@ pub struct Overlap {
 }
 
 /// Compares each filter with each other one.
-///
-/// # Errors
-/// When their keys cannot be compared, or a file cannot be read.
 pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     let filters = open_alike(files)?;
     let name = |filter: &Arc<Filter>| escaped(filter.spec().name.as_bytes()).to_string();
@@ -209,9 +206,6 @@ pub struct Comparison {
 }
 
 /// Compares two filters.
-///
-/// # Errors
-/// When their keys cannot be compared, or a file cannot be read.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
     let found = overlap(&[a.to_owned(), b.to_owned()])?;
     let (a, b, both) = (found.entries[0], found.entries[1], found.shared[0][1]);

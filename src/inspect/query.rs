@@ -58,9 +58,6 @@ pub struct Match {
 
 impl Query {
     /// Opens a filter.
-    ///
-    /// # Errors
-    /// As [`Lookup::open`].
     pub fn open(path: &Path, load: Load, today: Day) -> Result<Self, Error> {
         Ok(Self {
             lookup: Lookup::open(path, load)?,
@@ -76,9 +73,6 @@ impl Query {
     }
 
     /// Looks up one address or entry. A text that is neither is not listed.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn ask(&mut self, written: &[u8]) -> Result<Finding, Error> {
         let rules = self.lookup.rules();
         let mut finding = Finding {

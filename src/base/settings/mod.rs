@@ -63,7 +63,6 @@ fn name_of(path: &Path) -> &'static str {
     }
 }
 
-/// Returns each error on a line, in the format of compilers, which editors understand.
 fn lines(path: &Path, problems: &[Problem]) -> String {
     let lines = problems
         .iter()

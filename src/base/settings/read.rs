@@ -16,7 +16,6 @@ use toml::de::{DeTable, DeValue};
 use super::values::{Invalid, nearest, text, wrong_type};
 use super::{Problem, Removed, Settings};
 
-/// The text being read, and the errors found so far.
 pub(crate) struct Checker<'t> {
     text: &'t str,
     /// Every setting, to tell where a misplaced one belongs.
@@ -93,7 +92,6 @@ impl<'t> Checker<'t> {
         table
     }
 
-    /// Returns a table whose settings the caller then asks for by name.
     pub(crate) fn section<'s>(
         &'s self,
         path: &'static str,
@@ -294,7 +292,6 @@ impl<'s, 't> Section<'s, 't> {
         self.table.is_some_and(|table| table.contains_key(name))
     }
 
-    /// Records an error about a setting, or about the table if the setting is missing.
     pub(crate) fn wrong(&self, name: &str, message: &str) {
         let message = format!("{name}: {message}");
         self.checker.problem(self.at(name), message);
@@ -375,7 +372,6 @@ impl<'s, 't> Section<'s, 't> {
     }
 }
 
-/// Returns what is wrong with a text without quotes, at the start of `text`.
 fn unquoted(text: &str) -> String {
     let word = text.split([',', ']', '}', '#', '\n']).next();
     match word.unwrap_or_default().trim() {
@@ -384,7 +380,6 @@ fn unquoted(text: &str) -> String {
     }
 }
 
-/// Returns the setting in the line of a byte; `None` if the line has none.
 fn setting_at(text: &str, at: usize) -> Option<&str> {
     let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
     let (name, _) = text.get(begin..)?.lines().next()?.split_once('=')?;
@@ -401,7 +396,6 @@ fn hint(text: &str) -> Option<&'static str> {
     is_boolean.then_some("write true or false")
 }
 
-/// Returns where a setting with this name belongs, if there is one.
 fn elsewhere(settings: Settings<'_>, written: &str) -> Option<String> {
     let (section, _) = settings
         .iter()

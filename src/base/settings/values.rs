@@ -23,7 +23,6 @@ impl<T: Into<String>> From<T> for Invalid {
     }
 }
 
-/// Returns the name most similar to `written`, if any is similar.
 pub(crate) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
     let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
     names
@@ -72,7 +71,6 @@ pub(crate) fn number(
         .ok_or_else(|| format!("must be between {} and {}", range.start(), range.end()).into())
 }
 
-/// Reads `"50%"`.
 pub(crate) fn percent(value: &DeValue<'_>) -> Result<Percent, Invalid> {
     let written = value
         .as_str()
@@ -80,7 +78,6 @@ pub(crate) fn percent(value: &DeValue<'_>) -> Result<Percent, Invalid> {
     written.parse().map_err(Invalid::from)
 }
 
-/// Reads `"50%"`, at most `"100%"`.
 pub(crate) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Invalid> {
     percent(value)?.of_a_whole().map_err(Invalid::from)
 }

@@ -135,7 +135,6 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     Ok(outcome(None))
 }
 
-/// Replaces the output, if the delta names the filter that was written; returns whether it does.
 fn put_in_place(writer: Writer, delta: &Head, progress: &Progress) -> Result<bool, Error> {
     progress.begin(Phase::Checking, 0);
     let (written, header) = writer.complete()?;
@@ -148,12 +147,10 @@ fn put_in_place(writer: Writer, delta: &Head, progress: &Progress) -> Result<boo
     Ok(is_named)
 }
 
-/// Names a filter for messages: "generation 41 (a1b2...)".
 fn named(generation: u64, identity: Digest) -> String {
     format!("generation {generation} ({identity:.16})")
 }
 
-/// Opens deltas. Each must belong to the filter that the earlier ones make.
 fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
     let mut chain: Vec<Delta> = Vec::with_capacity(paths.len());
     let mut most_entries = old.entries();
@@ -203,11 +200,9 @@ pub(super) struct Patched<'a> {
     /// The last class that was found valid.
     possible: Option<Class>,
     taken: Vec<Record>,
-    /// Index of the next record of `old`.
     index: u64,
     /// The end of the last request: no record may come before it any more.
     from: Option<Key>,
-    /// The last key returned, and the number of records returned.
     last_key: Option<Key>,
     count: u64,
 }

@@ -184,6 +184,7 @@ const MAX_PAIRS: usize = 4 << 20;
 /// One key in OLD or NEW.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Difference {
+    /// Its class in OLD and in NEW.
     Kept(Class, Class),
     Removed,
     Added(Record),
@@ -244,6 +245,7 @@ pub(super) struct Tally {
     pub(super) kept: u64,
     pairs: HashMap<(Class, Class), u64>,
     added_classes: HashMap<Class, u64>,
+    /// The pair of the last record, and the number of consecutive records with this pair.
     run: Option<((Class, Class), u64)>,
     too_many: bool,
 }

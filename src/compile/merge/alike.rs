@@ -13,7 +13,6 @@ use crate::filter::page::{PAGE_BYTES, Page, count_set, merge};
 use crate::filter::{EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
 use crate::lookup::Lookup;
 
-/// Opens filters, which must all have the same seed and the same address rules.
 pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     let mut filters: Vec<Arc<Filter>> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -27,7 +26,6 @@ pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     Ok(filters)
 }
 
-/// Checks that the keys of two files were made in the same way.
 pub(super) fn check_alike(
     (a_path, a): (&Path, &Spec),
     (b_path, b): (&Path, &Spec),

@@ -26,7 +26,6 @@ use crate::compile::report::digest_shown;
 use crate::filter::FilterFile;
 use crate::lookup;
 
-/// How many names a message shows; the others are only counted.
 const SHOWN: usize = 8;
 /// Longest file of names, in bytes: enough for a million names of 64 bytes.
 const MAX_NAMES_BYTES: u64 = 64 << 20;
@@ -69,7 +68,6 @@ impl MergedFile {
         Error::Plan(format!("{}: {why}", self.path.display()))
     }
 
-    /// Checks that it and `other` are equal attempts at one piece.
     fn check_twin(&self, other: &Self) -> Result<(), Error> {
         let path = other.path.display();
         let piece = match self.name() {
@@ -90,7 +88,6 @@ impl MergedFile {
         Ok(())
     }
 
-    /// Checks that it is not the piece `other` again, under another name and compiled in another way.
     fn check_renamed(&self, other: &Self) -> Result<(), Error> {
         let is_renamed = self.name() != other.name() && self.header.part == other.header.part;
         if !is_renamed || self.header.has_equal_records(&other.header) {

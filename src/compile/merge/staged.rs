@@ -20,10 +20,8 @@ use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::Sources;
 use crate::filter::{self, Dates, FilterFile, Header, Problem};
 
-/// Number of pages between two looks at the stop flag.
 const PAGES_AT_ONCE: u64 = 256;
 
-/// A file to merge: a filter, or a part of a list.
 #[derive(Debug)]
 pub(super) struct MergedFile {
     pub(super) path: PathBuf,
@@ -40,9 +38,7 @@ pub(super) struct Staging<'a> {
     /// Entries that expire on this day (since 1970) or earlier are left out.
     today: u16,
     progress: &'a Progress,
-    /// Number of records read, for each file.
     counted: Vec<AtomicU64>,
-    /// Number of entries left out, for each source.
     expired: Vec<AtomicU64>,
 }
 

@@ -19,7 +19,6 @@ use super::staged_key::STAGES;
 use crate::base::path::{beside, folder_of};
 use crate::compile::error::Error;
 
-/// Size of a chunk if there is enough memory.
 const CHUNK_BYTES: usize = 4096;
 /// Minimum size of a chunk: smaller ones would be handed over too often.
 const MIN_CHUNK_BYTES: usize = 256;
@@ -71,7 +70,6 @@ fn map(length: usize) -> Result<MmapMut, Error> {
     Ok(memory)
 }
 
-/// A piece of the arena, and the number of bytes used in it.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk<'m> {
     memory: &'m mut [u8],
@@ -91,7 +89,6 @@ impl<'m> Chunk<'m> {
         self.length
     }
 
-    /// Appends bytes; returns false if there is no room for them.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
         let end = self.length + bytes.len();
@@ -140,7 +137,6 @@ impl Spill {
         }
     }
 
-    /// Appends `bytes` to the file, and clears them.
     pub(crate) fn append(&mut self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let file = match &self.file {
             Some(file) => file,

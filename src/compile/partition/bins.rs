@@ -23,11 +23,9 @@ const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
 /// Number of keys with one class after which the bins are emptied for them; it costs little per key.
 const MANY: u32 = 256;
 
-/// A worker's bins, and its chunks, one per stage.
 #[derive(Debug)]
 pub(crate) struct Stager<'s, 'm, I> {
     store: &'s Store<'m, I>,
-    /// The class of all keys in the bins.
     usual: Class,
     /// The last class that differed, and the number of keys that had it.
     other: Class,
@@ -94,7 +92,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// Checks that no key failed so far.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -121,7 +118,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     }
 }
 
-/// Puts keys into the chunks of their stages. Full chunks go to the store.
 fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
     chunks: &mut [Chunk<'m>; STAGES],

@@ -59,15 +59,11 @@ impl EntryCounts {
     }
 }
 
-/// The sorted stages as records, one after the other.
 pub(crate) struct InOrder<'a, 'm, I> {
     keys: &'a Sealed<'m, I>,
-    /// The dates of staged keys that keep none.
     dates: Dates,
-    /// Number of the stage after the one in `staged`.
     next_stage: usize,
     staged: Vec<I>,
-    /// Index of the first staged key that was not taken.
     at: usize,
     bytes: Vec<u8>,
 }
@@ -127,7 +123,6 @@ impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
     }
 }
 
-/// Returns the records of staged keys of a stage. `dates` are used if they keep none.
 fn records<I: StagedKey>(stage: usize, keys: &[I], dates: Dates) -> impl Iterator<Item = Record> {
     keys.iter()
         .map(move |key| key.class(dates).record(key.key(stage)))

@@ -32,7 +32,6 @@ pub(crate) fn sort_and_merge<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<
     }
 }
 
-/// Sorts; returns whether there may be duplicates.
 fn sort<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) -> bool {
     if keys.len() < FEW {
         keys.sort_unstable_by_key(|key| key.order());
@@ -109,7 +108,6 @@ fn high_digit(order: u64) -> usize {
     (order >> (64 - DIGIT_BITS)) as usize
 }
 
-/// Turns counts into the places where each digit's staged keys start.
 fn starts(counts: &mut [u32]) {
     let mut sum = 0;
     for count in counts {

@@ -17,15 +17,12 @@ use crate::filter::{Class, Dates, Key};
 /// Number of top bits of a key that number its stage.
 pub(crate) const STAGE_BITS: u32 = 12;
 pub(crate) const STAGES: usize = 1 << STAGE_BITS;
-/// Number of sources that fit into a [`Narrow`] key.
 pub(crate) const NARROW_SOURCES: u32 = 1 << (STAGE_BITS - KIND_BITS);
 
 const KIND_BITS: u32 = 2;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
-/// A packed key with its class.
 pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
-    /// Size in memory and in a spill file, in bytes.
     const BYTES: usize;
     /// Whether staged keys keep dates of their own.
     const KEEPS_DATES: bool;
@@ -40,7 +37,6 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn class(self, dates: Dates) -> Class;
     /// Returns the bits in which the classes of two staged keys differ.
     fn difference(self, other: Self) -> u64;
-    /// Merges two staged keys with the same key, as [`Class::merge`] does.
     fn merge(self, other: Self) -> Self;
     type Bytes: AsRef<[u8]>;
     fn bytes(self) -> Self::Bytes;
@@ -50,7 +46,6 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
             word.copy_from_slice(key.bytes().as_ref());
         }
     }
-    /// Appends the staged keys in `bytes`.
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
 
@@ -67,7 +62,6 @@ pub(crate) fn stage_of(key: Key) -> usize {
     (key.0 >> (64 - STAGE_BITS)) as usize
 }
 
-/// Eight bytes; see the top of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Narrow(u64);
 
@@ -120,7 +114,6 @@ impl StagedKey for Narrow {
     }
 }
 
-/// Sixteen bytes; see the top of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wide(u128);
 

@@ -66,7 +66,6 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Number of bytes examined together: as many as a word has bits.
 const WIDTH: usize = 64;
 /// Size of a piece: its text, its lowered copy and its marks stay in the first-level cache. They
 /// are written and read in two passes: a load across two vectors that were just stored must wait
@@ -75,7 +74,6 @@ const PIECE_BYTES: usize = 8 << 10;
 
 /// One bit for each of 64 bytes, the first byte lowest.
 struct Marks {
-    /// The byte is an `@` or a newline.
     stops: u64,
     /// The byte occurs in no plain line, or is a separator after a separator.
     bad: u64,
@@ -109,7 +107,6 @@ impl Block {
         self.lines_of::<false>(text, rules, visit);
     }
 
-    /// The same, with `HOSTS` of a hosts file.
     #[inline]
     pub(super) fn lines_of<const HOSTS: bool>(
         &mut self,
@@ -276,7 +273,6 @@ fn look<S: Simd>(
     }
 }
 
-/// Returns the length of a piece: whole lines of about [`PIECE_BYTES`].
 fn piece_length(text: &[u8]) -> usize {
     let Some((piece, after)) = text.split_at_checked(PIECE_BYTES) else {
         return text.len();
@@ -289,7 +285,6 @@ fn piece_length(text: &[u8]) -> usize {
     }
 }
 
-/// Places in a piece, ascending.
 #[derive(Clone, Debug, Default)]
 struct Places {
     places: Vec<u32>,
@@ -301,7 +296,6 @@ struct Places {
 const AT_ONCE: usize = 5;
 
 impl Places {
-    /// Removes all places, and makes room for `most`.
     fn begin(&mut self, most: usize) {
         self.count = 0;
         if self.places.len() < most + AT_ONCE {
@@ -313,7 +307,6 @@ impl Places {
         &self.places[..self.count]
     }
 
-    /// Adds the places of the bits in `marks`, counted from `base`.
     #[inline(always)]
     #[allow(
         clippy::cast_possible_truncation,

@@ -15,20 +15,17 @@ use crate::list::{Refusal, Skip};
 const EXAMPLES: usize = 20;
 /// Number of reasons of each kind counted separately; further ones are counted together.
 const REASONS: usize = 64;
-/// Number of bytes of a line that are shown.
 const SHOWN_BYTES: usize = 80;
 
 /// Why a row lists nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NotListed {
     Rejected,
-    /// Its entry is too broad, or protected.
     Broad,
     /// It is not meant to list anybody.
     Skipped(Skip),
 }
 
-/// Counts of one worker, then of all.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     inputs: BTreeMap<u32, InputCounts>,
@@ -53,10 +50,8 @@ pub(crate) struct InputCounts {
     pub(crate) ends_within_line: bool,
 }
 
-/// The number of a block, and of a line in it.
 type Place = (u32, u64);
 
-/// Rows that are not listed for one reason.
 #[derive(Debug, Default)]
 struct Rows {
     count: u64,
@@ -164,7 +159,6 @@ impl InputCounts {
         })
     }
 
-    /// Returns the first rejected line, with its number and the reason.
     pub(crate) fn first_reject(&self) -> String {
         let firsts = self
             .not_listed()
@@ -176,7 +170,6 @@ impl InputCounts {
         firsts.min().map_or_else(String::new, |(_, shown)| shown)
     }
 
-    /// Returns why the input is refused, the number of the line that refuses it, and its text.
     pub(crate) fn refused(&self) -> Option<(&Refusal, u64, &str)> {
         let (place, refusal, text) = self.refused.as_ref()?;
         Some((refusal, self.line(*place), text))

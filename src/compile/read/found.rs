@@ -23,6 +23,7 @@ use crate::unpack;
 pub(crate) struct Wanted<'a> {
     /// Files and folders, which the shell may have chosen by a pattern.
     pub(crate) paths: &'a [PathBuf],
+    /// Files and folders that are read whatever their names.
     pub(crate) meant: &'a [PathBuf],
     pub(crate) declared: &'a Declared,
     pub(crate) fetched: Option<&'a Path>,

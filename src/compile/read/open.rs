@@ -72,7 +72,6 @@ struct Counted {
 }
 
 impl Counted {
-    /// Waits a while; returns whether there is something to read, or the end.
     fn is_ready(&self) -> io::Result<bool> {
         let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
         match poll(&mut ready, Some(&POLL)) {
@@ -107,7 +106,6 @@ impl Read for Counted {
     }
 }
 
-/// A file in an archive, whose unpacked bytes are counted.
 struct CountedMember {
     input: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,

@@ -16,7 +16,6 @@ use super::block::Block;
 use crate::address::{Kind, Rules};
 use crate::list::{self, MAX_LINE, Reader, Row, Usual};
 
-/// Memory for the keys of a block; reused for the next.
 #[derive(Debug, Default)]
 pub(super) struct UsualLines {
     /// A line for each of the block: its key, or nothing.
@@ -151,7 +150,6 @@ mod tests {
         ]
     }
 
-    /// Rows of a table: half of them usual.
     fn row() -> impl Strategy<Value = String> {
         let entry =
             "([a-z+-]{1,3}@|)(b\\.example|gmail\\.com|co\\.uk| b\\.example |\\.b\\.example|x|)";
@@ -241,7 +239,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        /// The reader alone gives the same.
         #[test]
         fn usual_lines_are_line_by_line(
             lines in proptest::collection::vec(line(), 0..12), end in "\n?", bits in 0_u8..16,

@@ -24,17 +24,14 @@ use crate::compile::progress::Progress;
 use crate::filter::{Class, Dates, Key};
 use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
 
-/// How lines become keys; the same for all workers.
 #[derive(Debug)]
 pub(crate) struct ReadOptions {
     pub(crate) rules: Rules,
     pub(crate) seed: u64,
     /// The day of the build: the day on which entries without a day of their own were added.
     pub(crate) today: Day,
-    /// Expiry of entries that have none of their own.
     pub(crate) expires: Option<Day>,
     pub(crate) guard: Guard,
-    /// The number of each input as a source.
     pub(crate) sources: Vec<u32>,
     /// Whether the output stores dates. If not, entries that expire are refused.
     pub(crate) records: bool,
@@ -43,7 +40,6 @@ pub(crate) struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Returns the dates of an entry that has none of its own.
     pub(crate) fn dates(&self) -> Dates {
         Dates {
             added: self.today.0,
@@ -101,9 +97,7 @@ pub(crate) fn read<'m, I: StagedKey>(
 struct Worker<'a, 'm, I> {
     options: &'a ReadOptions,
     progress: &'a Progress,
-    /// The dates of entries that have none of their own.
     dates: Dates,
-    /// Source number of the current input.
     source: u32,
     text: Block,
     usual_lines: UsualLines,
@@ -133,7 +127,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Works until nothing is left; returns `None` if a row had dates that `I` cannot keep.
     fn run(mut self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
         let mut buffer = vec![0; BLOCK_BYTES];
         while let Some(work) = feed.next(&mut buffer)? {
@@ -174,7 +167,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Reads a block of whole lines; returns their number.
     fn block(&mut self, reading: &Reading, at_start: bool, block: &[u8]) -> u64 {
         let mut reader = Reader::part(reading, at_start);
         let is_full = reading.subdomains || self.ends_badly(self.dates);
@@ -232,7 +224,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         lines
     }
 
-    /// Reads a block of a format with usual lines; returns the number of lines.
     fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
         let mut usual_lines = mem::take(&mut self.usual_lines);
         let dates = self.dates;

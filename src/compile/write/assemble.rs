@@ -38,7 +38,6 @@ struct Taking<'a> {
 struct Appending {
     writer: Writer,
     next_page: u64,
-    /// A worker failed: its pages will not come.
     failed: bool,
 }
 

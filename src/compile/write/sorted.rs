@@ -38,7 +38,6 @@ impl Sorted for Records<'_> {
     }
 }
 
-/// Number of steps in which streams are read to their end.
 pub(crate) const STEPS: u64 = 4096;
 
 /// Calls `step` with the ends of these of the [`STEPS`] steps; it returns how many records it read.
@@ -55,7 +54,6 @@ pub(crate) fn in_steps(
     Ok(())
 }
 
-/// The number of a stream, and its record of a key.
 pub(crate) type Held = (usize, Record);
 
 pub(crate) struct Walk<'a> {
@@ -125,7 +123,6 @@ impl<'a> Walk<'a> {
         Ok(records)
     }
 
-    /// Visits all keys of these of the [`STEPS`] steps.
     pub(crate) fn steps(
         &mut self,
         steps: Range<u64>,
@@ -145,9 +142,7 @@ pub(crate) struct Gathered {
     /// The keys, and the class of all of them, as long as they differ in nothing else.
     keys: Vec<Key>,
     class: Class,
-    /// All records, once they differ in more.
     records: Vec<Record>,
-    /// The number of those that were taken.
     taken: usize,
 }
 
@@ -170,7 +165,6 @@ impl Gathered {
         }
     }
 
-    /// Returns all of them as records, to which others can be appended.
     pub(crate) fn records(&mut self) -> &mut Vec<Record> {
         let before = self.keys.drain(..).map(|key| self.class.record(key));
         self.records.extend(before);

@@ -21,7 +21,6 @@ impl Sources {
         self.by_file.extend(sources);
     }
 
-    /// Adds the sources of parts of a list: the counts of a file are added up.
     pub(crate) fn add_counts(&mut self, sources: &[Source]) {
         for source in sources {
             let known = self.by_file.entry(key(source));
@@ -95,14 +94,12 @@ impl EntryCounts {
         [0, 1, 2, 3].map(sum)
     }
 
-    /// Returns the number of entries whose record names this source.
     pub(crate) fn of_source(&self, source: u32) -> u64 {
         self.by_source
             .get(&source)
             .map_or(0, |kinds| kinds.iter().sum())
     }
 
-    /// Returns the kinds present, as the header stores them.
     pub(crate) fn kind_bits(&self) -> u8 {
         (0_u8..)
             .zip(self.kinds())
@@ -111,7 +108,6 @@ impl EntryCounts {
     }
 }
 
-/// Counts a stream to its end, by source and kind.
 pub(crate) fn count_entries(
     stream: &mut impl Sorted,
     progress: &Progress,

@@ -54,8 +54,6 @@ const PARAMETER_BITS: u8 = 6;
 /// What happens to a record of OLD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// It is not in NEW.
     Removed,
-    /// It has this class in NEW.
     Changed(Class),
 }

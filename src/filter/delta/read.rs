@@ -32,7 +32,6 @@ pub(crate) struct Delta {
     /// The number of edits in segments that were not read yet.
     touched_left: u64,
     added_left: u64,
-    /// The edits of the current segment that were not taken yet.
     touched: VecDeque<(u64, Touch)>,
     added: VecDeque<(Key, Class)>,
     /// The lowest index and key that the next edit can have; `None` if it can have none.
@@ -47,7 +46,6 @@ impl Delta {
             .is_ok_and(|(file, _)| file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC)
     }
 
-    /// Opens a delta, and checks its checksum and its head.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let invalid = |problem| Error::invalid(path, problem);
         let truncated = Problem::Delta("it is truncated");
@@ -108,7 +106,6 @@ impl Delta {
             .pop_front_if(|added| end.is_none_or(|end| added.0 < end)))
     }
 
-    /// Returns whether every edit was taken, and nothing is left of the file.
     pub(crate) fn is_done(&mut self) -> Result<bool, Error> {
         self.load()?;
         let at_end = self
@@ -118,7 +115,6 @@ impl Delta {
         Ok(self.touched.is_empty() && self.added.is_empty() && at_end)
     }
 
-    /// Reads the next segment, if the current one is used up and there is another.
     fn load(&mut self) -> Result<(), Error> {
         if !self.touched.is_empty()
             || !self.added.is_empty()

@@ -24,7 +24,6 @@ pub(super) fn parameter(sum: u128, count: usize) -> u8 {
 
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
-    /// The last `used` bits, which are not in `bytes` yet.
     word: u128,
     used: u32,
     pub(super) bytes: Vec<u8>,
@@ -53,7 +52,6 @@ impl BitWriter {
         self.put(value & mask(parameter), parameter);
     }
 
-    /// Fills the last byte with clear bits.
     pub(super) fn align(&mut self) {
         let missing = self.used.wrapping_neg() % 8;
         self.put(0, u8::try_from(missing).unwrap_or(0));
@@ -82,7 +80,6 @@ impl<R: Read> BitReader<R> {
         }
     }
 
-    /// Returns the next bits, at most 64.
     pub(super) fn take(&mut self, bits: u8) -> io::Result<u64> {
         while self.have < u32::from(bits) {
             self.more()?;
@@ -108,7 +105,6 @@ impl<R: Read> BitReader<R> {
         Ok(high.ok_or_else(malformed)? | self.take(parameter)?)
     }
 
-    /// Skips to the next byte, over clear bits.
     pub(super) fn align(&mut self) -> io::Result<()> {
         let skipped = u8::try_from(self.have % 8).unwrap_or(0);
         match self.take(skipped)? {

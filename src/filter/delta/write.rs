@@ -17,7 +17,6 @@ pub(crate) struct DeltaWriter {
     sum: XxHash3_64,
     out: Stream,
     limit: u64,
-    /// The numbers of the classes.
     changed: HashMap<Class, u64>,
     added: HashMap<Class, u64>,
     segment: Segment,
@@ -29,7 +28,6 @@ pub(crate) struct DeltaWriter {
 struct Segment {
     touched: Vec<(u64, u64)>,
     added: Vec<(u64, u64)>,
-    /// The lowest index and key that the next edit can have.
     next_index: u64,
     next_key: u64,
 }
@@ -119,12 +117,10 @@ impl DeltaWriter {
         bits.align();
     }
 
-    /// Returns whether it has already reached the maximum size.
     pub(crate) fn is_too_large(&self) -> bool {
         self.out.end() + self.bits.bytes.len() as u64 >= self.limit
     }
 
-    /// Writes and sums the whole bytes of what was encoded.
     fn put(&mut self) -> Result<(), Error> {
         self.sum.write(&self.bits.bytes);
         self.out.write(&self.replacement, &self.bits.bytes)?;

@@ -51,9 +51,7 @@ pub struct Column {
     pub several: u64,
     /// Some different values.
     pub samples: Vec<String>,
-    /// Hashes of the values, while there are not too many.
     hashes: HashSet<u64>,
-    /// The values without case, while they are few.
     few: HashMap<String, Value>,
     is_large: bool,
     dates: DatesOf,
@@ -170,7 +168,6 @@ impl Column {
     }
 }
 
-/// Returns the number of entries in a cell; 0 if something else is in it.
 fn entries(cell: &[u8]) -> usize {
     // A date such as 24.12.2026 is written like a domain.
     let is_date = |text: &[u8]| text.iter().all(|b| b.is_ascii_digit() || *b == b'.');
@@ -206,7 +203,6 @@ impl DatesOf {
     }
 }
 
-/// Writes a string of TOML, on one line.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -63,9 +63,6 @@ pub struct FilePreview {
 
 /// Reads a file, or the files of a folder, as a build of the folder would. `plan` has what options
 /// say; `against` is a filter to compare with.
-///
-/// # Errors
-/// When a file cannot be read, `list.toml` has faults, or the filter cannot be compared.
 pub fn preview(
     path: &Path,
     plan: &Plan,
@@ -144,7 +141,6 @@ impl Look<'_> {
         begin_input(input, self.progress).map_err(Error::io(&input.path, "read"))
     }
 
-    /// Returns some rows of a file; none if it is refused at its beginning.
     fn samples(&self, input: &Input) -> Result<Vec<Sample>, Error> {
         let mut begun = self.begin(input)?;
         let Ok(reading) = begun.reading else {
@@ -188,9 +184,6 @@ fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), se
 }
 
 /// Adds proposals to a `list.toml`.
-///
-/// # Errors
-/// When it cannot be written, or would have faults.
 pub fn write(path: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
     let replacement = Replacement::claim(path)?;
     let (text, _) = joined(path, proposals)?;

@@ -33,7 +33,6 @@ pub struct Proposal {
     pub toml: String,
     /// Whether something is left to decide.
     pub is_open: bool,
-    /// Whether it says which rows count.
     pub(super) names_rows: bool,
     /// What a build would count in the file with it, if it says which rows count.
     pub report: Option<Report>,
@@ -42,7 +41,6 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Proposes a declaration for a table.
     pub(super) fn new(name: &str, survey: &Survey, given: &Declared) -> Self {
         let mut draft = Draft {
             survey,
@@ -112,7 +110,6 @@ impl<'s> Draft<'s> {
         self.put(&format!("separator = {}", quoted(&shown)), note, false);
     }
 
-    /// Names the column with the sender; returns it if it is certain.
     fn entry(&mut self) -> Option<&'s Column> {
         let columns = &self.survey.columns;
         let with = |word: &dyn Fn(&Column) -> bool| -> Vec<&'s Column> {
@@ -283,7 +280,6 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Adds the settings for dates that each of these formats reads.
     fn date_formats(&mut self, formats: &[&str]) {
         let (formats, note, asks) = match formats {
             ["", ..] => return,

@@ -29,14 +29,14 @@ pub(super) fn shown(text: &[u8]) -> String {
     escaped(text.get(..SHOWN_BYTES).unwrap_or(text)).to_string()
 }
 
+/// What becomes of a row: the outcome, the rows that are shown alike, and the detail.
+type Outcome = (&'static str, String, String);
+
 /// Judges rows as a build does.
 pub(super) struct Judge<'a> {
     pub(super) plan: &'a Plan,
     pub(super) guard: Guard,
 }
-
-/// What becomes of a row: the outcome, the rows that are shown alike, and the detail.
-type Outcome = (&'static str, String, String);
 
 impl Judge<'_> {
     /// Returns rows of a list that begins with `head`: the first of each outcome, then the second, until
@@ -102,7 +102,6 @@ impl Judge<'_> {
         Ok(samples)
     }
 
-    /// Returns what becomes of a row, unless it is a comment or refuses the list.
     fn outcome(&self, entry: &mut Entry, row: &Row<'_>) -> Option<Outcome> {
         match row {
             Row::Entry(raw) => Some(self.entry(entry, raw)),

@@ -10,7 +10,6 @@ use crate::list::{
 };
 
 const BLOCK_BYTES: u64 = 4 * MAX_LINE as u64;
-/// Number of columns, or of paths of JSON, that are described.
 const MAX_COLUMNS: usize = 64;
 const MAX_PATHS: usize = 512;
 /// Objects and arrays of JSON further inside are not described, nor are keys that are longer.
@@ -68,7 +67,6 @@ struct Walk {
     /// Of a table with separators, the number of cells of the first record; 0 before it.
     width: usize,
     cells: Cells,
-    /// Of JSON, the number of the column of each path.
     paths: HashMap<String, usize>,
 }
 
@@ -248,7 +246,6 @@ impl Walk {
         }
     }
 
-    /// Takes a value at a path of JSON; `object` is the path of the object that holds it.
     fn add(&mut self, path: &str, object: &str, text: &[u8], is_text: bool) {
         let columns = &mut self.survey.columns;
         let number = match self.paths.get(path) {
