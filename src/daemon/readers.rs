@@ -161,26 +161,27 @@ impl Drop for Readers {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread::sleep;
+    use std::time::Duration;
 
     /// Ends as soon as the test says so.
+    #[derive(Default)]
     struct Hanging {
         disk: usize,
         can_wait: bool,
-        begun: Sender<()>,
-        go: Mutex<Receiver<()>>,
-        abandoned: AtomicBool,
+        has_begun: AtomicBool,
+        may_end: AtomicBool,
+        is_abandoned: AtomicBool,
     }
 
     impl Job for Hanging {
         fn run(&self) {
-            // The test may be over.
-            let _ = self.begun.send(());
-            let _ = self.go.lock().expect("not poisoned").recv();
+            self.has_begun.store(true, Relaxed);
+            wait_for(&self.may_end);
         }
 
         fn is_abandoned(&self) -> bool {
-            self.abandoned.load(Relaxed)
+            self.is_abandoned.load(Relaxed)
         }
 
         fn disk(&self) -> usize {
@@ -192,36 +193,36 @@ mod tests {
         }
     }
 
-    /// A job that was submitted: what hears that it has begun, and what ends it.
-    struct Submitted {
-        job: Arc<Hanging>,
-        begun: Receiver<()>,
-        go: Sender<()>,
-    }
-
-    impl Submitted {
+    impl Hanging {
+        /// Waits until a reader is at it.
         fn begins(&self) {
-            self.begun.recv().expect("a reader is at it");
+            wait_for(&self.has_begun);
         }
 
         fn abandon(&self) {
-            self.job.abandoned.store(true, Relaxed);
+            self.is_abandoned.store(true, Relaxed);
+        }
+
+        fn end(&self) {
+            self.may_end.store(true, Relaxed);
+        }
+    }
+
+    fn wait_for(sign: &AtomicBool) {
+        while !sign.load(Relaxed) {
+            sleep(Duration::from_millis(1));
         }
     }
 
     /// `None`: it was not accepted.
-    fn submit(readers: &Readers, disk: usize, can_wait: bool) -> Option<Submitted> {
-        let ((begun, has_begun), (go, may_go)) = (channel(), channel());
+    fn submit(readers: &Readers, disk: usize, can_wait: bool) -> Option<Arc<Hanging>> {
         let job = Arc::new(Hanging {
             disk,
             can_wait,
-            begun,
-            go: Mutex::new(may_go),
-            abandoned: AtomicBool::new(false),
+            ..Hanging::default()
         });
-        let accepted = readers.submit(Arc::clone(&job) as Arc<dyn Job>);
-        let begun = has_begun;
-        accepted.then_some(Submitted { job, begun, go })
+        let accepted = readers.submit(Arc::clone(&job) as _);
+        accepted.then_some(job)
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
         // The other readers serve other disks.
         let other = hang(2);
         other.begins();
-        assert!(third.begun.try_recv().is_err());
+        assert!(!third.has_begun.load(Relaxed));
         assert_eq!(lock(&readers.shared.state).queue.len(), 1);
         // Now all readers of its share hang: no job is accepted, except for other disks.
         for gone in [&first, &second, &third] {
@@ -246,17 +247,19 @@ mod tests {
         let another = hang(3);
         another.begins();
         // These hang, too: no reader is left.
-        [&other, &another].into_iter().for_each(Submitted::abandon);
+        other.abandon();
+        another.abandon();
         assert!(submit(&readers, 4, false).is_none());
         // The disks answer again.
-        drop((first.go, second.go, other.go, another.go));
+        for back in [first, second, other, another] {
+            back.end();
+        }
         for disk in [1, 2, 3] {
             let again = || submit(&readers, disk, false);
-            std::iter::repeat_with(again)
-                .flatten()
-                .next()
-                .expect("endless")
-                .begins();
+            let again = std::iter::repeat_with(again).flatten().next();
+            let again = again.expect("endless");
+            again.begins();
+            again.end();
         }
     }
 
@@ -266,23 +269,24 @@ mod tests {
         let readers = Readers::start(1).expect("threads");
         let running = submit(&readers, 1, false).expect("there is room");
         running.begins();
-        let all = |can_wait| -> Vec<Submitted> {
+        let all = |can_wait| -> Vec<Arc<Hanging>> {
             std::iter::from_fn(|| submit(&readers, 1, can_wait)).collect()
         };
         let patient = all(true);
         assert_eq!(patient.len(), QUEUE_MAX / 2);
         let other = all(false);
         assert_eq!(other.len(), QUEUE_MAX / 2);
-        drop(running.go);
+        running.end();
         other[0].begins();
-        assert!(patient[0].begun.try_recv().is_err());
+        assert!(!patient[0].has_begun.load(Relaxed));
         // Cancelled jobs free space in the queue.
-        other[1..].iter().for_each(Submitted::abandon);
+        other[1..].iter().for_each(|one| one.abandon());
         assert!(submit(&readers, 1, true).is_none());
-        patient[10..].iter().for_each(Submitted::abandon);
+        patient[10..].iter().for_each(|one| one.abandon());
         assert!(submit(&readers, 1, true).is_some());
         assert_eq!(lock(&readers.shared.state).queue.len(), 11);
-        drop(other);
+        other[0].end();
         patient[0].begins();
+        patient.iter().for_each(|one| one.end());
     }
 }
