@@ -48,7 +48,8 @@ pub struct Blocklists {
     live: Arc<Live>,
     readers: Arc<Readers>,
     traffic: Arc<Traffic>,
-    status: Status,
+    /// What its pages are made of, and what outlives it.
+    pub status: Status,
     status_file: Mutex<StatusFile>,
     /// The last hour, counted from 1970, that began with a line about accepted messages.
     hour: AtomicU64,
@@ -69,16 +70,6 @@ impl Blocklists {
             status_file: Mutex::default(),
             hour: AtomicU64::new(now_s() / 3600),
         })
-    }
-
-    /// Continues the history that [`save`](Self::save) has kept.
-    pub fn restore(&self) {
-        self.status.restore();
-    }
-
-    /// Saves the history and the last decisions in the state folder.
-    pub fn save(&self) {
-        self.status.save();
     }
 }
 
@@ -213,10 +204,10 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     }
     let options = options(&live.snapshot().config);
     let service = Blocklists::new(Arc::clone(&live), logging.lost())?;
-    service.restore();
+    service.status.restore();
     let service = Arc::new(service);
     let result = daemon::run(&options, &service);
-    service.save();
+    service.status.save();
     log_end(&live.counters);
     result.map_err(Error::from)
 }

@@ -230,10 +230,10 @@ fn decisions_are_found_and_outlive_a_restart() {
         .ends(0, &["reject", "a@bad.example", "case "]);
 
     fs::create_dir_all(rig.path("state")).expect("a folder");
-    rig.service.save();
+    rig.service.status.save();
     let live = Arc::new(Live::start(Start::read(&rig.path("c.toml"))));
     let next = Blocklists::new(live, Arc::default()).expect("threads");
-    next.restore();
+    next.status.restore();
     assert_eq!(found(&next, ""), all);
     rig.write("c.toml", CONFIG);
     until_so("addresses are forgotten", || {
