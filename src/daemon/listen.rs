@@ -33,7 +33,6 @@ pub fn inherits_sockets() -> bool {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) listener: Socket,
-    /// What is spoken there.
     pub(super) door: Door,
     /// Its actual address, for example with the port that the system has chosen.
     pub(super) endpoint: Endpoint,
@@ -44,7 +43,7 @@ pub(super) struct Open {
 
 impl Open {
     /// Opens a socket of `listen`, unless it was kept.
-    fn at(at: &Endpoint, door: Door, kept: Option<Socket>) -> Result<Self, Error> {
+    pub(super) fn at(at: &Endpoint, door: Door, kept: Option<Socket>) -> Result<Self, Error> {
         let open = || {
             let (listener, made) = match (at, kept) {
                 (Endpoint::Unix(path), Some(kept)) => (kept, Some(give_access(path)?)),
@@ -73,9 +72,7 @@ impl Open {
 /// All sockets of the daemon. Dropping it closes them and removes the unix sockets that it has created.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    /// For mail servers.
     pub(super) mail: Vec<Open>,
-    /// For the status pages.
     pub(super) status: Vec<Open>,
     /// Some for mail servers are from a socket unit of systemd.
     pub(super) inherited: bool,
@@ -179,12 +176,6 @@ impl Listeners {
         }
         Ok((listeners, stored))
     }
-
-    /// Opens the configured socket of the status pages.
-    pub(super) fn open_status(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
-        self.status.push(Open::at(endpoint, Door::Milter, None)?);
-        Ok(())
-    }
 }
 
 /// Whether a mail server that connects to this endpoint reaches this socket.
@@ -218,28 +209,4 @@ fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
         return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
     }
     TcpListener::bind(&*addresses)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn only_a_dead_socket_is_removed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("m.sock");
-        let endpoints = [Endpoint::Unix(path.clone()).into()];
-        fs::write(&path, "a file").expect("a file");
-        assert!(Listeners::open(&endpoints).is_err());
-        fs::remove_file(&path).expect("it is still there");
-        drop(UnixListener::bind(&path).expect("a socket that stays behind"));
-        let listeners = Listeners::open(&endpoints).expect("a socket");
-
-        // Another file has replaced it, which must not be removed.
-        fs::remove_file(&path).expect("removed");
-        let _other = UnixListener::bind(&path).expect("another socket");
-        drop(listeners);
-        assert!(path.exists());
-    }
 }

@@ -73,13 +73,13 @@ pub use traffic::{Cut, Traffic};
 pub use watch::Cause;
 
 use crate::base::lock::lock;
-use crate::endpoint::{Endpoint, Listen};
+use crate::endpoint::{Door, Endpoint, Listen};
 use crate::milter::Handler;
 use accept::{ConnectionLimit, connections_max};
 use bell::Bell;
 use connections::Means;
 use handover::{CONNECTIONS, Detached};
-use listen::Listeners;
+use listen::{Listeners, Open};
 use shutdown::Stop;
 use slow_lane::SlowLane;
 use watch::{Watch, tell};
@@ -146,7 +146,6 @@ pub struct Options {
     pub limit_calls: bool,
 }
 
-/// What the main thread waits for.
 #[derive(Debug)]
 enum Event {
     Stop,
@@ -304,7 +303,8 @@ fn serve_pages<S: Service>(
 ) -> Option<http::Server> {
     if listeners.status.is_empty()
         && let Some(endpoint) = wanted
-        && let Err(error) = listeners.open_status(endpoint)
+        && let Err(error) =
+            Open::at(endpoint, Door::Milter, None).map(|open| listeners.status.push(open))
     {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::warn!(%error, cause, "no status pages: see [status] in the configuration");
@@ -384,7 +384,6 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
 /// How long to wait for the threads to end after a second signal.
 const CUT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Starts a thread with this name.
 fn start_thread(name: impl Into<String>, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let thread = thread::Builder::new().name(name.into());
     thread.spawn(work).map(drop)

@@ -61,20 +61,17 @@ pub(super) struct SlowLane<H> {
 impl<H: Handler + Send + 'static> SlowLane<H> {
     /// Starts the threads for this many workers.
     pub(super) fn start_for(workers: usize) -> io::Result<Vec<Arc<Self>>> {
-        (1..=workers.div_ceil(WORKERS_A_LANE))
-            .map(|n| Self::start(n).map(Arc::new))
-            .collect()
-    }
-
-    fn start(n: usize) -> io::Result<Self> {
-        let (visits, received) = channel();
-        let heartbeat = Heartbeat::default();
-        let beats = Heartbeat::clone(&heartbeat);
-        start_patient_thread(format!("slow lane {n}"), move || {
-            serve(&received, &beats);
-            beats.store(ENDED, Relaxed);
-        })?;
-        Ok(Self { visits, heartbeat })
+        let start = |n| {
+            let (visits, received) = channel();
+            let heartbeat = Heartbeat::default();
+            let beats = Heartbeat::clone(&heartbeat);
+            start_patient_thread(format!("slow lane {n}"), move || {
+                serve(&received, &beats);
+                beats.store(ENDED, Relaxed);
+            })?;
+            Ok(Arc::new(Self { visits, heartbeat }))
+        };
+        (1..=workers.div_ceil(WORKERS_A_LANE)).map(start).collect()
     }
 
     /// Lets a connection make its long steps there. It is lost if the thread has ended.

@@ -52,7 +52,6 @@ impl Drop for MadeSocket {
     }
 }
 
-/// Opens a socket at this path.
 pub(super) fn open_unix(path: &Path) -> io::Result<(UnixListener, MadeSocket)> {
     let lock = lock_folder(path, LOCK_PATIENCE)?;
     if lock.is_none() {
@@ -207,6 +206,21 @@ mod tests {
         drop(stranger);
         drop(open_unix(&path).expect("the stale one is removed"));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_others_have_put_there_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.sock");
+        fs::write(&path, "a file").expect("our own folder");
+        assert_eq!(kind(open_unix(&path)), Some(AlreadyExists));
+        fs::remove_file(&path).expect("it is still there");
+        let made = open_unix(&path).expect("a socket");
+        // Another file has replaced it.
+        fs::remove_file(&path).expect("our own socket");
+        let _other = UnixListener::bind(&path).expect("another socket");
+        drop(made);
+        assert!(path.exists());
     }
 
     /// A link to the socket of another program, which has ended, or a link that was put there after the bind.
