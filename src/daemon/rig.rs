@@ -38,17 +38,6 @@ pub(super) struct Verbose {
     late: u32,
 }
 
-impl Verbose {
-    fn new(seconds: Heartbeat) -> Self {
-        let line = "x".repeat(400);
-        Self {
-            text: ReplyText::new(550, "5.7.1", &[line.as_str(); 32]).expect("a good text"),
-            seconds,
-            late: 0,
-        }
-    }
-}
-
 /// The name of a header that makes much work.
 pub(super) const BUSY: &[u8] = b"Busy";
 
@@ -92,7 +81,12 @@ pub(super) struct Talk(Heartbeat);
 impl Service for Talk {
     type Handler = Verbose;
     fn handler(&self) -> Verbose {
-        Verbose::new(Arc::clone(&self.0))
+        let line = "x".repeat(400);
+        Verbose {
+            text: ReplyText::new(550, "5.7.1", &[line.as_str(); 32]).expect("a good text"),
+            seconds: Arc::clone(&self.0),
+            late: 0,
+        }
     }
     fn watched(&self) -> Vec<PathBuf> {
         Vec::new()
