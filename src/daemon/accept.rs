@@ -31,7 +31,6 @@ const IN_A_ROW: u32 = 4;
 
 /// Descriptors that a worker needs: its epoll, its bell, its copies of the sockets.
 const DESCRIPTORS_A_WORKER: u64 = 8;
-/// Reserve for other descriptors.
 const DESCRIPTORS_SPARE: u64 = 32;
 
 /// The listening sockets of a worker, which add their events to its epoll.
@@ -54,7 +53,6 @@ enum State {
 }
 
 impl Acceptor {
-    /// Accepts connections from now on.
     pub(super) fn new(
         epoll: Arc<OwnedFd>,
         sockets: Vec<(Door, Socket)>,
@@ -136,7 +134,6 @@ impl Acceptor {
         self.state == State::Paused
     }
 
-    /// Accepts connections again after a pause, if that is possible.
     pub(super) fn try_again(&mut self) {
         if self.is_paused()
             && !self.limit.is_reached()
@@ -188,7 +185,6 @@ impl Acceptor {
     }
 }
 
-/// Counts the open connections.
 pub(super) struct ConnectionLimit {
     open: AtomicUsize,
     connections_max: usize,

@@ -166,7 +166,6 @@ fn folders_to_read(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders
 }
 
-/// The number of folders in a path.
 fn depth(path: &Path) -> usize {
     let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
     path.components().filter(is_name).count()

@@ -59,7 +59,6 @@ pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
 /// for every two long steps in a worker.
 pub(super) const SLOW_SECONDS: u32 = 10;
 
-/// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// By the mail server, or while it was idle at the end of the daemon.
@@ -87,7 +86,6 @@ pub(super) enum Next {
 /// What has happened since its last turn, as far as is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signs {
-    /// There may be something to read.
     pub(super) readable: bool,
     /// The mail server writes no more: what there is to read ends.
     pub(super) hung_up: bool,
@@ -95,7 +93,6 @@ pub(super) struct Signs {
     pub(super) woken: bool,
 }
 
-/// What a connection gets for a turn.
 pub(super) struct Turn<'a> {
     /// The second of its worker.
     pub(super) now: u32,
@@ -120,7 +117,6 @@ impl Default for Buffers {
     }
 }
 
-/// The socket, the session, and unprocessed input and output.
 pub(super) struct Connection<H> {
     stream: Socket,
     session: Conversation<H>,
@@ -412,7 +408,6 @@ enum Begun {
 }
 
 impl Pace {
-    /// Whether the next step may be long.
     fn is_slow(&self, now: u32) -> bool {
         now < self.slow_until
     }

@@ -34,7 +34,6 @@ use crate::milter::{Handler, Session};
 /// Sessions kept for later connections: as many as often end and begin together. Each takes up to three KiB.
 const SPARE_MAX: usize = 64;
 
-/// What the connections of a worker need.
 pub(super) struct Means<S: Service> {
     pub(super) service: Arc<S>,
     /// The connection limit of all workers.
@@ -99,7 +98,6 @@ impl<S: Service> Connections<S> {
         self.add(stream, session, Vec::new()).map(drop)
     }
 
-    /// Continues a connection of the previous process.
     pub(super) fn resume(&mut self, connection: Detached) {
         self.means.limit.take_over();
         if let Err(error) = self.try_to_resume(connection) {
@@ -323,7 +321,6 @@ impl<H: Handler> Place<H> {
     }
 }
 
-/// Where the connection of a place is.
 enum State<H> {
     Free,
     Here(Connection<H>),
@@ -339,7 +336,6 @@ pub(super) struct Places<H> {
 }
 
 impl<H> Places<H> {
-    /// The place of the next connection.
     fn next(&self) -> usize {
         self.free.last().copied().unwrap_or(self.places.len())
     }
@@ -404,7 +400,6 @@ impl<H> Places<H> {
         }
     }
 
-    /// How many get a turn.
     pub(super) fn due(&self) -> usize {
         self.due.len()
     }

@@ -37,11 +37,9 @@ use sd_notify::NotifyState;
 
 use super::watch::tell;
 
-/// A connection that its process has left.
 #[derive(Debug)]
 pub(super) struct Detached {
     pub(super) socket: OwnedFd,
-    /// The history of its session.
     pub(super) history: Vec<u8>,
 }
 
@@ -53,7 +51,6 @@ pub(super) const LISTENER: &str = "listener";
 const MAGIC: &[u8] = b"blocklist-milter connections 1\n";
 /// Sockets per message; the kernel allows 253.
 const SOCKETS_MAX: usize = 250;
-/// How long to wait for systemd or the previous process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether there is a descriptor store. systemd 254 and later announces this itself; for older versions, our unit does.
@@ -137,7 +134,6 @@ fn store(left: &[Detached]) -> io::Result<File> {
     file.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-/// The histories in such a file.
 fn histories(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = bytes.split_first_chunk()?;

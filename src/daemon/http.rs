@@ -127,7 +127,6 @@ async fn serve<S: Service>(
     let _ = stopped.await;
 }
 
-/// Accepts connections of one socket forever.
 async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
     let over_tcp = listener.is_tcp;
@@ -186,7 +185,6 @@ impl Places {
     }
 }
 
-/// Answers one request.
 async fn answer<S: Service>(stream: UnixStream, service: &Arc<S>, over_tcp: bool, places: &Places) {
     let asked = Notify::new();
     let serve = service_fn(|request: Request<Incoming>| {

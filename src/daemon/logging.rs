@@ -49,7 +49,6 @@ const LINE_BYTES_MAX: usize = 32 << 10;
 /// How long lines are collected after the first one. Meanwhile nobody has to wake the thread.
 const COLLECTED: Duration = Duration::from_millis(5);
 
-/// At the end, how long to wait for the remaining lines to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 named! {
@@ -91,7 +90,6 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Adds a line, if there is space for it.
     fn add(&self, priority: &[u8], line: &[u8]) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.get(..LINE_BYTES_MAX).unwrap_or(line);
@@ -253,7 +251,6 @@ fn write_lines(mut out: impl Write, format: LogFormat, queue: &Queue) {
 }
 
 impl LogFormat {
-    /// The line that reports lost lines.
     fn loss(self, lines: u64) -> String {
         const LOSS: &str = "log lines were lost: they could not be written";
         match self {

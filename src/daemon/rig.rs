@@ -161,7 +161,6 @@ impl Site {
         }
     }
 
-    /// Lets time pass.
     pub(super) fn wait(&mut self, seconds: u32) {
         for _ in 0..seconds {
             self.serve();
@@ -215,7 +214,6 @@ impl Site {
     }
 }
 
-/// A mail server.
 pub(super) struct Client(pub(super) UnixStream);
 
 impl Client {

@@ -30,7 +30,6 @@ pub(super) enum Stop {
     Now,
 }
 
-/// The end of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     pub(super) stop: Stop,

@@ -36,13 +36,11 @@ impl Socket {
         Ok(Self { descriptor, is_tcp })
     }
 
-    /// Another descriptor of the same socket.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let (descriptor, is_tcp) = (self.descriptor.try_clone()?, self.is_tcp);
         Ok(Self { descriptor, is_tcp })
     }
 
-    /// Lets clients connect.
     pub(super) fn listen(&self) -> io::Result<()> {
         Ok(listen(&self.descriptor, BACKLOG)?)
     }
@@ -84,7 +82,6 @@ impl Socket {
         Ok(recv(&self.descriptor, into, RecvFlags::empty())?.0)
     }
 
-    /// Writes as much as there is space for.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(send(&self.descriptor, bytes, SendFlags::NOSIGNAL)?)
     }

@@ -68,7 +68,6 @@ impl Watch {
         Ok(Self { requests })
     }
 
-    /// Loads everything again, changed or not.
     pub(super) fn reload(&self) {
         // If the thread has ended, the daemon is stopping; if there is no space, it was asked often enough.
         let _ = (&self.requests).write(b"r");

@@ -45,7 +45,6 @@ impl Request {
     }
 }
 
-/// The step of SMTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     /// There is nothing to decide.

@@ -211,7 +211,6 @@ impl<H: Handler> TextSession<H> {
         }
     }
 
-    /// Takes the reply to the first step.
     fn note(&mut self, reply: &Reply, out: &mut Vec<u8>) {
         match self.steps.pop_front() {
             Some(Step::Recipient(_, Answers::IfRefused)) if reply.is_refusal() => {

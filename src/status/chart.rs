@@ -20,7 +20,6 @@ struct Chart<'a> {
     /// Number of bars, and the seconds of each.
     bars: u64,
     bar_s: u64,
-    /// Bars in one row of the table.
     row_bars: u64,
     /// How times are shown at the axis.
     how: &'a str,
@@ -120,7 +119,6 @@ impl Chart<'_> {
         card(heading, &html)
     }
 
-    /// Returns the figures, a row for several bars.
     fn table(&self, bars: &[Bar]) -> String {
         let from = time(self.report.time_s, "From (%Z)");
         let [accepted, marked, refused] = GROUPS.map(|group| (group, "n"));

@@ -105,7 +105,6 @@ impl Status {
         }
     }
 
-    /// Adds to decisions how to undo them.
     pub(super) fn logged(&self, decisions: Vec<Arc<Decision>>) -> Vec<Logged> {
         let snapshot = self.live.snapshot();
         let whitelist = snapshot.config.whitelist.files.first().map(|file| &**file);

@@ -17,7 +17,6 @@ use crate::daemon::Page;
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;
 
-/// Returns a report as a page.
 pub(super) fn page(report: &Report) -> Page {
     let health = report.health.name();
     let header = format!(
@@ -91,7 +90,6 @@ fn tiles(report: &Report) -> String {
     format!("<section class=\"tiles\">{tiles}</section>")
 }
 
-/// Returns how many senders a list has named.
 fn hits(list: &List) -> u64 {
     list.hits.values().sum()
 }
@@ -145,7 +143,6 @@ const COMPLAINT: &str = "\
 to accept the sender.</p><p><code>blocklist-milter explain --address ADDRESS</code> shows whether a list \
 names an address.</p></section>";
 
-/// Returns the hits of a list by field, by source and by entry.
 fn details(list: &List, report: &Report) -> String {
     let sources = largest(&list.sources);
     let (sources, more) = sources.split_at(sources.len().min(SOURCES_MAX));
@@ -213,7 +210,6 @@ impl Status {
     }
 }
 
-/// Returns the form that asks about an address.
 fn form(address: &str) -> String {
     format!(
         "<form action=\"/explain\"><label>Address <input name=\"address\" value=\"{}\"></label>\

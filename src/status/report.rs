@@ -100,7 +100,6 @@ pub struct List {
     pub read_errors: u64,
 }
 
-/// The filter of a list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
     pub entries: u64,
@@ -113,7 +112,6 @@ pub struct Filter {
     pub last_good_copy: bool,
 }
 
-/// Messages decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Messages {
     pub total: u64,
@@ -142,7 +140,6 @@ pub struct Durations {
     pub p99_s: Option<f64>,
 }
 
-/// Connections of mail servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
     pub open: u64,
@@ -155,7 +152,6 @@ pub struct Connections {
     pub limit_waits: u64,
 }
 
-/// Reloads of configuration and filters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reloads {
     /// Reloads that put a change into effect.
@@ -234,14 +230,12 @@ impl Status {
     }
 }
 
-/// Returns the count for each key, by its name.
 fn counts<K: Copy + PartialEq>(each: &Each<K>, name: impl Fn(K) -> &'static str) -> Counts {
     let counts = each.iter();
     let counts = counts.map(|(key, count)| (name(key).to_owned(), count));
     counts.collect()
 }
 
-/// Decisions that a report shows.
 const DECISIONS_SHOWN: usize = 20;
 
 /// Entries that a report shows of each list.

@@ -24,7 +24,6 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Seconds of history that a crash loses at most.
 const PAUSE_S: u64 = 300;
 
-/// The content of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Kept {
@@ -131,7 +130,6 @@ impl Status {
     }
 }
 
-/// Returns the name of the action on a message.
 pub(super) fn verdict_name(verdict: Option<Action>) -> &'static str {
     verdict.map_or("accept", Action::name)
 }

@@ -18,7 +18,6 @@ const LABEL: usize = 13;
 const NAME: usize = 22;
 
 impl<T> Painted<'_, T> {
-    /// Returns lines with a label before the first.
     fn labelled(&self, label: &str, text: &str) -> String {
         wrapped(&format!("{label:LABEL$}"), LABEL, text, self.1.columns) + "\n"
     }
