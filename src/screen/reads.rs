@@ -53,17 +53,13 @@ struct State {
 
 impl Job for Batch {
     fn run(&self) {
+        let _over = Over(self);
         for read in &self.reads {
             let answer = read.answer();
             if self.is_abandoned() {
                 return;
             }
             lock(&self.state).answers.push(answer);
-        }
-        let mut state = lock(&self.state);
-        state.is_over = true;
-        if let Some(waker) = state.waker.take() {
-            waker.wake();
         }
     }
 
@@ -80,6 +76,19 @@ impl Job for Batch {
     /// Its message has had many look-ups already.
     fn can_wait(&self) -> bool {
         self.can_wait
+    }
+}
+
+/// Ends a batch, even if a read panics.
+struct Over<'a>(&'a Batch);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.is_over = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
     }
 }
 
