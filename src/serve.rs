@@ -124,6 +124,10 @@ impl Service for Blocklists {
         }
     }
 
+    fn tick(&self) {
+        self.status.tick();
+    }
+
     fn traffic(&self) -> Arc<Traffic> {
         Arc::clone(&self.traffic)
     }

@@ -34,7 +34,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::socket::Socket;
 use super::{Service, start_patient_thread};
@@ -55,6 +55,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Largest request header; the smallest limit that hyper allows.
 const HEADER_BYTES_MAX: usize = 8 << 10;
+/// How often [`Service::tick`] is called.
+const TICK: Duration = Duration::from_secs(5);
 /// How long accepting pauses after an error, such as no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -113,7 +115,7 @@ fn runtime() -> io::Result<Runtime> {
 async fn serve<S: Service>(
     listeners: Vec<Socket>,
     service: &Arc<S>,
-    stopped: oneshot::Receiver<Infallible>,
+    mut stopped: oneshot::Receiver<Infallible>,
 ) {
     let places = Arc::new(Places {
         permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
@@ -124,7 +126,18 @@ async fn serve<S: Service>(
     for listener in listeners {
         accepting.spawn(accept(listener, Arc::clone(service), Arc::clone(&places)));
     }
-    let _ = stopped.await;
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = &mut stopped => return,
+            // In a task, so that a panic in it does not end this thread.
+            _ = tick.tick() => {
+                let service = Arc::clone(service);
+                let _ = tokio::spawn(async move { service.tick() }).await;
+            }
+        }
+    }
 }
 
 async fn accept<S: Service>(listener: Socket, service: Arc<S>, places: Arc<Places>) {

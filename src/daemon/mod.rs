@@ -123,6 +123,9 @@ pub trait Service: Send + Sync + 'static {
         Page::text(404, "not found\n")
     }
 
+    /// Regular work for the pages. Called on the same thread, every few seconds.
+    fn tick(&self) {}
+
     /// The state, in one line for the service manager. Called after [`upkeep`](Self::upkeep).
     fn status(&self) -> String {
         String::new()

@@ -1,6 +1,6 @@
 //! What was counted, by time: minutes of the last day, hours of the last 30 days.
 //!
-//! The counters do not store times. The totals are read every half minute, and the increase counts
+//! The counters do not store times. The totals are read every few seconds, and the increase counts
 //! for the minute of the reading. If the clock was set back, earlier counts are shifted with it;
 //! otherwise nothing would be added to new minutes until the clock reaches the old time again.
 //!

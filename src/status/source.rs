@@ -53,6 +53,12 @@ impl Status {
         }
     }
 
+    /// Records the counts since the last call.
+    pub fn tick(&self) {
+        drop(self.sample());
+        self.forget();
+    }
+
     /// Forgets addresses that the configuration does not allow to show any more.
     fn forget(&self) {
         if !self.live.snapshot().config.status.show_addresses {
@@ -99,10 +105,8 @@ impl Status {
         }
     }
 
-    /// Records the counts since the last call, and saves them every few minutes. Call it often.
+    /// Saves it every few minutes. Call it often.
     pub fn upkeep(&self) {
-        drop(self.sample());
-        self.forget();
         let saved_s = self.saved_s.load(Relaxed);
         if now_s().abs_diff(saved_s) >= PAUSE_S {
             self.save();
