@@ -13,7 +13,8 @@ use crate::list::written_address;
 use crate::policy::Entries;
 
 /// A command, and what it does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Undo {
     /// What it does, as the end of "To ...".
     pub what: String,

@@ -29,6 +29,7 @@ named! {
 
 /// Something wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Problem {
     /// Its severity.
     pub severity: Health,
@@ -153,6 +154,7 @@ impl Problems {
 
 /// The age of a list, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Freshness {
     /// Since the filter was built.
     pub age_s: u64,

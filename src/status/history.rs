@@ -23,6 +23,7 @@ pub(super) type Counts = BTreeMap<String, u64>;
 
 /// What was counted in one minute or hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Minute {
     /// Its start, in seconds since 1970.
     pub time_s: u64,

@@ -73,6 +73,7 @@ fn has(decision: &Decision, word: &str) -> bool {
 
 /// A decision, and how to undo it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Logged {
     #[serde(flatten)]
     pub decision: Arc<Decision>,
@@ -82,6 +83,7 @@ pub struct Logged {
 
 /// The decisions that a search finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Log {
     /// When it was made, in seconds since 1970.
     pub time_s: u64,

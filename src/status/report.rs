@@ -20,6 +20,7 @@ use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Snapshot
 
 /// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// Version of the program.
     pub version: String,
@@ -74,6 +75,7 @@ impl Report {
 
 /// A list in effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct List {
     pub name: String,
     pub action: String,
@@ -101,6 +103,7 @@ pub struct List {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Filter {
     pub entries: u64,
     /// Increases with each build.
@@ -113,6 +116,7 @@ pub struct Filter {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Messages {
     pub total: u64,
     /// By action; `accept` if no list objected.
@@ -129,6 +133,7 @@ pub struct Messages {
 
 /// How long messages took, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Durations {
     pub count: u64,
     pub sum_s: f64,
@@ -141,6 +146,7 @@ pub struct Durations {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Connections {
     pub open: u64,
     pub total: u64,
@@ -153,6 +159,7 @@ pub struct Connections {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Reloads {
     /// Reloads that put a change into effect.
     pub good: u64,

@@ -294,6 +294,15 @@ fn what_undoes_a_decision_can_be_pasted() {
     assert_eq!(names, 2, "no address became a command");
 }
 
+/// Between an upgrade and the restart of the daemon, the command is of another version.
+#[test]
+fn a_report_of_another_version_is_read() {
+    let text = r#"{"lists": [{"filter": {}}], "decisions": [{"undo": [{}]}], "minutes": [{}],
+        "problems": [{}], "messages": {}, "durations": {}, "connections": {}, "reloads": {}, "new": 1}"#;
+    let report: Report = serde_json::from_str(text).expect("a report");
+    assert_eq!((report.lists.len(), report.decisions.len()), (1, 1));
+}
+
 /// Twice as many as there are connections and space in the socket's queue, and they come again and
 /// again.
 #[test]

@@ -58,7 +58,12 @@ pub(super) struct Status {
 }
 
 pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
-    let mut report: Report = ask(&args.place.endpoint(config)?, "/status.json")?;
+    let endpoint = args.place.endpoint(config)?;
+    let mut report: Report = ask(&endpoint, "/status.json")?;
+    // A field that another version does not have is no error, but this one all have.
+    if report.version.is_empty() {
+        return Err(format!("{endpoint}: answered, but not as the daemon does").into());
+    }
     if args.place.socket.is_none() {
         // What no daemon reads, and nobody would miss until a listed sender passes.
         for stray in stray_lists(config) {
