@@ -20,3 +20,17 @@ impl<const SECONDS: u64> Throttle<SECONDS> {
         is_due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_stays_true_is_repeated_every_hour() {
+        let (throttle, begin) = (Throttle::<3600>::default(), Instant::now());
+        let minutes = [0, 1, 59, 60, 61, 119, 120, 300, 301];
+        let due = minutes.map(|at| throttle.is_due(begin + Duration::from_secs(60 * at)));
+        let [t, f] = [true, false];
+        assert_eq!(due, [t, f, f, t, f, f, t, t, f]);
+    }
+}
