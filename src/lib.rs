@@ -34,7 +34,7 @@
 //! | to add | write | test |
 //! |---|---|---|
 //! | a list format | a file in `list/formats/`; a variant of [`list::Format`], and its row in `list/registry.rs` with its names, its mark and its reader | a pair in `tests/lists/` |
-//! | an action | its name in `policy/action.rs`, in the order of strength; the compiler names the places that must know it (`screen/`) | `tests/verdicts.toml`, `tests/support/scenarios.rs` |
+//! | an action | its name in `policy/action.rs`, in the order of strength; the compiler names the places that must know it (`screen/`) | `tests/verdicts.toml`, `tests/support/scenario.rs` |
 //! | a provider's rule | a row in `address/providers.rs`, with its source; raise [`address::RULES_VERSION`] | `tests/addresses.txt` |
 //! | a setting | its field and default in `config/settings.rs`, its row in `config/rows.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/pure/config.rs` |
 //! | a command, an option | `args.rs` of the program in `cli/`, a function next to it; the manual by `UPDATE_MANUALS=1 cargo test --test pure manuals::` | `tests/commands/` |

@@ -26,7 +26,7 @@
 //! checksum in the section table is 0. Without records (flag 0 clear), directory and records are
 //! empty.
 //!
-//! A part of a list (flag 3, see `record_file`) has no pages and no sums, and the digest of its
+//! A part of a list (flag 3, see `file`) has no pages and no sums, and the digest of its
 //! input at offset 4072. Flag 2 marks parts of an earlier layout.
 
 use twox_hash::XxHash3_64;
