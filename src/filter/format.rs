@@ -266,14 +266,9 @@ pub(super) fn decode_header(
 
     let (size, most_bits) = (u64::from(PAGE_SIZE), pages.saturating_mul(PAGE_BITS.into()));
     let (sources_bytes, records_bytes) = (sections[SOURCES].length, sections[RECORDS].length);
-    // Memory is planned by the number of entries before any is read, and each record sets a bit.
-    let (most_records_bytes, most_entries) = match spec.records {
-        true => ((1 << 62) - 1, records_bytes.saturating_mul(8)),
-        false => (0, u64::MAX),
-    };
+    let most_records_bytes = if spec.records { (1 << 62) - 1 } else { 0 };
     for (field, value, possible) in [
         ("header size", header_bytes.into(), size..=size),
-        ("entries", entries, 0..=most_entries),
         ("pages", pages, 1..=MAX_PAGES),
         ("probes", probes.into(), 1..=MAX_PROBES.into()),
         ("page size", page_bytes.into(), size..=size),
@@ -290,6 +285,9 @@ pub(super) fn decode_header(
     let bit_pages = if part.is_some() { 0 } else { pages };
     let expected = lay_out(bit_pages, blocks, sources_bytes, records_bytes);
     check_sections(&sections, &expected, file_bytes)?;
+    // Memory is planned by the number of entries before any is read, and each record sets a bit.
+    let is_possible = !spec.records || entries <= records_bytes.saturating_mul(8);
+    check_field("entries", entries, is_possible)?;
     let header = Header {
         spec,
         shape: Shape { pages, probes },
