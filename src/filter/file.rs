@@ -183,7 +183,9 @@ impl FilterFile {
         if self.small_records_bytes() == 0 {
             return None;
         }
-        let (mut all, mut block) = (Vec::new(), Vec::new());
+        // As much memory as is counted for it.
+        let mut all = Vec::with_capacity(index(self.small_records_bytes()));
+        let mut block = Vec::new();
         for number in 0..self.header.shape.pages {
             self.read_block(number, &mut block).ok()?;
             all.extend_from_slice(&block);
