@@ -51,7 +51,13 @@ impl Delta {
         let truncated = Problem::Delta("it is truncated");
         let (file, bytes) = open(path)?;
         let mut file = BufReader::new(file);
-        let mut fields = Fields::new(&mut file, truncated.clone());
+        let read = |file: &mut BufReader<File>, count| {
+            let mut bytes = Vec::new();
+            let read = file.take(count).read_to_end(&mut bytes);
+            read.map(|_| bytes).map_err(Error::io(path, "read"))
+        };
+        let prelude = read(&mut file, PRELUDE_BYTES)?;
+        let mut fields = Fields::new(prelude.as_slice(), truncated.clone());
         if fields.array() != Ok(MAGIC) {
             return Err(invalid(Problem::unfit(
                 "not a delta; make one with blocklist-compile delta",
@@ -70,8 +76,8 @@ impl Delta {
             .filter(|_| head_bytes <= MAX_HEAD_BYTES)
             .ok_or_else(|| invalid(truncated.clone()))?;
         check_sum(path, file.get_ref(), bytes - SUM_BYTES)?;
-        let head = Fields::new(&mut file, truncated.clone()).bytes(head_bytes.into());
-        let head = head.and_then(|head| Head::decode(&head)).map_err(invalid)?;
+        let head = read(&mut file, head_bytes.into())?;
+        let head = Head::decode(&head).map_err(invalid)?;
         // Each edit takes at least one bit.
         let edits = head.touched_count.saturating_add(head.added_count);
         if edits > segments_bytes.saturating_mul(8) {
