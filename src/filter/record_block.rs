@@ -90,9 +90,6 @@ impl<'a> RecordBlock<'a> {
         {
             return Err("the block's head is malformed");
         }
-        if count > 0 && is_part != (low_bits == WHOLE) {
-            return Err("a part of a list and a filter have other blocks");
-        }
         // These are products of 32-bit numbers, which cannot overflow 64 bits.
         let packed = |bits: u8| (count * usize::from(bits)).div_ceil(8);
         let (classes, rest) = rest
@@ -112,6 +109,9 @@ impl<'a> RecordBlock<'a> {
         let expected = if low_bits == WHOLE { 0 } else { count as u64 };
         if ones != expected {
             return Err("the high parts are not as many as the records");
+        }
+        if count > 0 && is_part != (low_bits == WHOLE) {
+            return Err("a part of a list and a filter have other blocks");
         }
         let Key(base) = page::first_key(page, shape.pages);
         let next = (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages));
