@@ -116,8 +116,11 @@ impl Headers {
     /// Returns the addresses in the fields with these names, as the daemon reads those of From.
     pub fn addresses(&self, names: &[&str]) -> Senders {
         let mut found = Senders::default();
-        for value in names.iter().flat_map(|name| self.all(name)) {
-            found.add_header(Identity::From, value);
+        for (name, value) in &self.fields {
+            let mut names = names.iter();
+            if names.any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+                found.add_header(Identity::From, value);
+            }
         }
         found
     }
