@@ -36,15 +36,18 @@ impl Headers {
         Ok(Self::read_block(input)?.0)
     }
 
-    /// Returns also whether an empty line ended it.
-    fn read_block(input: impl BufRead) -> io::Result<(Self, bool)> {
+    /// Returns also whether an empty line ended it, and whether more of its last line follows.
+    fn read_block(input: impl BufRead) -> io::Result<(Self, bool, bool)> {
         let mut input = input.take(HEADERS_MAX_BYTES as u64);
         let mut headers = Self::default();
         let mut line = Vec::new();
-        let mut first = true;
+        let (mut first, mut is_cut) = (true, false);
         let is_ended = loop {
             line.clear();
             let read = input.read_until(b'\n', &mut line)?;
+            if read > 0 {
+                is_cut = !line.ends_with(b"\n");
+            }
             let text = trim_line_end(&line);
             if text.is_empty() {
                 break read > 0;
@@ -60,7 +63,7 @@ impl Headers {
         for (name, value) in &mut headers.fields {
             value.truncate(HEADER_BYTES_MAX.saturating_sub(name.len()));
         }
-        Ok((headers, is_ended))
+        Ok((headers, is_ended, is_cut))
     }
 
     /// Adds one line; returns `false` if it is not a header line, so that the body begins here.
@@ -207,7 +210,10 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     let mut number = 0_u64;
     while !line.is_empty() {
         let block = line.as_slice().chain(&mut input);
-        let (headers, mut after_empty) = Headers::read_block(block)?;
+        let (headers, mut after_empty, is_cut) = Headers::read_block(block)?;
+        if is_cut {
+            input.skip_until(b'\n')?;
+        }
         number += 1;
         each(format!("{name}:{number}"), Some(headers));
         // In an mbox a message begins with "From " after an empty line.
@@ -227,4 +233,23 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
     let mut limited = input.take(HEADERS_MAX_BYTES as u64);
     limited.read_until(b'\n', line).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_line_that_was_cut_is_no_empty_line() {
+        let mut text = b"From a\nX: ".to_vec();
+        text.resize(HEADERS_MAX_BYTES, b'x');
+        text.extend_from_slice(b"\nFrom b\n\nFrom c\n");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mbox");
+        fs::write(&path, text).unwrap();
+        let mut senders = Vec::new();
+        let each = &mut |_, headers: Option<Headers>| senders.extend(headers.unwrap().mbox_sender);
+        each_message(&path, each).unwrap();
+        assert_eq!(senders, [b"a", b"c"]);
+    }
 }
