@@ -263,15 +263,28 @@ impl Postfix<'_> {
                 better("connect_timeout", "5s"),
             );
         }
+        self.check_protocol(ours, findings);
+    }
+
+    /// Checks the macros that the daemon needs.
+    fn check_protocol(&self, ours: &MilterOf, findings: &mut About<'_>) {
         // With version 6 the milter requests the macros that it needs, independent of milter_*_macros.
         let protocol = self.value(ours, "protocol");
-        let text = format!("milter_protocol = {protocol}: the milter");
-        match protocol.split(' ').next() {
-            Some("6") => findings.good(text + " asks for the macros that it needs"),
-            _ => findings.wrong(
-                text + " cannot ask for the macros that it needs",
-                self.postconf.edit(None, "milter_protocol = 6"),
-            ),
+        if protocol.split(' ').next() == Some("6") {
+            let text = "milter_protocol = 6: the milter asks for the macros that it needs";
+            return findings.good(text);
+        }
+        let macros = self.postconf.setting("milter_mail_macros");
+        let mut lacking = vec!["{mail_addr}", "{auth_authen}"];
+        lacking.retain(|name| !macros.contains(name));
+        let text = format!("milter_protocol = {protocol}");
+        let remedy = self.postconf.edit(None, "milter_protocol = 6");
+        if lacking.is_empty() {
+            findings.notice(text + ": the milter is written for 6", remedy);
+        } else {
+            let lacking = lacking.join(", ");
+            let text = format!("{text}, and milter_mail_macros lacks {lacking}");
+            findings.wrong(text, remedy);
         }
     }
 
