@@ -24,7 +24,9 @@ pub(super) fn mended(
         None => (format!("unix:{IN_QUEUE}"), socket_in_queue(milter, queue)),
     };
     let is_ours = |other: &MilterOf| {
-        other.address == address || leads_to_daemon(&other.address, milter, queue)
+        other.address == address
+            || leads_to_daemon(&other.address, milter, queue)
+            || is_misspelt(&other.address, &address, queue)
     };
     let (same, others): (Vec<_>, Vec<_>) = named.iter().cloned().partition(is_ours);
     let ours = match same.into_iter().next() {
@@ -117,6 +119,21 @@ fn socket_in_queue(milter: &Milter<'_>, queue: &Path) -> String {
     }
 }
 
+/// Returns whether this was meant to be our socket: nothing is there, and file or folder are named
+/// alike.
+fn is_misspelt(other: &str, ours: &str, queue: &Path) -> bool {
+    let path = |address, in_chroot| unix_path(address, queue, in_chroot);
+    let (Some(ours), Some(other), Some(inside)) =
+        (path(ours, false), path(other, false), path(other, true))
+    else {
+        return false;
+    };
+    let folder = |path: &Path| Some(path.parent()?.file_name()?.to_owned());
+    !other.exists()
+        && !inside.exists()
+        && (other.file_name() == ours.file_name() || folder(&other) == folder(&ours))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::units::Units;
@@ -157,17 +174,18 @@ mod tests {
         }
     }
 
-    /// The daemon keeps its own settings, and the milters of others stay.
+    /// What is misspelt is replaced, with its own settings; what belongs to others stays.
     #[test]
-    fn the_daemon_is_named_where_postfix_can_reach_it() {
+    fn a_mend_repeats_no_misspelling() {
         let tcp = "inet:8891@127.0.0.1";
         let ours = "unix:blocklist-milter/milter.sock";
         let advised = |address| format!("{{ {address}, {ADVICE} }}");
         for (sockets, named, expected) in [
             (&[RUN, QUEUE][..], "", advised(ours)),
+            (&[RUN, QUEUE], "unix:blocklist/milter.sock", ours.to_owned()),
             (
                 &[RUN, QUEUE],
-                "{unix:/run/blocklist-milter/milter.sock,a=b},inet:h:1",
+                "{unix:blocklist-milter/x.sock,a=b},inet:h:1",
                 format!("{{ {ours}, a=b }} inet:h:1"),
             ),
             (

@@ -36,11 +36,7 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Abo
         all,
     };
     let has_maps = check_maps(&postfix.services, findings);
-    let asked = postfix.asking().flat_map(|service| &service.milters);
-    if !asked
-        .chain(&postfix.all)
-        .any(|found| postfix.is_ours(found))
-    {
+    if !postfix.is_daemon_named() {
         let remedy = postfix.remedy(None);
         let text = "smtpd_milters does not name the milter";
         match has_maps {
@@ -76,19 +72,36 @@ impl Postfix<'_> {
         self.services.iter().filter(|one| !one.skips_milters())
     }
 
+    /// Returns whether Postfix names the daemon anywhere.
+    fn is_daemon_named(&self) -> bool {
+        let asked = self.asking().flat_map(|service| &service.milters);
+        asked.chain(&self.all).any(|found| self.is_ours(found))
+    }
+
     /// Returns whether a service names the daemon among its milters.
     fn names_us(&self, service: &Service) -> bool {
         service.milters.iter().any(|found| self.is_ours(found))
     }
 
-    /// Returns the commands that make all services, or one with its own milters, ask the daemon.
-    fn remedy(&self, service: Option<&Service>) -> String {
+    /// Returns what makes all services, or one with its own milters, ask the daemon, as [`mended`].
+    fn mended(&self, service: Option<&Service>) -> (String, Vec<MilterOf>) {
         let (named, in_chroot) = match service {
             None => (&self.all, self.services.iter().any(|one| one.has_chroot)),
             Some(service) => (&service.milters, service.has_chroot),
         };
-        let (before, milters) = mended(self.milter, &self.queue, named, in_chroot);
+        mended(self.milter, &self.queue, named, in_chroot)
+    }
+
+    /// Returns the commands for that.
+    fn remedy(&self, service: Option<&Service>) -> String {
+        let (before, milters) = self.mended(service);
         before + &self.postconf.name_milters(service, &milters)
+    }
+
+    /// Returns whether the remedy replaces this milter, because it was meant to be the daemon.
+    fn replaces(&self, other: &MilterOf) -> bool {
+        let is_kept = |milter: &MilterOf| milter.address == other.address;
+        self.all.contains(other) && !self.mended(None).1.iter().any(is_kept)
     }
 
     fn check_services(&self, findings: &mut About<'_>) {
@@ -155,7 +168,10 @@ impl Postfix<'_> {
             let sockets = &self.milter.units.sockets;
             let remedy = if sockets.contains(&Endpoint::Unix(path.clone())) {
                 self.milter.units.start().to_owned()
-            } else if is_ours {
+            } else if self.replaces(milter) && !self.is_daemon_named() {
+                // It was given before.
+                String::new()
+            } else if is_ours || self.replaces(milter) {
                 self.remedy(None)
             } else {
                 START_IT.to_owned()

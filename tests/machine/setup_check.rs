@@ -203,6 +203,7 @@ impl Set {
                     self.check().is_good();
                 }
                 "has" => has(remedy, text),
+                "lacks" => assert!(!remedy.contains(text), "{remedy}"),
                 "is" => assert_eq!(remedy, text),
                 "ends" => assert!(remedy.ends_with(text), "{remedy}"),
                 other => panic!("no remedy {other}"),
