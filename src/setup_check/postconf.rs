@@ -57,6 +57,18 @@ impl Postconf {
         self.run(&["-x", "-h", name]).trim().to_owned()
     }
 
+    /// Returns whether any service, such as pickup(8), hands mail to a content filter.
+    pub(super) fn has_filter(&self) -> bool {
+        let filters = ["content_filter", "smtpd_proxy_filter"];
+        let names_one = |line: &str| {
+            let (key, value) = line.split_once('=').unwrap_or_default();
+            let name = key.trim().rsplit('/').next().unwrap_or_default();
+            filters.contains(&name) && !value.trim().is_empty()
+        };
+        self.run(&["-P"]).lines().any(names_one)
+            || filters.iter().any(|name| !self.setting(name).is_empty())
+    }
+
     /// Returns whether a program of `master.cf` runs in a chroot, from the line of its service.
     pub(super) fn has_chroot(&self, line: &str) -> bool {
         match line.split_whitespace().nth(4) {
@@ -133,8 +145,6 @@ pub(super) struct Service {
     pub(super) milter_maps: String,
     /// `receive_override_options`.
     options: String,
-    /// Whether it hands mail to a content filter.
-    pub(super) has_filter: bool,
 }
 
 impl Service {
@@ -180,10 +190,8 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
             (found.trim() == key).then(|| value.trim().to_owned())
         })
     };
-    let setting = |service: &str, name: &str| match own(service, name) {
-        Some(own) => own,
-        None => postconf.setting(name),
-    };
+    let maps = postconf.setting("smtpd_milter_maps");
+    let options = postconf.setting("receive_override_options");
     let service = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [name, kind, _, _, _, _, _, "smtpd", ..] = *fields else {
@@ -191,14 +199,12 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
         };
         let name = format!("{name}/{kind}");
         let own_milters = own(&name, "smtpd_milters");
-        let filters = ["content_filter", "smtpd_proxy_filter"];
         Some(Service {
             has_chroot: postconf.has_chroot(line),
             has_own_milters: own_milters.is_some(),
             milters: own_milters.map_or_else(|| all.to_vec(), |value| milters(&value)),
-            milter_maps: setting(&name, "smtpd_milter_maps"),
-            options: setting(&name, "receive_override_options"),
-            has_filter: filters.iter().any(|one| !setting(&name, one).is_empty()),
+            milter_maps: own(&name, "smtpd_milter_maps").unwrap_or_else(|| maps.clone()),
+            options: own(&name, "receive_override_options").unwrap_or_else(|| options.clone()),
             name,
         })
     };

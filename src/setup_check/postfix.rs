@@ -348,7 +348,7 @@ impl Postfix<'_> {
                 );
             }
         }
-        if !self.services.iter().any(|service| service.has_filter) {
+        if !self.postconf.has_filter() {
             return;
         }
         let local = self.asking().filter(|service| service.is_local());
