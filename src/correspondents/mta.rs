@@ -251,7 +251,8 @@ impl Queue<'_> {
             self.written.counts.crowds += 1;
             return;
         }
-        let day = journal::day(at.unwrap_or(self.now)).unwrap_or(Day(0));
+        let day = at.and_then(journal::day);
+        let day = day.or_else(|| journal::day(self.now)).unwrap_or(Day(0));
         for address in addresses.split(',') {
             let address = address.trim_start_matches('<').trim_end_matches('>');
             let came_in = correspondent(address).and_then(|known| self.incoming.get(&known));
