@@ -30,10 +30,10 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// About an envelope sender alone.
+    /// About an envelope sender alone; an empty one is nobody.
     pub(super) fn about(sender: &[u8]) -> Self {
         let stage = match sender {
-            b"" | b"<>" => Stage::Other,
+            b"" => Stage::Other,
             _ => Stage::Message,
         };
         let sender = sender.to_vec();

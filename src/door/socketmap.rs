@@ -40,7 +40,9 @@ pub(super) fn read(input: &[u8]) -> Found {
     }
     let blank = memchr::memchr(b' ', text).ok_or_else(|| fault("a map without a key"))?;
     let key = text.get(blank + 1..).unwrap_or_default();
-    Ok(Some((Request::about(key), end + 1)))
+    // Nothing is to be decided about the null sender.
+    let sender = if key == b"<>" { b"" } else { key };
+    Ok(Some((Request::about(sender), end + 1)))
 }
 
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {

@@ -200,6 +200,7 @@ fn a_map_is_asked_for_an_envelope_sender() {
         "
         a%40bad.example | 200 | 1 550 5.7.1 a@bad.example is on the sender blocklist spam
         a@ok.example    | 404 | not listed
+        <>              | 404 | not listed
                         | 404 | not listed
         ",
     ) {
@@ -210,6 +211,8 @@ fn a_map_is_asked_for_an_envelope_sender() {
         let length = length.split_whitespace().next().unwrap().parse();
         has(&client.read(length.unwrap()), expected);
     }
+    // The null sender is a message at this door alone.
+    until_so("messages are counted", || rig.live.counters.messages() == 6);
 }
 
 #[test]
