@@ -7,7 +7,6 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::base::day::Day;
-use crate::base::numbers::with_unit;
 use crate::base::settings::Percent;
 use crate::cli::{examples, whole_number};
 use crate::list::{DateFormat, Expires, Format, MaxRejects, all_rows, separator};
@@ -620,14 +619,15 @@ fn shrink(text: &str) -> Result<Percent, &'static str> {
 
 /// Parses `512M` as bytes.
 fn size(text: &str) -> Result<u64, &'static str> {
-    const UNITS: [(char, u64); 4] = [
-        ('k', 1 << 10),
-        ('m', 1 << 20),
-        ('g', 1 << 30),
-        ('t', 1 << 40),
-    ];
-    let text = text.to_ascii_lowercase().replace(' ', "");
-    let number = text.trim_end_matches('b').trim_end_matches('i');
-    let bytes = number.parse().ok().or_else(|| with_unit(number, &UNITS));
-    bytes.ok_or("must be a number of bytes, or one with K, M, G or T, such as 512M")
+    const WRONG: &str = "must be a number of bytes, or one with K, M, G or T, such as 512M";
+    let text = text.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (number, shift) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (&text[..at], 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 30),
+        Some((at, 'T' | 't')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| WRONG)?;
+    number.checked_mul(1 << shift).ok_or(WRONG)
 }
