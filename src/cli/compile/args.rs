@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
+use super::values::{
+    column_number, column_values, day, hexadecimal, rate, regular_file, shrink, size,
+};
 use crate::base::day::Day;
 use crate::base::settings::Percent;
 use crate::cli::{examples, whole_number};
@@ -560,74 +562,4 @@ const DETECTED: &str = "Format of the inputs [default: detected from their conte
 fn formats() -> String {
     let known = Format::known();
     format!("Format of the inputs: {known} [default: detected from their content]")
-}
-
-/// Parses the path of a file to write. Rejects standard output, because the file is read back or
-/// replaced.
-fn regular_file() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| {
-        if path.as_os_str() == "-" {
-            Err("cannot be standard output; name a file")
-        } else {
-            Ok(path)
-        }
-    })
-}
-
-fn hexadecimal(text: &str) -> Result<u64, &'static str> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16).map_err(|_| "must be 1 to 16 hexadecimal digits")
-}
-
-fn rate(text: &str) -> Result<f64, &'static str> {
-    text.parse()
-        .map_err(|_| "must be a rate such as 0.000001 or 1e-6")
-}
-
-fn day(text: &str) -> Result<Day, &'static str> {
-    Day::read(text.as_bytes()).ok_or("must be a date such as 2026-12-31")
-}
-
-/// Parses `COLUMN=VALUE[,VALUE]`; the first `=` divides.
-fn column_values(text: &str) -> Result<(String, Vec<String>), String> {
-    let (column, values) = column_and(text, "Action=Block")?;
-    Ok((column, values.split(',').map(str::to_owned).collect()))
-}
-
-/// Parses `COLUMN=NUMBER`.
-fn column_number(text: &str) -> Result<(String, f64), String> {
-    let (column, number) = column_and(text, "Score=4")?;
-    let number: Option<f64> = number.trim().parse().ok();
-    let number = number.filter(|number| number.is_finite());
-    let number = number.ok_or("must be a column and a number, such as Score=4")?;
-    Ok((column, number))
-}
-
-fn column_and<'t>(text: &'t str, example: &str) -> Result<(String, &'t str), String> {
-    let parts = text.split_once('=');
-    match parts.map(|(column, value)| (column.trim(), value)) {
-        None | Some(("", _)) => Err(format!(
-            "must be a column, = and what it has, such as {example}"
-        )),
-        Some((column, value)) => Ok((column.to_owned(), value)),
-    }
-}
-
-fn shrink(text: &str) -> Result<Percent, &'static str> {
-    text.parse().and_then(Percent::of_a_whole)
-}
-
-/// Parses `512M` as bytes.
-fn size(text: &str) -> Result<u64, &'static str> {
-    const WRONG: &str = "must be a number of bytes, or one with K, M, G or T, such as 512M";
-    let text = text.trim_end_matches(['B', 'b']).trim_end_matches('i');
-    let (number, shift) = match text.char_indices().next_back() {
-        Some((at, 'K' | 'k')) => (&text[..at], 10),
-        Some((at, 'M' | 'm')) => (&text[..at], 20),
-        Some((at, 'G' | 'g')) => (&text[..at], 30),
-        Some((at, 'T' | 't')) => (&text[..at], 40),
-        _ => (text, 0),
-    };
-    let number: u64 = number.trim().parse().map_err(|_| WRONG)?;
-    number.checked_mul(1 << shift).ok_or(WRONG)
 }

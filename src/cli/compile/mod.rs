@@ -10,6 +10,7 @@ mod args;
 mod preview;
 mod query;
 mod text;
+mod values;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
