@@ -125,7 +125,8 @@ impl Set {
             ("@misspelt", socket.replace("/milter.sock", "/miltre.sock")),
             ("@socket", socket),
             ("@other", other_milter()),
-            ("@dead", format!("inet:127.0.0.1:{}", free_port())),
+            // No other test can get this port.
+            ("@dead", "inet:127.0.0.1:1".to_owned()),
             ("@smtp", format!("127.{high}.{low}.1:25")),
             ("@queue", postfix.queue().display().to_string()),
         ];
@@ -366,8 +367,8 @@ fn faults_in_sendmails_configuration_are_found() {
     has(remedy, &format!("`S={}, T=", site.socket.for_sendmail()));
     with(", F=R", "blocklist").faults(&["refused for good"]);
     with(", T=R:5s", "blocklist").faults(&["T=R:5s is not more than 5 seconds"]);
-    let dead = format!("\nXdead, S=inet:{}@127.0.0.1", free_port());
-    with(&dead, "dead, blocklist").faults(&["dead: inet:"]);
+    let dead = "\nXdead, S=inet:1@127.0.0.1";
+    with(dead, "dead, blocklist").faults(&["dead: inet:"]);
     let remedy = found(&site, "", "blocklist", free_port()).faults(&["no mail is accepted here"]);
     assert_eq!(remedy, "systemctl start sendmail");
 
