@@ -33,7 +33,8 @@ fn lines(text: &[u8], rules: Rules) {
         let whole = expected[seen];
         assert_eq!(line.written, whole.strip_suffix(b"\r").unwrap_or(whole));
         if let Some(plain) = line.entry {
-            let entry = Entry::parse(&line.written[line.before..], rules).expect("a plain line is an entry");
+            let entry = Entry::parse(&line.written[line.before..], rules)
+                .expect("a plain line is an entry");
             assert_eq!((entry.kind(), entry.as_bytes()), plain);
         }
         seen += 1;
