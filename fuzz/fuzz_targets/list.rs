@@ -39,7 +39,7 @@ fn rows(list: &[u8], reading: &Reading, split: usize) -> Vec<Seen> {
                 raw.text.to_vec(),
                 format!("{:?}{:?}", raw.added, raw.expires),
             ),
-            Row::Skipped { skip, .. } => (line, Vec::new(), skip.to_string()),
+            Row::Skipped { skip, .. } => (line, Vec::new(), skip.name().to_owned()),
             Row::Rejected { reason, text } => (line, text.to_vec(), reason.to_string()),
             Row::Refused { refusal, text } => {
                 is_refused = true;
@@ -56,7 +56,10 @@ fn rows(list: &[u8], reading: &Reading, split: usize) -> Vec<Seen> {
     let rest = reader.read(&list[done..], true, &mut sink);
     assert_eq!(done + rest, list.len());
     // Of a list that is refused, the lines are not needed.
-    assert!(is_refused || reader.lines() == lines(list).count() as u64, "lines");
+    assert!(
+        is_refused || reader.lines() == lines(list).count() as u64,
+        "lines"
+    );
     seen
 }
 
@@ -67,7 +70,10 @@ fuzz_target!(|input: &[u8]| {
     let declared = match usize::from(*format) {
         known if known < FORMATS.len() => {
             let format: Format = FORMATS[known].parse().expect("a known name");
-            Declared { format: Some(format), ..Declared::default() }
+            Declared {
+                format: Some(format),
+                ..Declared::default()
+            }
         }
         other => Declared {
             // A table whose first column or a common key names the sender.
