@@ -9,11 +9,10 @@
 //! Nothing depends on the order in which two counters change, so all accesses are relaxed: a thread
 //! that reads several of them may see a message in the first and not yet in the second.
 
-mod histogram;
-
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
-pub use histogram::{Buckets, Histogram};
+use serde::{Deserialize, Serialize};
 
 /// A number that rises.
 #[derive(Debug, Default)]
@@ -82,5 +81,92 @@ impl<K: Copy + PartialEq> Each<K> {
     /// Returns the sum of all keys.
     pub fn sum(&self) -> u64 {
         self.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Upper bounds of the buckets, in microseconds. A message takes tens of microseconds; one that
+/// waits for a disk, milliseconds; one that waits without success, two seconds.
+const BOUNDS_US: [u64; 16] = [
+    25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000,
+];
+
+/// Counts durations in buckets.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// The last counter is for durations above all bounds.
+    counts: [Counter; BOUNDS_US.len() + 1],
+    sum_ns: Counter,
+}
+
+/// The durations at one moment, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Durations {
+    /// How many there were.
+    pub count: u64,
+    /// Their sum.
+    pub sum_s: f64,
+    /// Upper bounds, each with the number of durations up to that bound.
+    pub at_most: Vec<(f64, u64)>,
+    /// The bound that half of the durations do not exceed; `None` without any, or above all bounds.
+    pub median_s: Option<f64>,
+    /// The same of 99 in a hundred.
+    pub p99_s: Option<f64>,
+}
+
+impl Histogram {
+    /// Counts a duration.
+    pub fn observe(&self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_US.partition_point(|&bound| bound * 1000 < ns);
+        if let Some(counter) = self.counts.get(bucket) {
+            counter.increment();
+        }
+        self.sum_ns.add(ns);
+    }
+
+    /// Returns the current values. The counts are consistent, because each counter is read once.
+    #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+    pub fn read(&self) -> Durations {
+        let mut count = 0;
+        let mut at_most = Vec::with_capacity(BOUNDS_US.len());
+        for (&bound, counter) in BOUNDS_US.iter().zip(&self.counts) {
+            count += counter.get();
+            at_most.push((bound as f64 / 1e6, count));
+        }
+        count += self.counts.last().map_or(0, Counter::get);
+        let not_exceeded_by = |share| {
+            let mut reached = at_most.iter().filter(|_| count > 0);
+            let found = reached.find(|(_, up_to)| *up_to as f64 >= count as f64 * share);
+            found.map(|(bound, _)| *bound)
+        };
+        Durations {
+            median_s: not_exceeded_by(0.5),
+            p99_s: not_exceeded_by(0.99),
+            count,
+            sum_s: self.sum_ns.get() as f64 / 1e9,
+            at_most,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_in_every_bucket_that_it_fits_in() {
+        let histogram = Histogram::default();
+        assert_eq!(histogram.read().median_s, None);
+        for us in [25, 26, 3_000_000] {
+            histogram.observe(Duration::from_micros(us));
+        }
+        let durations = histogram.read();
+        assert_eq!(durations.at_most[..2], [(25e-6, 1), (50e-6, 2)]);
+        assert_eq!(durations.at_most.last(), Some(&(2.5, 2)));
+        assert_eq!(durations.count, 3);
+        assert!((durations.sum_s - 3.000_051).abs() < 1e-9);
+        assert_eq!((durations.median_s, durations.p99_s), (Some(50e-6), None));
     }
 }

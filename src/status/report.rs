@@ -13,7 +13,7 @@ use super::source::{Status, verdict_name};
 use crate::base::clock::now_s;
 use crate::base::numbers::most_first;
 use crate::daemon::Cut;
-use crate::metrics::{Buckets, Each};
+use crate::metrics::{Durations, Each};
 use crate::policy::Reason;
 use crate::sender::Identity;
 use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Snapshot};
@@ -131,20 +131,6 @@ pub struct Messages {
     pub circuit_breaker: bool,
 }
 
-/// How long messages took, in seconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Durations {
-    pub count: u64,
-    pub sum_s: f64,
-    /// Upper bounds, each with the number of messages that took at most that long.
-    pub at_most: Vec<(f64, u64)>,
-    /// The bound that half of the messages do not exceed; `None` without messages, or above all
-    /// bounds.
-    pub median_s: Option<f64>,
-    pub p99_s: Option<f64>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connections {
@@ -205,7 +191,7 @@ impl Status {
                 recipients_deferred: counters.deferred.get(),
                 circuit_breaker,
             },
-            durations: counters.durations.buckets().into(),
+            durations: counters.durations.read(),
             connections: Connections {
                 open: self.traffic.open(),
                 total: self.traffic.opened.get(),
@@ -293,17 +279,4 @@ fn lists(
         }
     });
     lists.collect()
-}
-
-impl From<Buckets> for Durations {
-    fn from(buckets: Buckets) -> Self {
-        let bound = |share| buckets.quantile(share).filter(|bound| bound.is_finite());
-        Self {
-            median_s: bound(0.5),
-            p99_s: bound(0.99),
-            count: buckets.count,
-            sum_s: buckets.sum_s,
-            at_most: buckets.at_most,
-        }
-    }
 }
