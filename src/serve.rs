@@ -22,7 +22,7 @@ use crate::explain::{Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Screen, log_accepted};
-use crate::snapshot::{Counters, Live, Start};
+use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
 
 /// Why the daemon cannot serve.
@@ -212,7 +212,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let service = Arc::new(service);
     let result = daemon::run(&options, &service);
     service.status.save();
-    log_end(&live.counters);
+    log_end(&live);
     result.map_err(Error::from)
 }
 
@@ -231,7 +231,8 @@ fn warn_if_unconfined(confined: Option<Confined>, is_wanted: bool) {
 }
 
 /// Logs what was done since the start.
-fn log_end(counters: &Counters) {
+fn log_end(live: &Live) {
+    let (counters, reloads) = (&live.counters, live.reloads());
     log_accepted(counters);
     let did = |action| counters.verdicts.get(Some(action));
     info!(
@@ -243,8 +244,8 @@ fn log_end(counters: &Counters) {
         tag = did(Action::Tag),
         deferred = counters.deferred.get(),
         truncated = counters.truncated.get(),
-        reloads = counters.reloads.get(),
-        reloads_refused = counters.reloads_refused.get(),
+        reloads = reloads.good,
+        reloads_refused = reloads.refused,
         "ended"
     );
 }

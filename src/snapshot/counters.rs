@@ -33,10 +33,6 @@ pub struct Counters {
     pub deferred: Counter,
     /// Messages that named more senders than were looked up.
     pub truncated: Counter,
-    /// Reloads that put something new into effect.
-    pub reloads: Counter,
-    /// Reloads that were refused.
-    pub reloads_refused: Counter,
     /// The last decisions.
     pub decisions: Decisions,
     /// By name; used when a snapshot is made, never for a message.
@@ -86,8 +82,6 @@ impl Default for Counters {
             durations: Histogram::default(),
             deferred: Counter::default(),
             truncated: Counter::default(),
-            reloads: Counter::default(),
-            reloads_refused: Counter::default(),
             decisions: Decisions::default(),
             lists: Mutex::default(),
         }

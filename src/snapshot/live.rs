@@ -13,7 +13,6 @@ use super::in_effect::{InEffect, OLD_MAX};
 use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
 use super::{Counters, Problem, Snapshot};
-use crate::base::clock::now_s;
 use crate::base::lock::lock;
 use crate::base::memory;
 use crate::base::numbers::counted;
@@ -188,9 +187,7 @@ impl Live {
         let changed = !new.is_same(&old);
         reloading.wait(waiting, !faults.is_empty(), now);
         lock(&self.problems).note_files(&faults, builds);
-        if !faults.is_empty() {
-            self.counters.reloads_refused.increment();
-        }
+        lock(&self.problems).reloads.refused += u64::from(!faults.is_empty());
         if changed {
             self.load_pages(&new);
             reloading.files.filters.remember(new.files());
@@ -231,8 +228,7 @@ impl Live {
         drop(old);
         let new = Arc::new(new);
         self.in_effect.replace(Arc::clone(&new));
-        self.counters.reloads.increment();
-        lock(&self.problems).reloads.good_s = Some(now_s());
+        lock(&self.problems).note_good_reload();
         if !new.lacking_pages().is_empty() {
             info!(
                 "not enough memory for old and new pages: look-ups read from disk until the new pages are loaded"
@@ -314,8 +310,8 @@ impl Live {
         })
     }
 
-    /// The last reloads.
-    pub fn last_reloads(&self) -> Reloads {
+    /// The reloads since the start.
+    pub fn reloads(&self) -> Reloads {
         lock(&self.problems).reloads.clone()
     }
 

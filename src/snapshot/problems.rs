@@ -57,13 +57,20 @@ impl From<&FileProblem> for Problem {
     }
 }
 
-/// The last reloads and their times, in seconds since 1970.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The reloads since the start, as `/status.json` has them. Times are in seconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Reloads {
-    /// The last that put something new into effect.
-    pub good_s: Option<u64>,
-    /// The last that refused a file, and why.
-    pub refused: Option<(u64, String)>,
+    /// Reloads that put something new into effect.
+    pub good: u64,
+    /// Reloads that refused a file.
+    pub refused: u64,
+    /// When the last one put something new into effect.
+    pub last_good_s: Option<u64>,
+    /// When the last one, or the start, refused a file.
+    pub last_refused_s: Option<u64>,
+    /// Why.
+    pub last_refused_reason: Option<String>,
     /// Something older than the files is in effect, because the last reload refused a file.
     pub is_old: bool,
 }
@@ -96,8 +103,15 @@ impl Problems {
         self.reloads.is_old = !faults.is_empty();
         if self.reloads.is_old {
             let texts: Vec<_> = self.files.iter().map(|one| one.text.as_str()).collect();
-            self.reloads.refused = Some((now_s(), texts.join("; ")));
+            self.reloads.last_refused_s = Some(now_s());
+            self.reloads.last_refused_reason = Some(texts.join("; "));
         }
+    }
+
+    /// Notes that a reload has put something new into effect.
+    pub(super) fn note_good_reload(&mut self) {
+        self.reloads.good += 1;
+        self.reloads.last_good_s = Some(now_s());
     }
 
     /// What is wrong with files, one line each.

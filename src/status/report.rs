@@ -16,7 +16,7 @@ use crate::daemon::Cut;
 use crate::metrics::{Durations, Each};
 use crate::policy::Reason;
 use crate::sender::Identity;
-use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Snapshot};
+use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Reloads, Snapshot};
 
 /// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -144,19 +144,6 @@ pub struct Connections {
     pub limit_waits: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Reloads {
-    /// Reloads that put a change into effect.
-    pub good: u64,
-    pub refused: u64,
-    pub last_good_s: Option<u64>,
-    pub last_refused_s: Option<u64>,
-    pub last_refused_reason: Option<String>,
-    /// Whether the last reload was refused, so that the files are newer than what is in effect.
-    pub is_old: bool,
-}
-
 impl Status {
     /// Returns the current state.
     pub fn report(&self) -> Report {
@@ -167,7 +154,6 @@ impl Status {
         let history = self.sample();
         let circuit_breaker = live.is_circuit_breaker_on(&snapshot.config);
         let problems = self.problems(circuit_breaker);
-        let reloads = live.last_reloads();
         let decisions = counters.decisions.select(|_| true);
         let hits = history.hits_24h();
         Report {
@@ -199,14 +185,7 @@ impl Status {
                 cut: counts(&self.traffic.cut, Cut::name),
                 limit_waits: self.traffic.full.get(),
             },
-            reloads: Reloads {
-                good: counters.reloads.get(),
-                refused: counters.reloads_refused.get(),
-                last_good_s: reloads.good_s,
-                is_old: reloads.is_old,
-                last_refused_s: reloads.refused.as_ref().map(|(at, _)| *at),
-                last_refused_reason: reloads.refused.map(|(_, reason)| reason),
-            },
+            reloads: live.reloads(),
             log_lines_lost: self.log_lines_lost.get(),
             minutes: history.minutes.steps.clone(),
             decisions: self.logged(decisions.into_iter().take(DECISIONS_SHOWN).collect()),

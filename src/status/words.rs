@@ -1,13 +1,13 @@
 //! What the page and the terminal say alike about a report.
 
 use super::history::{Counts, DAY_S, Minute};
-use super::report::{Connections, Filter, List, Reloads, Report};
+use super::report::{Connections, Filter, List, Report};
 use super::times::{MINUTE, time};
 use crate::base::numbers::most_first;
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::metrics::Durations;
-use crate::snapshot::MAIL_IS_CHECKED;
 pub(super) use crate::snapshot::approximate;
+use crate::snapshot::{MAIL_IS_CHECKED, Reloads};
 
 /// The groups of what happens to messages.
 pub(super) const GROUPS: [&str; 3] = ["accepted", "tagged, held or discarded", "refused"];

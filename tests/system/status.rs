@@ -66,7 +66,7 @@ fn play(rig: &Rig) {
 fn the_counts_of_a_list_outlive_reloads() {
     let rig = Rig::new(LISTS, CONFIG);
     play(&rig);
-    let reloaded = |count: u64| until_so("a reload", || rig.live.counters.reloads.get() >= count);
+    let reloaded = |count: u64| until_so("a reload", || rig.live.reloads().good >= count);
     rig.write("c.toml", "[[list]]\nname = 'mild'\nfilter = 'mild.blf'\n");
     // A removed list waits for a requested reload.
     rig.live.reload();
