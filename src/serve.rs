@@ -10,7 +10,7 @@ use std::time::Instant;
 use tracing::{info, warn};
 
 use crate::base::access::{self, writable_by_others};
-use crate::base::clock::now_s;
+use crate::base::clock::{now_s, read_time_zone};
 use crate::base::lock::lock;
 use crate::base::paint::{Paint, Painted};
 use crate::base::parallel::processors;
@@ -23,7 +23,7 @@ use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::{Screen, log_accepted};
 use crate::snapshot::{Live, Start};
-use crate::status::{AskedReload, Status, StatusFile, monotonic_us, read_time_zone};
+use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
 
 /// Why the daemon cannot serve.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,10 @@
 //! The time, in the units of lists and reports.
 
+use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::day::Day;
 
@@ -23,12 +25,33 @@ pub fn day_of(seconds: u64) -> Day {
     Day(u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX))
 }
 
+/// UTC on a machine that does not say its zone, such as a container.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
+
+/// Reads the zone of the machine. Later, the daemon's sandbox would forbid it.
+pub fn read_time_zone() {
+    LazyLock::force(&ZONE);
+}
+
 /// Formats a time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.
 pub fn minute(s: u64) -> String {
-    let time = i64::try_from(s)
-        .ok()
-        .and_then(|s| Timestamp::from_second(s).ok());
-    time.map_or(String::new(), |time| {
-        time.strftime("%F %H:%M UTC").to_string()
+    formatted(s, TimeZone::UTC, "%F %H:%M UTC")
+}
+
+/// The same to the second: `2026-11-22 05:00:59 UTC`.
+pub fn second(s: u64) -> String {
+    formatted(s, TimeZone::UTC, "%F %H:%M:%S UTC")
+}
+
+/// Formats a time in seconds since 1970, in the zone of the machine.
+pub(crate) fn local(s: u64, how: &str) -> String {
+    formatted(s, ZONE.clone(), how)
+}
+
+fn formatted(s: u64, zone: TimeZone, how: &str) -> String {
+    let time = i64::try_from(s).ok();
+    let time = time.and_then(|s| Timestamp::from_second(s).ok());
+    time.map_or_else(String::new, |time| {
+        time.to_zoned(zone).strftime(how).to_string()
     })
 }

@@ -178,7 +178,7 @@ impl RecordedDecision {
         };
         let action = verdict.action.filter(|&action| action != Action::Log);
         Self {
-            verdict: action.map_or("accept", Action::name),
+            verdict: Action::name_of(action),
             reply: decision.reply.shown(),
             reason,
             list: list.map(|list| list.name().to_owned()),

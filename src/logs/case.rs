@@ -3,12 +3,12 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::line::{Decision, What, parse};
 use super::{Error, each_line};
 use crate::address::escaped;
+use crate::base::clock::second;
 use crate::config::Config;
 use crate::explain::in_words;
 use crate::filter::{Filter, Load};
@@ -57,7 +57,7 @@ pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, E
         {
             let recipient = decision.get(Field::Recipient).to_owned();
             let case = found.get_or_insert_with(|| Case {
-                time: line.at.and_then(shown_time),
+                time: line.at.map(|at| second(at.cast_unsigned())),
                 proved: decision.get(Field::Proved) != "false",
                 decision: *decision,
                 ..Case::default()
@@ -107,13 +107,6 @@ impl Case {
     fn shown(&self, field: Field) -> String {
         escaped(self.decision.get(field).as_bytes()).to_string()
     }
-}
-
-/// Returns a time as text: `2026-11-21 14:03:22 UTC`.
-#[must_use]
-pub fn shown_time(seconds: i64) -> Option<String> {
-    let time = Timestamp::from_second(seconds).ok()?;
-    Some(time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 /// Returns the end of a sentence that says what was done.

@@ -27,6 +27,11 @@ named! {
 }
 
 impl Action {
+    /// Returns the name of what happens to a message; `accept` without an action.
+    pub fn name_of(action: Option<Self>) -> &'static str {
+        action.map_or("accept", Self::name)
+    }
+
     /// Returns the class of its reply codes, and its default reply; `None` if it does not refuse.
     pub const fn reply(self) -> Option<(u16, &'static str)> {
         match self {

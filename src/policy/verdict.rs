@@ -82,11 +82,6 @@ impl Verdict {
         hits.get(self.hit?)
     }
 
-    /// Returns the name of the action; `accept` if there is none.
-    pub fn action_name(&self) -> &'static str {
-        self.action.map_or("accept", Action::name)
-    }
-
     /// Returns the action of the list, if a milder one was taken.
     pub fn softened(&self) -> Option<Action> {
         self.unsoftened.filter(|&own| Some(own) != self.action)

@@ -11,7 +11,7 @@ use crate::address::{escaped, shortened};
 use crate::base::clock::now_s;
 use crate::base::named::named;
 use crate::milter::Reply;
-use crate::policy::{Evidence, Hit, Reason, Verdict};
+use crate::policy::{Action, Evidence, Hit, Reason, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::{Counters, Decision, Snapshot, Who};
 
@@ -79,7 +79,7 @@ impl<O: Observer> Screen<O> {
             number: 0,
             time_s: now_s(),
             case: message.case.clone(),
-            action: verdict.action_name().to_owned(),
+            action: Action::name_of(verdict.action).to_owned(),
             reason: verdict.reason.name().to_owned(),
             list: list.to_owned(),
             source: hit.map_or("", |hit| source_of(snapshot, hit)).to_owned(),
@@ -182,7 +182,7 @@ impl<O: Observer> Screen<O> {
                     { Field::Entry.name() } = hit.and_then(|hit| text(&hit.entry)),
                     { Field::List.name() } = hit.map(list),
                     { Field::Source.name() } = source.filter(|source| !source.is_empty()),
-                    { Field::Action.name() } = display(verdict.action_name()),
+                    { Field::Action.name() } = display(Action::name_of(verdict.action)),
                     { Field::Reason.name() } = display(verdict.reason.name()),
                     { Field::Unsoftened.name() } = hit.and(verdict.softened()).map(display),
                     { Field::Proved.name() } = hit.filter(is_unproved).map(|_| false),

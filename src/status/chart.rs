@@ -7,8 +7,8 @@
 use super::history::{DAY_S, Minute};
 use super::html::{card, dim, table};
 use super::report::Report;
-use super::times::time;
 use super::words::{GROUPS, grouped, groups};
+use crate::base::clock::local;
 
 const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
 const HEIGHT: f64 = 100.0;
@@ -101,13 +101,13 @@ impl Chart<'_> {
         html += "</svg><div class=\"axis\">";
         for quarter in 0..4 {
             let at = self.start_s(self.bars * quarter / 4);
-            html += &format!("<span>{}</span>", time(at, self.how));
+            html += &format!("<span>{}</span>", local(at, self.how));
         }
         let now_s = self.report.time_s;
         html += &format!(
             "<span>{} {}</span></div><div class=\"key\">",
-            time(now_s, self.how),
-            time(now_s, "%Z")
+            local(now_s, self.how),
+            local(now_s, "%Z")
         );
         for (class, group) in CLASSES.iter().zip(GROUPS).rev() {
             html += &format!("<span><i class=\"{class}\"></i>{group}</span>");
@@ -120,12 +120,12 @@ impl Chart<'_> {
     }
 
     fn table(&self, bars: &[Bar]) -> String {
-        let from = time(self.report.time_s, "From (%Z)");
+        let from = local(self.report.time_s, "From (%Z)");
         let [accepted, marked, refused] = GROUPS.map(|group| (group, "n"));
         let rows = (0..).zip(bars.chunks(usize::try_from(self.row_bars).unwrap_or(1)));
         let rows = rows.filter(|(_, row)| row.iter().any(|bar| bar.covered_s > 0));
         let rows = rows.map(|(number, row)| {
-            let at = time(self.start_s(number * self.row_bars), "%F %H:%M");
+            let at = local(self.start_s(number * self.row_bars), "%F %H:%M");
             let count = |index: usize| row.iter().filter_map(|bar| bar.counts.get(index)).sum();
             vec![at, grouped(count(0)), grouped(count(1)), grouped(count(2))]
         });

@@ -1,6 +1,7 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use super::times::{MINUTE, time};
+use super::words::MINUTE;
+use crate::base::clock::local;
 use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");
@@ -35,7 +36,7 @@ pub(super) fn page(
          <body><header>{header}</header><main>{main}</main>\
          <footer>As of {}; <a href=\"{page}\">load again</a>. The same as <a href=\"{json}\">JSON</a>, figures for \
          <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status, blocklist-milter log.</footer></body></html>",
-        time(time_s, MINUTE)
+        local(time_s, MINUTE)
     );
     page_of("text/html; charset=utf-8", body)
 }

@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::html::{self, dim, escape, header};
 use super::source::Status;
-use super::times::time;
-use crate::base::clock::now_s;
+use crate::base::clock::{local, now_s};
 use crate::daemon::Page;
 use crate::policy::Action;
-use crate::snapshot::{Decision, Who};
+use crate::snapshot::Decision;
 use crate::undo::{self, Undo};
 
 /// What is searched. An empty text matches everything.
@@ -42,33 +41,27 @@ impl Search {
 
     fn finds(&self, decision: &Decision) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        let who = decision.who.clone().unwrap_or_default();
+        let fields = [
+            &*decision.case,
+            &decision.action,
+            &decision.reason,
+            &decision.list,
+            &decision.source,
+            &decision.identity,
+            &who.sender,
+            &who.entry,
+            &who.recipient,
+            &who.client,
+            &who.queue_id,
+        ];
+        // No word has a blank, so that none is found in two fields together.
+        let fields = fields.join(" ").to_lowercase();
         decision.number > self.after
             && is(&self.list, &decision.list)
             && is(&self.action, &decision.action)
-            && (self.words.split_whitespace()).all(|word| has(decision, word))
+            && (self.words.split_whitespace()).all(|word| fields.contains(word))
     }
-}
-
-/// Returns whether a field of a decision has a word, which is in lower case.
-fn has(decision: &Decision, word: &str) -> bool {
-    let unknown = Who::default();
-    let who = decision.who.as_ref().unwrap_or(&unknown);
-    let fields = [
-        &decision.case,
-        &decision.action,
-        &decision.reason,
-        &decision.list,
-        &decision.source,
-        &decision.identity,
-        &who.sender,
-        &who.entry,
-        &who.recipient,
-        &who.client,
-        &who.queue_id,
-    ];
-    fields
-        .iter()
-        .any(|field| field.to_lowercase().contains(word))
 }
 
 /// A decision, and how to undo it.
@@ -163,7 +156,7 @@ pub(super) fn table(decisions: &[Logged], shows_addresses: bool) -> String {
     if decisions.is_empty() {
         return format!("{note}<p>None.</p>");
     }
-    let when = time(now_s(), "Time (%Z)");
+    let when = local(now_s(), "Time (%Z)");
     let columns = [
         (&*when, ""),
         ("Action", ""),
@@ -197,7 +190,7 @@ fn row(logged: &Logged) -> Vec<String> {
         }
         who += "</details>";
     }
-    let [year, day] = ["%Y-", "%m-%d %H:%M:%S"].map(|how| time(decision.time_s, how));
+    let [year, day] = ["%Y-", "%m-%d %H:%M:%S"].map(|how| local(decision.time_s, how));
     let source = match decision.source == decision.list {
         true => "",
         false => &decision.source,

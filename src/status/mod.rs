@@ -24,7 +24,6 @@ mod prometheus;
 mod report;
 mod source;
 mod text;
-mod times;
 mod words;
 
 use serde::Serialize;
@@ -38,7 +37,6 @@ pub use log::Log;
 use log::Search;
 pub use report::Report;
 pub use source::Status;
-pub use times::read_time_zone;
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::history::{Counts, Minute};
 use super::innocent::possibly_innocent;
 use super::log::Logged;
-use super::source::{Status, verdict_name};
+use super::source::Status;
 use crate::base::clock::now_s;
 use crate::base::numbers::most_first;
 use crate::daemon::Cut;
 use crate::metrics::{Durations, Each};
-use crate::policy::Reason;
+use crate::policy::{Action, Reason};
 use crate::sender::Identity;
 use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Reloads, Snapshot};
 
@@ -171,7 +171,7 @@ impl Status {
             whitelist_entries: snapshot.policy.whitelist.len() as u64,
             messages: Messages {
                 total: counters.messages(),
-                verdicts: counts(&counters.verdicts, verdict_name),
+                verdicts: counts(&counters.verdicts, Action::name_of),
                 reasons: counts(&counters.reasons, Reason::name),
                 truncated: counters.truncated.get(),
                 recipients_deferred: counters.deferred.get(),
@@ -202,7 +202,10 @@ impl Status {
     }
 }
 
-fn counts<K: Copy + PartialEq>(each: &Each<K>, name: impl Fn(K) -> &'static str) -> Counts {
+pub(super) fn counts<K: Copy + PartialEq>(
+    each: &Each<K>,
+    name: impl Fn(K) -> &'static str,
+) -> Counts {
     let counts = each.iter();
     let counts = counts.map(|(key, count)| (name(key).to_owned(), count));
     counts.collect()
@@ -245,7 +248,7 @@ fn lists(
                 freshness,
                 last_good_copy: snapshot.has_older_filter(list.name()),
             }),
-            messages: counts(&counters.verdicts, verdict_name),
+            messages: counts(&counters.verdicts, Action::name_of),
             hits: of_fields,
             sources: counted.by_source(),
             hits_24h: hits_24h.get(list.name()).copied().unwrap_or_default(),

@@ -3,15 +3,17 @@
 //! A restart does not lose the history and the last decisions: they are in a file of the state folder.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
+use super::report::counts;
 use crate::base::clock::now_s;
 use crate::base::lock::lock;
 use crate::base::replacement::Replacement;
+use crate::base::throttle::Throttle;
 use crate::base::whole_file;
 use crate::daemon::Traffic;
 use crate::metrics::Counter;
@@ -37,8 +39,7 @@ pub struct Status {
     pub(super) traffic: Arc<Traffic>,
     pub(super) log_lines_lost: Arc<Counter>,
     history: Mutex<History>,
-    /// When the history was saved last, in seconds since 1970.
-    saved_s: AtomicU64,
+    saving: Throttle<PAUSE_S>,
 }
 
 impl Status {
@@ -49,7 +50,7 @@ impl Status {
             traffic,
             log_lines_lost,
             history: Mutex::default(),
-            saved_s: AtomicU64::new(0),
+            saving: Throttle::default(),
         }
     }
 
@@ -69,14 +70,13 @@ impl Status {
     /// Updates and returns the history of the last day.
     pub(super) fn sample(&self) -> MutexGuard<'_, History> {
         let counters = &self.live.counters;
-        let verdicts = counters.verdicts.iter();
-        let verdicts = verdicts.map(|(verdict, count)| (verdict_name(verdict).to_owned(), count));
+        let verdicts = counts(&counters.verdicts, Action::name_of);
         let snapshot = self.live.snapshot();
         let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
         let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));
         let hits = lists.chain(counters.decisions.hits()).collect();
         let mut history = lock(&self.history);
-        history.sample(now_s(), &verdicts.collect(), &hits);
+        history.sample(now_s(), &verdicts, &hits);
         history
     }
 
@@ -86,7 +86,8 @@ impl Status {
 
     /// Continues what an earlier run has saved. Mail does not depend on it, so nothing is an error.
     pub fn restore(&self) {
-        self.saved_s.store(now_s(), Relaxed);
+        // What was just read is not saved at once.
+        self.saving.is_due(Instant::now());
         let file = self.kept_file();
         let kept = match whole_file::read(&file, MAX_BYTES, "the history of the status") {
             Ok(None) => return,
@@ -107,15 +108,13 @@ impl Status {
 
     /// Saves it every few minutes. Call it often.
     pub fn upkeep(&self) {
-        let saved_s = self.saved_s.load(Relaxed);
-        if now_s().abs_diff(saved_s) >= PAUSE_S {
+        if self.saving.is_due(Instant::now()) {
             self.save();
         }
     }
 
     /// Saves it now.
     pub fn save(&self) {
-        self.saved_s.store(now_s(), Relaxed);
         let kept = Kept {
             history: self.sample().clone(),
             decisions: self.live.counters.decisions.select(|_| true),
@@ -132,8 +131,4 @@ impl Status {
             tracing::debug!(file = %file.display(), %error, "cannot keep the history of the status");
         }
     }
-}
-
-pub(super) fn verdict_name(verdict: Option<Action>) -> &'static str {
-    verdict.map_or("accept", Action::name)
 }

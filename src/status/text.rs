@@ -4,11 +4,11 @@ use std::fmt::{self, Display, Formatter};
 
 use super::log::{Log, Logged};
 use super::report::{List, Report};
-use super::times::time;
 use super::words::{
     GROUPS, action, approximate, facts, freshness, grouped, groups, last_day, listed, recent,
     sentence,
 };
+use crate::base::clock::local;
 use crate::base::paint::{Painted, shortened, wrapped};
 use crate::snapshot::{Decision, Health, Who};
 
@@ -83,7 +83,7 @@ impl Display for Painted<'_, Log> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(log, paint) = self;
         for Logged { decision, .. } in log.decisions.iter().rev() {
-            let when = time(decision.time_s, "%F %H:%M:%S %Z");
+            let when = local(decision.time_s, "%F %H:%M:%S %Z");
             let action = paint.verdict(&decision.action, 9);
             writeln!(f, "{} {action}{}", paint.dim(&when), about(decision))?;
         }

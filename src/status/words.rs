@@ -2,12 +2,15 @@
 
 use super::history::{Counts, DAY_S, Minute};
 use super::report::{Connections, Filter, List, Report};
-use super::times::{MINUTE, time};
+use crate::base::clock::local;
 use crate::base::numbers::most_first;
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::metrics::Durations;
 pub(super) use crate::snapshot::approximate;
 use crate::snapshot::{MAIL_IS_CHECKED, Reloads};
+
+/// A time to the minute, with the zone: `2026-11-22 05:00 CET`.
+pub(super) const MINUTE: &str = "%F %H:%M %Z";
 
 /// The groups of what happens to messages.
 pub(super) const GROUPS: [&str; 3] = ["accepted", "tagged, held or discarded", "refused"];
@@ -28,9 +31,9 @@ pub(super) fn groups<'a>(minutes: impl IntoIterator<Item = &'a Minute>) -> [u64;
 
 /// Formats a time of today as hour and minute, other times with their date; with the zone.
 pub(super) fn recent(seconds: u64, now_s: u64) -> String {
-    let day = |at| time(at, "%F");
+    let day = |at| local(at, "%F");
     let is_today = day(seconds) == day(now_s);
-    time(seconds, if is_today { "%H:%M %Z" } else { MINUTE })
+    local(seconds, if is_today { "%H:%M %Z" } else { MINUTE })
 }
 
 /// Returns the period of the counts of the last day, which begins with the first reading at the
@@ -180,7 +183,7 @@ fn connections(connections: &Connections) -> Vec<String> {
 
 fn reloads(reloads: &Reloads) -> Vec<String> {
     let at = |seconds: Option<u64>| match seconds {
-        Some(at) => format!(", last {}", time(at, MINUTE)),
+        Some(at) => format!(", last {}", local(at, MINUTE)),
         None => String::new(),
     };
     let refused = grouped(reloads.refused);
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(up(86_400), "in the last 24 h");
         let now = 1_795_310_000;
         // In whatever zone this machine is.
-        assert_eq!(recent(now - 86_400, now), time(now - 86_400, MINUTE));
-        assert_eq!(recent(now, now), time(now, "%H:%M %Z"));
+        assert_eq!(recent(now - 86_400, now), local(now - 86_400, MINUTE));
+        assert_eq!(recent(now, now), local(now, "%H:%M %Z"));
     }
 }

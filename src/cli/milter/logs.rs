@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::daemon::what_is_good;
-use crate::base::clock::{now_s, today};
+use crate::base::clock::{now_s, second, today};
 use crate::base::day::Day;
 use crate::cli::{Done, Output, say};
 use crate::config::{self, Config, DEFAULT_PATH};
@@ -81,7 +81,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
     let Some(mut case) = logs::find_case(id, &args.logs, now_s().cast_signed())? else {
-        let when = logs::shown_time(made).unwrap_or_default();
+        let when = second(made.cast_unsigned());
         let place = match args.logs.is_empty() {
             true => "journal",
             false => "given log",
