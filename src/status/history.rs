@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::Each;
+
 const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 3600;
 pub(super) const DAY_S: u64 = 24 * HOUR_S;
@@ -20,6 +22,15 @@ const GAP_S: u64 = 120;
 const PERIODS_MAX: usize = 1_000;
 
 pub(super) type Counts = BTreeMap<String, u64>;
+
+pub(super) fn counts<K: Copy + PartialEq>(
+    each: &Each<K>,
+    name: impl Fn(K) -> &'static str,
+) -> Counts {
+    let counts = each.iter();
+    let counts = counts.map(|(key, count)| (name(key).to_owned(), count));
+    counts.collect()
+}
 
 /// What was counted in one minute or hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::history::{Counts, Minute};
+use super::history::{Counts, Minute, counts};
 use super::innocent::possibly_innocent;
 use super::log::Logged;
 use super::source::Status;
 use crate::base::clock::now_s;
 use crate::base::numbers::most_first;
 use crate::daemon::Cut;
-use crate::metrics::{Durations, Each};
+use crate::metrics::Durations;
 use crate::policy::{Action, Reason};
 use crate::sender::Identity;
 use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Reloads, Snapshot};
@@ -200,15 +200,6 @@ impl Status {
         });
         self.live.problems().into_iter().chain(breaker).collect()
     }
-}
-
-pub(super) fn counts<K: Copy + PartialEq>(
-    each: &Each<K>,
-    name: impl Fn(K) -> &'static str,
-) -> Counts {
-    let counts = each.iter();
-    let counts = counts.map(|(key, count)| (name(key).to_owned(), count));
-    counts.collect()
 }
 
 const DECISIONS_SHOWN: usize = 20;

@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::history::History;
-use super::report::counts;
+use super::history::{History, counts};
 use crate::base::clock::now_s;
 use crate::base::lock::lock;
 use crate::base::replacement::Replacement;
