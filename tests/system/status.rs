@@ -278,6 +278,9 @@ fn what_undoes_a_decision_can_be_pasted() {
         let is_an_entry = added.code == Some(0) && !sender.starts_with('*');
         let all = undo::commands(sender, &is, &list.display().to_string(), Some(&white));
         assert_eq!(all.len(), 3, "{sender}");
+        // The domain comes first where the next mail has another address.
+        let is_domain = all[0].command.ends_with(" @bad.example");
+        assert_eq!(is_domain, sender.starts_with("bounce-"), "{all:?}");
         for Undo { what, command } in &all {
             if command.contains(" remove ") && !is_an_entry {
                 continue;
