@@ -82,17 +82,13 @@ impl History {
 
     /// Adds a hit of a source, or of a list (with an empty source).
     pub(super) fn hit(&mut self, list: &str, source: &str, Day(day): Day) {
-        let known = self.of(list, source, day);
+        let known = self.known(list, source, Day(day));
         known.known = day.min(known.known);
         known.hit = known.hit.max(Some(day));
     }
 
     /// Notes that this source exists on this day; returns its data.
-    pub(super) fn known(&mut self, list: &str, source: &str, Day(day): Day) -> Source {
-        *self.of(list, source, day)
-    }
-
-    fn of(&mut self, list: &str, source: &str, day: u16) -> &mut Source {
+    pub(super) fn known(&mut self, list: &str, source: &str, Day(day): Day) -> &mut Source {
         let sources = self.sources.entry(list.to_owned()).or_default();
         sources.entry(source.to_owned()).or_insert(Source {
             known: day,

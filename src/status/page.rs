@@ -56,10 +56,8 @@ pub(super) fn page(report: &Report) -> Page {
 }
 
 fn innocent(report: &Report) -> String {
-    let lines = report.possibly_innocent.iter();
-    let mut lines: String = lines
-        .map(|line| format!("<li>{}</li>", escape(line)))
-        .collect();
+    let line = |line: &String| format!("<li>{}</li>", escape(line));
+    let mut lines: String = report.possibly_innocent.iter().map(line).collect();
     if lines.is_empty() {
         lines += "<li class=\"dim\">Nobody in the last 24 h.</li>";
     }
@@ -68,26 +66,26 @@ fn innocent(report: &Report) -> String {
 }
 
 fn tiles(report: &Report) -> String {
-    let tile = |id: &str, value: &str, label: &str| {
-        format!(
-            "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
-        )
-    };
     let day = last_day(report);
-    let labels = GROUPS.map(|group| format!("{group} {day}"));
-    let ids = ["accepted", "marked", "refused"].iter().zip(&labels);
-    let groups = ids.zip(groups(&report.minutes));
-    let groups = groups.map(|((id, label), count)| tile(id, &grouped(count), label));
+    let [accepted, marked, refused] = groups(&report.minutes).map(grouped);
     let filters = report.lists.iter().filter_map(|list| list.filter.as_ref());
     let entries = grouped(filters.map(|filter| filter.entries).sum());
     let median = report.durations.median_s;
     let median = median.map_or_else(|| "–".to_owned(), duration);
-    let others = [
-        tile("entries", &entries, "entries in all lists"),
-        tile("median", &median, "median time per message"),
+    let [of_accepted, of_marked, of_refused] = GROUPS.map(|group| format!("{group} {day}"));
+    let tiles = [
+        ("refused", refused, &*of_refused),
+        ("marked", marked, &of_marked),
+        ("accepted", accepted, &of_accepted),
+        ("entries", entries, "entries in all lists"),
+        ("median", median, "median time per message"),
     ];
-    let tiles: String = groups.rev().chain(others).collect();
-    format!("<section class=\"tiles\">{tiles}</section>")
+    let tiles = tiles.map(|(id, value, label)| {
+        format!(
+            "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
+        )
+    });
+    format!("<section class=\"tiles\">{}</section>", tiles.concat())
 }
 
 fn hits(list: &List) -> u64 {

@@ -159,12 +159,9 @@ fn durations(durations: &Durations) -> (Vec<String>, Vec<(String, u64)>) {
         before = *count;
     }
     counts.push(("longer".to_owned(), durations.count - before));
-    let is_empty = |(_, count): &(String, u64)| *count == 0;
-    let first = counts.iter().take_while(|bar| is_empty(bar)).count();
-    counts.drain(..first);
-    while counts.last().is_some_and(is_empty) {
-        counts.pop();
-    }
+    let is_used = |(_, count): &(String, u64)| *count > 0;
+    counts.truncate(counts.iter().rposition(is_used).map_or(0, |last| last + 1));
+    counts.drain(..counts.iter().position(is_used).unwrap_or(0));
     (lines, counts)
 }
 
