@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::{first_key, page_of};
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Layout, Load, Record, Shape, Spec, Writer, encode_page, sizing,
+    Batch, EncodedPage, Filter, Key, Layout, Load, Record, Shape, Spec, Writer, encode_page, sizing,
 };
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -151,12 +151,12 @@ fn read_all_records(bencher: Bencher<'_, '_>) {
     let filter = open(Load::Disk);
     bencher.counter(ItemsCount::new(ENTRIES)).bench(|| {
         let mut records = filter.records().expect("records");
-        let mut some = Vec::new();
+        let mut some = Batch::default();
         for end in (1..64).map(|part| Some(Key(part << 58))).chain([None]) {
             some.clear();
             records.take_before(end, &mut some).expect("records");
         }
-        some.len()
+        some
     });
 }
 

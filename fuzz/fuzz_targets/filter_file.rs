@@ -23,7 +23,7 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::filter::{Answer, Error, Filter, Key, Load};
+use blocklist_milter::filter::{Answer, Batch, Error, Filter, Key, Load};
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
 
@@ -117,10 +117,10 @@ fn try_all(path: &Path, keys: &[Key]) {
         match filter.records() {
             Err(error) => is_told(&error),
             Ok(mut records) => {
-                let (mut count, mut before, mut all) = (0, None, Vec::new());
+                let (mut count, mut before, mut all) = (0, None, Batch::default());
                 let taken = records.take_before(None, &mut all);
                 assert!(taken.is_ok() || verified.is_err());
-                for record in all {
+                for record in all.records() {
                     assert!(before < Some(record.key), "in the order of the keys");
                     before = Some(record.key);
                     count += 1;

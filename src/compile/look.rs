@@ -77,18 +77,18 @@ fn compare(
 ) -> Result<(Changed, Vec<Key>), Error> {
     let (mut changed, mut new) = (Changed::default(), Vec::new());
     let mut walk = Walk::new([Box::new(filter.records()?) as _, Box::new(keys) as _]);
-    walk.steps(0..STEPS, progress, |held| {
+    walk.steps(0..STEPS, progress, |key, held| {
         match held {
-            [(0, record)] => {
+            [(0, class)] => {
                 changed.removed += 1;
-                let source = filter.source(record.source);
+                let source = filter.source(class.source);
                 let file = source.map_or("", |source| &source.file);
                 *found.removed.entry(file.to_owned()).or_default() += 1;
             }
-            [(_, record)] => {
+            [_] => {
                 changed.added += 1;
                 if new.len() < SHOWN {
-                    new.push(record.key);
+                    new.push(key);
                 }
             }
             _ => changed.already_there += 1,

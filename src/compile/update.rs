@@ -24,7 +24,7 @@ use super::report::{Changed, Report, kind_counts};
 use super::write::{Sorted, Sources, Walk, count_entries};
 use crate::address::Rules;
 use crate::base::replacement::Replacement;
-use crate::filter::{Class, Dates, Filter, Key, Load, Record, Source, Spec};
+use crate::filter::{Batch, Dates, Filter, Key, Load, Source, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The output of the plan is the filter to change.
@@ -208,18 +208,18 @@ struct Updated<'a> {
 }
 
 impl Sorted for Updated<'_> {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
         let changed = &mut self.changed;
-        self.walk.before(end, |held| {
+        self.walk.before(end, |key, held| {
             let of = |stream| held.iter().find(|(number, _)| *number == stream);
             let [mut old, added, removed] =
-                [0, 1, 2].map(|stream| of(stream).map(|(_, record)| *record));
+                [0, 1, 2].map(|stream| of(stream).map(|(_, class)| *class));
             if let Some(old) = &mut old {
                 old.source = self.numbers[old.source as usize];
             }
             let class = match (old, added) {
-                (Some(old), Some(added)) => Class::of(&old).merge(Class::of(&added)),
-                (Some(one), None) | (None, Some(one)) => Class::of(&one),
+                (Some(old), Some(added)) => old.merge(added),
+                (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => {
                     changed.not_found += 1;
                     return Ok(());
@@ -232,12 +232,11 @@ impl Sorted for Updated<'_> {
             } else if class.dates.have_expired(self.today) {
                 changed.expired += 1;
             } else {
-                let record = class.record(held[0].1.key);
                 match old {
-                    Some(old) => changed.redated += u64::from(old != record),
+                    Some(old) => changed.redated += u64::from(old != class),
                     None => changed.added += 1,
                 }
-                into.push(record);
+                into.push(key, class);
             }
             Ok(())
         })?;

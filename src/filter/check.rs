@@ -5,8 +5,7 @@ use super::Filter;
 use super::error::{Error, Problem};
 use super::file::{FilterFile, room};
 use super::page::{self, PAGE_BITS, Page, SplitMix};
-use super::record::Key;
-use super::record_block::Decoded;
+use super::record::{Batch, Key};
 use super::sizing::{self, Shape};
 use crate::base::parallel::on_threads;
 
@@ -100,17 +99,17 @@ impl FilterFile {
 
     fn check_part(&self, first: u64, end: u64, deep: bool) -> Result<PageCounts, Error> {
         let mut counts = PageCounts::default();
-        let mut block = Decoded::default();
+        let (mut block, mut records) = (Vec::new(), Batch::default());
         self.each_page(first, end, |number, page| {
             counts.add(page, self.header.shape.probes);
             if self.header.spec.records {
                 if deep {
-                    self.decode(number, &mut block)?;
-                    counts.records += block.keys.len() as u64;
-                    self.check_bits(number, page, &block.keys)?;
+                    self.decode(number, &mut block, &mut records)?;
+                    counts.records += records.len() as u64;
+                    self.check_bits(number, page, &records.keys)?;
                 } else {
-                    self.read_block(number, &mut block.bytes)?;
-                    counts.records += self.parse(number, &block.bytes)?.count() as u64;
+                    self.read_block(number, &mut block)?;
+                    counts.records += self.parse(number, &block)?.count() as u64;
                 }
             }
             Ok(())

@@ -29,8 +29,8 @@ use super::format::{
     self, DIRECTORY, HEADER_BYTES, Header, PAGES, RECORDS, SOURCES, SUMS, Section,
 };
 use super::page::{self, PAGE_BYTES, Page};
-use super::record::{Class, Key};
-use super::record_block::{Decoded, RecordBlock};
+use super::record::{Batch, Class, Key};
+use super::record_block::RecordBlock;
 use super::records;
 use super::sources;
 use crate::base::access::open_regular;
@@ -217,15 +217,18 @@ impl FilterFile {
             .map_err(|what| self.invalid(Problem::records(number, what)))
     }
 
-    pub(super) fn decode(&self, number: u64, block: &mut Decoded) -> Result<(), Error> {
-        let mut bytes = std::mem::take(&mut block.bytes);
-        self.read_block(number, &mut bytes)?;
+    /// Replaces `records` by those of a page. `block` is working memory.
+    pub(super) fn decode(
+        &self,
+        number: u64,
+        block: &mut Vec<u8>,
+        records: &mut Batch,
+    ) -> Result<(), Error> {
+        self.read_block(number, block)?;
         let spec = &self.header.spec;
-        self.parse(number, &bytes)?
-            .decode(spec.kinds, spec.sources.len(), block)
-            .map_err(|what| self.invalid(Problem::records(number, what)))?;
-        block.bytes = bytes;
-        Ok(())
+        self.parse(number, block)?
+            .decode(spec.kinds, spec.sources.len(), records)
+            .map_err(|what| self.invalid(Problem::records(number, what)))
     }
 
     /// Visits the records of some pages in the order of their keys, as runs that differ only in
@@ -235,10 +238,10 @@ impl FilterFile {
         pages: Range<u64>,
         mut visit: impl FnMut(Class, &[Key]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut block = Decoded::default();
+        let (mut block, mut records) = (Vec::new(), Batch::default());
         for page in pages {
-            self.decode(page, &mut block)?;
-            for (class, keys) in block.runs() {
+            self.decode(page, &mut block, &mut records)?;
+            for (class, keys) in records.runs() {
                 visit(class, keys)?;
             }
         }

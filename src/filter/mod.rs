@@ -16,7 +16,7 @@
 //! |--------------|----------|
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
-//! | `record`     | the hash that an entry is found by, the data about it, and what records have in common |
+//! | `record`     | the hash that an entry is found by, the data about it, and what records have in common; records side by side |
 //! | `records`, `packed` | sorted keys of a page with source and dates, as a block; numbers of few bits side by side |
 //! | `record_block` | reading such a block, or one record in it |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
@@ -51,7 +51,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use page::Page;
-use record_block::{Decoded, RecordBlock};
+use record_block::RecordBlock;
 
 use crate::base::parallel::processors;
 pub use build_report::{BuildReport, Reason};
@@ -60,10 +60,9 @@ pub use digest::Digest;
 pub use error::{Error, Problem};
 pub use file::FilterFile;
 pub use format::{Header, Spec};
+pub use record::{Batch, Key, Record};
 pub(crate) use record::{Class, Dates};
-pub use record::{Key, Record};
 pub use records::Layout;
-pub(crate) use records::PageRecords;
 pub use sizing::Shape;
 pub use sources::Source;
 pub use writer::{EncodedPage, Writer, encode_page};
@@ -300,8 +299,8 @@ impl Filter {
         Ok(Records {
             filter: self,
             next_page: page::page_of(key, self.shape().pages),
-            block: Decoded::default(),
-            records: Vec::new(),
+            block: Vec::new(),
+            records: Batch::default(),
             next: 0,
         })
     }
@@ -312,24 +311,23 @@ impl Filter {
 pub struct Records<'a> {
     filter: &'a Filter,
     next_page: u64,
-    block: Decoded,
+    block: Vec<u8>,
     /// The records of one page; those before `next` were returned.
-    records: Vec<Record>,
+    records: Batch,
     next: usize,
 }
 
 impl Records<'_> {
     /// Appends all records before `end` that were not taken yet; without `end`, all that are left.
-    pub fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+    pub fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
         let pages = self.filter.shape().pages;
         let last = end.map_or(pages - 1, |end| page::page_of(end, pages));
         loop {
-            let left = &self.records[self.next..];
-            let count = end.map_or(left.len(), |end| {
-                left.partition_point(|record| record.key < end)
-            });
-            into.extend_from_slice(&left[..count]);
-            self.next += count;
+            let next = self.records.place(self.next, end);
+            for (class, keys) in self.records.runs_in(self.next..next) {
+                into.extend(class, keys.iter().copied());
+            }
+            self.next = next;
             if self.next < self.records.len() || self.next_page > last {
                 return Ok(());
             }
@@ -339,14 +337,13 @@ impl Records<'_> {
 
     /// Reads the next page; after an error there are no more.
     fn read_page(&mut self) -> Result<(), Error> {
-        self.records.clear();
+        let file = &self.filter.file;
+        let read = file.decode(self.next_page, &mut self.block, &mut self.records);
         self.next = 0;
-        let page = self.next_page;
         self.next_page += 1;
-        let read = self.filter.file.decode(page, &mut self.block);
-        match &read {
-            Ok(()) => self.block.put_into(&mut self.records),
-            Err(_) => self.next_page = self.filter.shape().pages,
+        if read.is_err() {
+            self.records.clear();
+            self.next_page = self.filter.shape().pages;
         }
         read
     }

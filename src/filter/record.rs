@@ -5,6 +5,8 @@
 //!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
 //! ```
 
+use std::ops::Range;
+
 use twox_hash::XxHash3_64;
 
 pub(super) const CLASS_BYTES: usize = 10;
@@ -39,7 +41,7 @@ pub struct Record {
 
 impl Record {
     pub(crate) fn has_expired(&self, today: u16) -> bool {
-        Class::of(self).dates.have_expired(today)
+        self.expires.is_some_and(|day| day <= today)
     }
 }
 
@@ -67,19 +69,7 @@ impl Dates {
 
 impl Class {
     #[inline]
-    pub(crate) fn of(record: &Record) -> Self {
-        Self {
-            kind: record.kind,
-            source: record.source,
-            dates: Dates {
-                added: record.added,
-                expires: record.expires,
-            },
-        }
-    }
-
-    #[inline]
-    pub(crate) fn record(self, key: Key) -> Record {
+    pub(super) fn record(self, key: Key) -> Record {
         Record {
             key,
             kind: self.kind,
@@ -154,6 +144,110 @@ impl Class {
                 },
             },
         })
+    }
+}
+
+/// Records in the order of their keys: the keys side by side, and the class of each run of them, since
+/// most have the class of the one before. Reusable: it keeps its memory.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(super) keys: Vec<Key>,
+    /// The class of the keys of each run, and where the run ends. Neighbours differ.
+    runs: Vec<(Class, usize)>,
+}
+
+impl Batch {
+    /// Removes all records.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.runs.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn key(&self, place: usize) -> Option<Key> {
+        self.keys.get(place).copied()
+    }
+
+    /// Returns each record.
+    pub fn records(&self) -> impl Iterator<Item = Record> {
+        self.runs()
+            .flat_map(|(class, keys)| keys.iter().map(move |key| class.record(*key)))
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, key: Key, class: Class) {
+        self.keys.push(key);
+        self.end_run(class, self.keys.len());
+    }
+
+    /// Appends the keys of one class, of which there must be one at least.
+    pub(crate) fn extend(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
+        self.keys.extend(keys);
+        self.end_run(class, self.keys.len());
+    }
+
+    /// Gives this class to the keys before `end` that have none yet.
+    #[inline]
+    pub(super) fn end_run(&mut self, class: Class, end: usize) {
+        match self.runs.last_mut() {
+            Some((last, of_run)) if *last == class => *of_run = end,
+            _ => self.runs.push((class, end)),
+        }
+    }
+
+    /// Returns the place of the first record that is not before `end`, from this place on; without
+    /// `end`, the end of all.
+    pub(crate) fn place(&self, from: usize, end: Option<Key>) -> usize {
+        let left = &self.keys[from..];
+        from + end.map_or(left.len(), |end| left.partition_point(|key| *key < end))
+    }
+
+    /// Returns the class of the record at a place. `run` is the number of the run of an earlier one.
+    pub(crate) fn class(&self, place: usize, run: &mut usize) -> Class {
+        while self.runs[*run].1 <= place {
+            *run += 1;
+        }
+        self.runs[*run].0
+    }
+
+    /// Returns runs of records that differ only in their keys.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (Class, &[Key])> {
+        self.runs_in(0..self.len())
+    }
+
+    /// Does the same for the records at some places.
+    pub(crate) fn runs_in(&self, places: Range<usize>) -> impl Iterator<Item = (Class, &[Key])> {
+        let Range { mut start, end } = places;
+        let first = self.runs.partition_point(|(_, end)| *end <= start);
+        self.runs[first..]
+            .iter()
+            .map_while(move |&(class, of_run)| {
+                let run = start..of_run.min(end);
+                start = run.end;
+                (!run.is_empty()).then(|| (class, &self.keys[run]))
+            })
+    }
+}
+
+impl<'a> FromIterator<&'a Record> for Batch {
+    fn from_iter<I: IntoIterator<Item = &'a Record>>(records: I) -> Self {
+        let mut batch = Self::default();
+        for record in records {
+            let dates = Dates {
+                added: record.added,
+                expires: record.expires,
+            };
+            let class = Class {
+                kind: record.kind,
+                source: record.source,
+                dates,
+            };
+            batch.push(record.key, class);
+        }
+        batch
     }
 }
 

@@ -7,46 +7,11 @@
 use super::fields::Fields;
 use super::packed::{mask, unpack, unpacked};
 use super::page;
-use super::record::{CLASS_BYTES, Class, Key, Record};
+use super::record::{Batch, CLASS_BYTES, Class, Key, Record};
 use super::records::{WHOLE, class_bits, index};
 use super::sizing::Shape;
 
 const HEAD_BYTES: usize = 16;
-
-/// The records of a page. Reusable: it keeps its memory.
-#[derive(Debug, Default)]
-pub(super) struct Decoded {
-    pub(super) bytes: Vec<u8>,
-    pub(super) keys: Vec<Key>,
-    /// The number of each key's class; empty if there is one class.
-    pub(super) numbers: Vec<u32>,
-    pub(super) classes: Vec<Class>,
-}
-
-impl Decoded {
-    /// Returns runs of records that differ only in their keys.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (Class, &[Key])> {
-        let mut left = self.keys.as_slice();
-        let alike = match *self.classes {
-            [class] => Some((class, left)),
-            _ => None,
-        };
-        let runs = self.numbers.chunk_by(|a, b| a == b).map(move |run| {
-            let (here, others) = left.split_at(run.len());
-            left = others;
-            // Each number was checked.
-            (self.classes[run[0] as usize], here)
-        });
-        alike.into_iter().chain(runs)
-    }
-
-    pub(super) fn put_into(&self, out: &mut Vec<Record>) {
-        out.reserve(self.keys.len());
-        for (class, keys) in self.runs() {
-            out.extend(keys.iter().map(|key| class.record(*key)));
-        }
-    }
-}
 
 pub(super) struct RecordBlock<'a> {
     base: u64,
@@ -160,7 +125,8 @@ impl<'a> RecordBlock<'a> {
             // Of the `bit` bits before this one, `wanted` are clear; the others are records.
             let i = bit - index(wanted);
             if unpack(self.low, self.low_bits, i) == low {
-                return self.class(i).map(|class| Some(class.record(key)));
+                let number = unpack(self.numbers, self.class_bits, i);
+                return self.class(number).map(|class| Some(class.record(key)));
             }
             bit += 1;
         }
@@ -173,10 +139,9 @@ impl<'a> RecordBlock<'a> {
             .is_some_and(|word| u64::from_le_bytes(*word) >> (bit % 64) & 1 == 1)
     }
 
-    fn class(&self, i: usize) -> Result<Class, &'static str> {
-        let number = unpack(self.numbers, self.class_bits, i);
+    fn class(&self, number: u64) -> Result<Class, &'static str> {
         let class = self.classes.get(index(number));
-        Class::decode(class.ok_or(NO_CLASS)?)
+        Class::decode(class.ok_or("a record names a class that is not there")?)
     }
 
     /// Replaces what was decoded before. Classes are checked against what the header declares: `kinds` has
@@ -185,21 +150,13 @@ impl<'a> RecordBlock<'a> {
         &self,
         kinds: u8,
         sources: usize,
-        decoded: &mut Decoded,
+        records: &mut Batch,
     ) -> Result<(), &'static str> {
-        let Decoded {
-            keys,
-            numbers,
-            classes,
-            ..
-        } = decoded;
-        classes.clear();
         for bytes in self.classes {
-            let class = Class::decode(bytes)?;
-            class.check(kinds, sources)?;
-            classes.push(class);
+            Class::decode(bytes)?.check(kinds, sources)?;
         }
-        keys.clear();
+        records.clear();
+        let keys = &mut records.keys;
         match self.low_bits {
             WHOLE => {
                 let distances = self.low.as_chunks().0.iter();
@@ -218,20 +175,19 @@ impl<'a> RecordBlock<'a> {
         if keys.last().is_some_and(|last| last.0 > self.last) {
             return Err("a key outside its page");
         }
-        for key in &mut *keys {
+        for key in keys {
             key.0 += self.base;
         }
-        numbers.clear();
-        if self.class_bits > 0 {
-            #[allow(clippy::cast_possible_truncation, reason = "at most 32 bits")]
-            let all = unpacked(self.numbers, self.class_bits, self.count).map(|n| n as u32);
-            numbers.extend(all);
+        match self.class_bits {
+            0 if self.count > 0 => records.end_run(self.class(0)?, self.count),
+            bits => {
+                let numbers = unpacked(self.numbers, bits, self.count);
+                for (end, number) in (1..).zip(numbers) {
+                    records.end_run(self.class(number)?, end);
+                }
+            }
         }
-        let greatest = numbers.iter().max().map_or(0, |number| *number as usize);
-        match greatest < self.classes.len() || self.count == 0 {
-            true => Ok(()),
-            false => Err(NO_CLASS),
-        }
+        Ok(())
     }
 
     fn check_high(&self) -> Result<(), &'static str> {
@@ -261,8 +217,6 @@ impl<'a> RecordBlock<'a> {
     }
 }
 
-const NO_CLASS: &str = "a record names a class that is not there";
-
 /// Returns the position after this many clear bits of a word, which must have as many.
 fn select_zero(word: u64, zeros: u64) -> usize {
     if zeros == 0 {
@@ -277,7 +231,7 @@ fn select_zero(word: u64, zeros: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::{Layout, PageRecords, Scratch, encode};
+    use super::super::records::{Layout, Scratch, encode};
     use super::*;
 
     const SHAPE: Shape = Shape {
@@ -291,11 +245,7 @@ mod tests {
     };
 
     fn decoded(block: &[u8]) -> Result<Vec<Key>, &'static str> {
-        let mut decoded = Decoded {
-            keys: vec![Key(7)],
-            numbers: vec![7],
-            ..Decoded::default()
-        };
+        let mut decoded = Batch::from_iter(&[Record::default()]);
         RecordBlock::parse(SHAPE, false, 0, block)?.decode(1, 1, &mut decoded)?;
         Ok(decoded.keys)
     }
@@ -303,10 +253,9 @@ mod tests {
     #[test]
     fn keys_out_of_order_or_outside_their_page_are_faults() {
         let mut sound = Vec::new();
-        let keys = [Key(5), Key(1 << 40)];
-        let class = Class::of(&Record::default());
-        let alike = PageRecords::Alike(&keys, class);
-        encode(LAYOUT, alike, &mut Scratch::default(), &mut sound);
+        let mut two = Batch::default();
+        two.extend(Class::default(), [Key(5), Key(1 << 40)].into_iter());
+        encode(LAYOUT, (&two, 0..2), &mut Scratch::default(), &mut sound);
         let mut problems = Vec::new();
         for at in 0..sound.len() {
             for value in 0..=u8::MAX {
@@ -330,8 +279,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of order")]
     fn duplicates_are_refused() {
-        let twice = PageRecords::Any(&[Record::default(); 2]);
+        let twice = Batch::from_iter(&[Record::default(); 2]);
         let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-        encode(LAYOUT, twice, &mut scratch, &mut out);
+        encode(LAYOUT, (&twice, 0..2), &mut scratch, &mut out);
     }
 }

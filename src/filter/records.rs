@@ -20,9 +20,12 @@
 //! A part of a list is written once and read once, so speed counts more than size there: all 64 bits
 //! of a distance are low bits, and there are no high words.
 
+use std::iter::repeat_n;
+use std::ops::Range;
+
 use super::packed::{length, mask, pack, put_words};
 use super::page;
-use super::record::{Class, Key, Record};
+use super::record::{Batch, Class, Key};
 use super::sizing::Shape;
 
 pub(super) fn sum(block: &[u8]) -> u64 {
@@ -49,32 +52,15 @@ pub struct Layout {
     pub records: bool,
 }
 
-/// The records of a page, in the order of their keys, each key once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum PageRecords<'a> {
-    /// The keys of records that differ only in their keys, and what they have in common.
-    Alike(&'a [Key], Class),
-    Any(&'a [Record]),
-}
-
-impl PageRecords<'_> {
-    /// Returns their page; `None` if there are none.
-    ///
-    /// # Panics
-    /// If they are of several pages: entries would be lost.
-    pub(super) fn page(self, shape: Shape) -> Option<u64> {
-        let (first, last) = match self {
-            Self::Alike(keys, _) => (keys.first().copied(), keys.last().copied()),
-            Self::Any(records) => {
-                let key = |record: &Record| record.key;
-                (records.first().map(key), records.last().map(key))
-            }
-        };
-        let page_of = |key| page::page_of(key, shape.pages);
-        let page = first.map(page_of);
-        assert_eq!(page, last.map(page_of), "records of two pages");
-        page
-    }
+/// Returns the page of sorted keys; `None` if there are none.
+///
+/// # Panics
+/// If they are of several pages: entries would be lost.
+pub(super) fn page_of_all(keys: &[Key], shape: Shape) -> Option<u64> {
+    let page_of = |key: &Key| page::page_of(*key, shape.pages);
+    let page = keys.first().map(page_of);
+    assert_eq!(page, keys.last().map(page_of), "records of two pages");
+    page
 }
 
 /// Appends the block of a page's records to `out`; appends nothing if there are none.
@@ -82,52 +68,27 @@ impl PageRecords<'_> {
 /// # Panics
 /// If they are not sorted, not distinct, or of several pages: the block would be read as other
 /// keys, and entries would be lost.
+// Inlined where pages are written, its loops would have too few registers.
+#[inline(never)]
 pub(super) fn encode(
     layout: Layout,
-    records: PageRecords<'_>,
+    (records, places): (&Batch, Range<usize>),
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    let Some(page) = records.page(layout.shape) else {
+    let Layout { shape, bits, .. } = layout;
+    let keys = &records.keys[places.clone()];
+    let Some(page) = page_of_all(keys, shape) else {
         return;
     };
-    match records {
-        PageRecords::Alike(keys, class) => {
-            scratch.numbers.clear();
-            scratch.classes.clear();
-            scratch.classes.push(class);
-            encode_keys(layout, page, keys.iter().copied(), &scratch.classes, out);
-        }
-        PageRecords::Any(records) => {
-            scratch.classify(records);
-            let keys = records.iter().map(|record| record.key);
-            encode_keys(layout, page, keys, &scratch.classes, out);
-        }
-    }
-    let class_bits = class_bits(scratch.classes.len());
-    if class_bits > 0 {
-        let numbers = scratch.numbers.iter().map(|&number| u64::from(number));
-        pack(out, class_bits, numbers);
-    }
-}
-
-pub(super) fn class_bits(classes: usize) -> u8 {
-    let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
-    u8::try_from(bits).unwrap_or(32)
-}
-
-fn encode_keys(
-    layout: Layout,
-    page: u64,
-    keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
-    classes: &[Class],
-    out: &mut Vec<u8>,
-) {
-    let in_order = keys.clone().is_sorted_by(|a, b| a < b);
+    let in_order = keys.iter().copied().is_sorted_by(|a, b| a < b);
     assert!(in_order, "records out of order");
-    let Layout { shape, bits, .. } = layout;
+    scratch.classify(records, places);
+    let Scratch {
+        classes, numbers, ..
+    } = scratch;
     let base = page::first_key(page, shape.pages).0;
-    let last = keys.clone().next_back().map_or(base, |last| last.0);
+    let last = keys.last().map_or(base, |last| last.0);
     let low_bits = match bits {
         true => low_bits(shape.pages, keys.len()),
         false => WHOLE,
@@ -136,20 +97,30 @@ fn encode_keys(
         WHOLE => 0,
         _ => ((last - base) >> low_bits) + keys.len() as u64,
     };
+    let class_bits = class_bits(classes.len());
     out.extend_from_slice(&length(keys.len()).to_le_bytes());
     out.extend_from_slice(&length(classes.len()).to_le_bytes());
-    out.extend_from_slice(&[low_bits, class_bits(classes.len()), 0, 0]);
+    out.extend_from_slice(&[low_bits, class_bits, 0, 0]);
     out.extend_from_slice(&length(index(high_bits.div_ceil(64))).to_le_bytes());
     for class in classes {
         out.extend_from_slice(&class.encode());
     }
-    let distances = keys.map(|key| key.0 - base);
+    let distances = keys.iter().map(|key| key.0 - base);
     if low_bits == WHOLE {
-        return put_words(out, distances);
+        put_words(out, distances);
+    } else {
+        put_high_parts(out, distances.clone().map(|distance| distance >> low_bits));
+        let mask = mask(low_bits);
+        pack(out, low_bits, distances.map(|distance| distance & mask));
     }
-    put_high_parts(out, distances.clone().map(|distance| distance >> low_bits));
-    let mask = mask(low_bits);
-    pack(out, low_bits, distances.map(|distance| distance & mask));
+    if class_bits > 0 {
+        pack(out, class_bits, numbers.iter().map(|&number| number.into()));
+    }
+}
+
+pub(super) fn class_bits(classes: usize) -> u8 {
+    let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
+    u8::try_from(bits).unwrap_or(32)
 }
 
 /// The number of low bits that leaves no high part.
@@ -171,28 +142,23 @@ fn put_high_parts(out: &mut Vec<u8>, parts: impl Iterator<Item = u64>) {
 }
 
 impl Scratch {
-    /// Numbers the classes in the order of their first appearance.
-    fn classify(&mut self, records: &[Record]) {
+    /// Numbers the classes of some records in the order of their first appearance.
+    fn classify(&mut self, records: &Batch, places: Range<usize>) {
         self.classes.clear();
         self.numbers.clear();
-        let Some(first) = records.first().map(Class::of) else {
-            return;
-        };
-        self.classes.push(first);
-        if records.iter().all(|record| Class::of(record) == first) {
-            return;
+        if let Some((class, keys)) = records.runs_in(places.clone()).next()
+            && keys.len() == places.len()
+        {
+            return self.classes.push(class);
         }
-        let bits = records.len().ilog2() + 2;
+        let bits = places.len().ilog2() + 2;
         let slots = 1 << bits;
         self.table.clear();
         self.table.resize(slots, 0);
-        for record in records {
-            let class = Class::of(record);
+        for (class, keys) in records.runs_in(places) {
             let mut at = class.hash(bits);
             let number = loop {
                 match self.table[at].checked_sub(1) {
-                    // The first class already has its number, but no slot.
-                    None if class == first => break 0,
                     None => {
                         self.classes.push(class);
                         break length(self.classes.len() - 1);
@@ -202,7 +168,7 @@ impl Scratch {
                 }
             };
             self.table[at] = number + 1;
-            self.numbers.push(number);
+            self.numbers.extend(repeat_n(number, keys.len()));
         }
     }
 }

@@ -16,8 +16,8 @@ use super::file::FilterFile;
 use super::format::{self, DIRECTORY, Header, PAGES, RECORDS, SOURCES, SUMS, Spec};
 use super::packed::length;
 use super::page::{self, Filling, PAGE_BYTES, Page};
-use super::record::{Key, Record};
-use super::records::{self, Layout, PageRecords, Scratch};
+use super::record::{Batch, Record};
+use super::records::{self, Layout, Scratch};
 use super::sizing::Shape;
 use super::sources;
 use crate::base::parallel::processors;
@@ -65,42 +65,34 @@ impl EncodedPage {
         self.seal(None, None);
     }
 
-    /// Encodes one page: its sorted, distinct records, if any. `filling` must be clear, and is so again.
+    /// Encodes one page: its sorted, distinct records, if any, which are at some places of a batch.
+    /// `filling` must be clear, and is so again.
     pub(crate) fn encode(
         &mut self,
         layout: Layout,
-        records: PageRecords<'_>,
+        (records, places): (&Batch, Range<usize>),
         filling: &mut Filling,
     ) {
+        let keys = &records.keys[places.clone()];
         self.block.clear();
         if layout.records {
-            records::encode(layout, records, &mut self.scratch, &mut self.block);
+            records::encode(
+                layout,
+                (records, places),
+                &mut self.scratch,
+                &mut self.block,
+            );
         }
-        let count = match records {
-            PageRecords::Alike(keys, _) => self.fill(layout, filling, keys.iter().copied()),
-            PageRecords::Any(records) => {
-                self.fill(layout, filling, records.iter().map(|record| record.key))
-            }
-        };
-        self.seal(records.page(layout.shape), Some(count));
-    }
-
-    fn fill(
-        &mut self,
-        layout: Layout,
-        filling: &mut Filling,
-        keys: impl ExactSizeIterator<Item = Key>,
-    ) -> u32 {
-        let count = length(keys.len());
         if layout.bits {
             let bits = &mut self.bits;
             dispatch!(Level::new(), simd => {
-                filling.insert(keys, layout.shape.probes);
+                filling.insert(keys.iter().copied(), layout.shape.probes);
                 filling.write(simd, bits);
             });
             self.sum_bits();
         }
-        count
+        let number = records::page_of_all(keys, layout.shape);
+        self.seal(number, Some(length(keys.len())));
     }
 
     fn seal(&mut self, number: Option<u64>, count: Option<u32>) {
@@ -120,7 +112,9 @@ impl EncodedPage {
 /// # Panics
 /// If the records are out of order, or of several pages.
 pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
-    out.encode(layout, PageRecords::Any(records), &mut Filling::new());
+    let records = Batch::from_iter(records);
+    let all = 0..records.len();
+    out.encode(layout, (&records, all), &mut Filling::new());
 }
 
 const BUFFER_BYTES: usize = 1 << 20;

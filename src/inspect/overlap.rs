@@ -94,7 +94,7 @@ fn count(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Counts, Error> {
     let streams: Vec<_> = streams.collect::<Result<_, _>>()?;
     let mut counts = no_counts(filters.len());
     let mut walk = Walk::new(streams.into_iter().map(|stream| Box::new(stream) as _));
-    walk.steps(steps, &Progress::new(), |held| {
+    walk.steps(steps, &Progress::new(), |_, held| {
         if let [(alone, _)] = held {
             counts[*alone][filters.len()] += 1;
         }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
-use blocklist_milter::filter::{Filter, Load, Record};
+use blocklist_milter::filter::{Batch, Filter, Load, Record};
 use blocklist_milter::list::Declared;
 
 use super::{Said, Scratch};
@@ -89,10 +89,10 @@ pub(crate) fn build_error(plan: &Plan) -> String {
 
 pub(crate) fn records(path: &Path) -> Vec<Record> {
     let filter = Filter::open(path, Load::Disk).unwrap();
-    let mut records = Vec::new();
-    let taken = filter.records().unwrap().take_before(None, &mut records);
+    let mut batch = Batch::default();
+    let taken = filter.records().unwrap().take_before(None, &mut batch);
     taken.unwrap();
-    records
+    batch.records().collect()
 }
 
 /// Declares tables with the columns email, added and expires, whose rows all count.

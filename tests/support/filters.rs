@@ -15,8 +15,8 @@ use std::path::Path;
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Filter, Header, Key, Load, Problem, Record, Shape, Source, Spec,
-    Writer, encode_page, sizing,
+    Answer, Batch, EncodedPage, Error, Filter, Header, Key, Load, Problem, Record, Shape, Source,
+    Spec, Writer, encode_page, sizing,
 };
 
 /// Returns a key that looks random and is always the same.
@@ -130,10 +130,10 @@ pub fn check_answers(path: &Path, expected: &[Record]) {
         assert!(answer == Answer::Miss || answer == innocent);
     }
     if with_records {
-        let mut back = Vec::new();
+        let mut back = Batch::default();
         let taken = disk.records().unwrap().take_before(None, &mut back);
         taken.unwrap();
-        assert_eq!(back, expected);
+        assert!(back.records().eq(expected.iter().copied()));
     } else {
         assert!(matches!(memory.records(), Err(Error::NoRecords(_))));
     }

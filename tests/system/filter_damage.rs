@@ -11,8 +11,8 @@ use std::path::Path;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Filter, Header, Load, Record, Shape, Spec, Writer, encode_page,
-    page,
+    Answer, Batch, EncodedPage, Error, Filter, Header, Load, Record, Shape, Spec, Writer,
+    encode_page, page,
 };
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn damaged_records_are_never_not_listed() {
         }
     }
     let mut left = before.records().unwrap();
-    let taken = [(); 2].map(|()| left.take_before(None, &mut Vec::new()).is_ok());
+    let taken = [(); 2].map(|()| left.take_before(None, &mut Batch::default()).is_ok());
     assert_eq!(taken, [false, true], "one error, then no more records");
 }
 
@@ -300,7 +300,7 @@ proptest! {
                 for record in &records {
                     let _ = filter.look_up(record.key);
                 }
-                let mut all = Vec::new();
+                let mut all = Batch::default();
                 let _ = filter.records().map(|mut records| records.take_before(None, &mut all));
                 let _ = filter.stats();
             }

@@ -20,7 +20,7 @@ use crate::compile::plan::Seed;
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, assemble};
 use crate::filter::delta::{Delta, Head, Touch};
-use crate::filter::{self, Class, Digest, Filter, Key, Load, Problem, Record, Writer};
+use crate::filter::{self, Batch, Class, Digest, Filter, Key, Load, Problem, Writer};
 
 /// The files from which to make a filter, and how.
 #[derive(Clone, Debug, Default)]
@@ -199,7 +199,7 @@ pub(super) struct Patched<'a> {
     mapped: Mapped,
     /// The last class that was found valid.
     possible: Option<Class>,
-    taken: Vec<Record>,
+    taken: Batch,
     index: u64,
     /// The end of the last request: no record may come before it any more.
     from: Option<Key>,
@@ -214,7 +214,7 @@ impl<'a> Patched<'a> {
             mapped: Mapped::new(&edits.head.mapped),
             edits,
             possible: None,
-            taken: Vec::new(),
+            taken: Batch::default(),
             index: 0,
             from: None,
             last_key: None,
@@ -226,25 +226,24 @@ impl<'a> Patched<'a> {
         filter::Error::invalid(&self.edits.path, Problem::Delta(what)).into()
     }
 
-    fn add_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn add_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
         while let Some((key, class)) = self.edits.added_before(end)? {
-            self.push(class.record(key), into)?;
+            self.push(key, class, into)?;
         }
         Ok(())
     }
 
-    fn push(&mut self, record: Record, into: &mut Vec<Record>) -> Result<(), Error> {
-        if self.last_key.is_some_and(|last| last >= record.key) {
+    fn push(&mut self, key: Key, class: Class, into: &mut Batch) -> Result<(), Error> {
+        if self.last_key.is_some_and(|last| last >= key) {
             return Err(self.problem("it adds an entry that already exists"));
         }
         // The edits of a segment are read only when those of the one before are used up.
-        if self.from.is_some_and(|from| record.key < from) {
+        if self.from.is_some_and(|from| key < from) {
             return Err(self.problem("its edits are not in order"));
         }
         if into.len() == MAX_AT_ONCE {
             return Err(self.problem("it puts too many entries next to each other"));
         }
-        let class = Class::of(&record);
         if self.possible != Some(class) {
             let spec = &self.edits.head.new.spec;
             if class.check(spec.kinds, spec.sources.len()).is_err() {
@@ -253,31 +252,30 @@ impl<'a> Patched<'a> {
             }
             self.possible = Some(class);
         }
-        self.last_key = Some(record.key);
+        self.last_key = Some(key);
         self.count += 1;
-        into.push(record);
+        into.push(key, class);
         Ok(())
     }
 }
 
 impl Sorted for Patched<'_> {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
         let mut taken = mem::take(&mut self.taken);
         taken.clear();
         self.old.take_before(end, &mut taken)?;
-        for record in &taken {
-            if record.has_expired(self.edits.head.expired) {
-                continue;
-            }
-            self.add_before(Some(record.key), into)?;
-            let class = match self.edits.touch(self.index)? {
-                Some(Touch::Removed) => None,
-                Some(Touch::Changed(class)) => Some(class),
-                None => Some(self.mapped.of(Class::of(record))),
-            };
-            self.index += 1;
-            if let Some(class) = class {
-                self.push(class.record(record.key), into)?;
+        let expired = self.edits.head.expired;
+        for (class, keys) in (taken.runs()).filter(|(class, _)| !class.dates.have_expired(expired))
+        {
+            let mapped = self.mapped.of(class);
+            for &key in keys {
+                self.add_before(Some(key), into)?;
+                match self.edits.touch(self.index)? {
+                    Some(Touch::Removed) => {}
+                    Some(Touch::Changed(class)) => self.push(key, class, into)?,
+                    None => self.push(key, mapped, into)?,
+                }
+                self.index += 1;
             }
         }
         self.taken = taken;
@@ -299,19 +297,14 @@ mod tests {
     use crate::filter::{Digest, Filter, Load};
     use std::fs;
 
-    fn record(key: u64) -> Record {
-        Record {
-            key: Key(key),
-            ..Record::default()
-        }
-    }
-
-    struct Given(Vec<Record>);
+    struct Given(Vec<Key>);
 
     impl Sorted for Given {
-        fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-            let is_before = |record: &Record| end.is_none_or(|end| record.key < end);
-            into.extend(self.0.drain(..self.0.partition_point(is_before)));
+        fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
+            let is_before = |key: &Key| end.is_none_or(|end| *key < end);
+            for key in self.0.drain(..self.0.partition_point(is_before)) {
+                into.push(key, Class::default());
+            }
             Ok(())
         }
     }
@@ -324,7 +317,7 @@ mod tests {
         let plan = Plan::new(list.with_extension("blf"), vec![list]);
         build(&plan, &Progress::new()).unwrap();
         let new = Filter::open(&plan.output, Load::Disk).unwrap();
-        let class = Class::of(&record(key));
+        let class = Class::default();
         let head = Head {
             old: Digest::of(b"old"),
             old_generation: 1,
@@ -349,16 +342,16 @@ mod tests {
     #[test]
     fn edits_that_are_not_in_order_are_refused() {
         for (key, in_order) in [(5_000, true), (2_000, true), (1_999, false), (0, false)] {
-            let old = Given((1..=4096).map(record).collect());
+            let old = Given((1..=4096).map(Key).collect());
             let mut patched = Patched::new(Box::new(old), removes_and_adds(key));
-            let mut out = Vec::new();
+            let mut out = Batch::default();
             // Records before this key were written before the next segment is read.
             patched.take_before(Some(Key(2_000)), &mut out).unwrap();
-            assert!(out.is_empty());
+            assert_eq!(out.len(), 0);
             let done = patched.take_before(None, &mut out);
             if in_order {
                 done.unwrap();
-                assert_eq!(out, [record(key)]);
+                assert!(out.records().map(|record| record.key).eq([Key(key)]));
             } else {
                 let error = done.unwrap_err().to_string();
                 assert!(error.contains("its edits are not in order"), "{error}");

@@ -17,7 +17,7 @@ use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Held, STEPS, Walk};
 use crate::filter::delta::{Delta, DeltaWriter, Head, MAX_CLASSES, Touch, is_derived};
-use crate::filter::{Class, Filter, Load, Record};
+use crate::filter::{Class, Filter, Key, Load};
 
 /// The contents of a delta.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -163,7 +163,7 @@ fn edits(
             return Ok(());
         }
         match difference {
-            Difference::Added(record) => writer.add(record.key, Class::of(&record))?,
+            Difference::Added(key, class) => writer.add(key, class)?,
             Difference::Removed => {
                 writer.touch(index, Touch::Removed)?;
                 index += 1;
@@ -187,7 +187,7 @@ pub(super) enum Difference {
     /// Its class in OLD and in NEW.
     Kept(Class, Class),
     Removed,
-    Added(Record),
+    Added(Key, Class),
 }
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
@@ -199,12 +199,12 @@ pub(super) fn differences(
     mut visit: impl FnMut(Difference) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut walk = Walk::new([Box::new(old.records()?) as _, Box::new(new.records()?) as _]);
-    walk.steps(0..STEPS, progress, |held| {
-        let is_listed = |&&(of, record): &&Held| of == NEW || !record.has_expired(expired);
+    walk.steps(0..STEPS, progress, |key, held| {
+        let is_listed = |&&(of, class): &&Held| of == NEW || !class.dates.have_expired(expired);
         let mut held = held.iter().filter(is_listed);
         let difference = match (held.next(), held.next()) {
-            (Some((_, old)), Some((_, new))) => Difference::Kept(Class::of(old), Class::of(new)),
-            (Some((NEW, record)), None) => Difference::Added(*record),
+            (Some((_, old)), Some((_, new))) => Difference::Kept(*old, *new),
+            (Some((NEW, class)), None) => Difference::Added(key, *class),
             (Some(_), None) => Difference::Removed,
             (None, _) => return Ok(()),
         };
@@ -263,9 +263,9 @@ impl Tally {
     pub(super) fn count(&mut self, difference: Difference) {
         match difference {
             Difference::Removed => self.removed += 1,
-            Difference::Added(record) => {
+            Difference::Added(_, class) => {
                 self.added += 1;
-                *self.added_classes.entry(Class::of(&record)).or_default() += 1;
+                *self.added_classes.entry(class).or_default() += 1;
             }
             Difference::Kept(old, new) => {
                 self.kept += 1;

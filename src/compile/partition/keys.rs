@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::sort;
 use super::stage::Sealed;
-use super::staged_key::{STAGES, StagedKey, are_alike};
+use super::staged_key::{STAGES, StagedKey};
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::compile::write::{EntryCounts, Gathered, Sorted};
-use crate::filter::{Dates, Key, Record};
+use crate::compile::write::{EntryCounts, Sorted};
+use crate::filter::{Batch, Dates, Key};
 
 /// Sorts every stage and merges its duplicates, on `threads` threads.
 pub(crate) fn sort_all<I: StagedKey>(
@@ -34,7 +34,7 @@ pub(crate) fn sort_all<I: StagedKey>(
             let before = staged.len() as u64;
             sort::sort_and_merge(&mut staged, &mut scratch);
             keys.put_back(stage, &staged, &mut bytes)?;
-            counts.count_staged(&staged);
+            count(&staged, &mut counts);
             progress.add(before);
         }
     });
@@ -45,18 +45,22 @@ pub(crate) fn sort_all<I: StagedKey>(
     Ok(all)
 }
 
-impl EntryCounts {
-    /// Counts staged keys. Counts a run of one source and kind at once: most lists are of one kind.
-    pub(crate) fn count_staged<I: StagedKey>(&mut self, staged: &[I]) {
-        if let Some(first) = staged.first()
-            && are_alike(staged)
-        {
-            return self.count_run(first.class(Dates::default()), staged.len());
-        }
-        for run in staged.chunk_by(|a, b| a.difference(*b) == 0) {
-            self.count_run(run[0].class(Dates::default()), run.len());
-        }
+/// Counts staged keys. Counts a run of one class at once: most lists are of one.
+fn count<I: StagedKey>(staged: &[I], counts: &mut EntryCounts) {
+    let mut count = |run: &[I]| counts.count_run(run[0].class(Dates::default()), run.len());
+    match are_alike(staged) {
+        true if staged.is_empty() => {}
+        true => count(staged),
+        false => (staged.chunk_by(|a, b| a.difference(*b) == 0)).for_each(count),
     }
+}
+
+/// Returns whether staged keys differ only in their keys, without a branch for each.
+fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
+    keys.first().is_none_or(|first| {
+        let difference = |all, key: &I| all | key.difference(*first);
+        keys.iter().fold(0, difference) == 0
+    })
 }
 
 pub(crate) struct InOrder<'a, 'm, I> {
@@ -79,9 +83,10 @@ impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
             bytes: Vec::new(),
         }
     }
+}
 
-    /// Visits the staged keys before `end` that were not taken yet, with their stage.
-    fn take(&mut self, end: Option<Key>, mut visit: impl FnMut(usize, &[I])) -> Result<(), Error> {
+impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
         loop {
             let stage = self.next_stage.wrapping_sub(1);
             let left = &self.staged[self.at..];
@@ -89,7 +94,18 @@ impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
                 Some(end) => left.partition_point(|key| key.key(stage) < end),
                 None => left.len(),
             };
-            visit(stage, &left[..count]);
+            let here = &left[..count];
+            match here.first().filter(|_| are_alike(here)) {
+                Some(first) => {
+                    let keys = here.iter().map(|key| key.key(stage));
+                    into.extend(first.class(self.dates), keys);
+                }
+                None => {
+                    for key in here {
+                        into.push(key.key(stage), key.class(self.dates));
+                    }
+                }
+            }
             self.at += count;
             if self.at < self.staged.len() || self.next_stage == STAGES {
                 return Ok(());
@@ -100,30 +116,4 @@ impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
             self.at = 0;
         }
     }
-}
-
-impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
-        let dates = self.dates;
-        self.take(end, |stage, keys| into.extend(records(stage, keys, dates)))
-    }
-
-    fn gather_before(&mut self, end: Option<Key>, into: &mut Gathered) -> Result<(), Error> {
-        let dates = self.dates;
-        self.take(end, |stage, keys| {
-            if let Some(first) = keys.first()
-                && are_alike(keys)
-            {
-                let alike = keys.iter().map(|key| key.key(stage));
-                into.add_alike(first.class(dates), alike);
-            } else {
-                into.records().extend(records(stage, keys, dates));
-            }
-        })
-    }
-}
-
-fn records<I: StagedKey>(stage: usize, keys: &[I], dates: Dates) -> impl Iterator<Item = Record> {
-    keys.iter()
-        .map(move |key| key.class(dates).record(key.key(stage)))
 }

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
     use crate::compile::progress::Progress;
     use crate::compile::write::Sorted;
-    use crate::filter::{Class, Dates, Key};
+    use crate::filter::{Batch, Class, Dates, Key};
     use std::fs;
 
     const CLASS: Class = Class {
@@ -331,10 +331,10 @@ mod tests {
         stager.finish().unwrap();
         let sealed = store.seal();
         sort_all(&sealed, 1, &Progress::new()).unwrap();
-        let mut found = Vec::new();
+        let mut found = Batch::default();
         let mut in_order = InOrder::new(&sealed, CLASS.dates);
         in_order.take_before(None, &mut found).unwrap();
-        let found = found.iter().map(|record| record.key.0).collect();
+        let found = found.records().map(|record| record.key.0).collect();
         let files = fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(files, 0, "the spill file has no name");
         (found, sealed.spilled_bytes())

@@ -49,14 +49,6 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
 
-/// Returns whether staged keys differ only in their keys, without a branch for each.
-pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
-    keys.first().is_none_or(|first| {
-        let difference = |all, key: &I| all | key.difference(*first);
-        keys.iter().fold(0, difference) == 0
-    })
-}
-
 #[allow(clippy::cast_possible_truncation, reason = "the value has 12 bits")]
 pub(crate) fn stage_of(key: Key) -> usize {
     (key.0 >> (64 - STAGE_BITS)) as usize

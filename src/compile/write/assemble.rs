@@ -12,13 +12,13 @@
 use std::mem;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::sorted::{Gathered, Sorted};
+use super::sorted::Sorted;
 use crate::base::lock::lock;
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::page::{Filling, first_key};
-use crate::filter::{EncodedPage, Layout, Writer};
+use crate::filter::{Batch, EncodedPage, Layout, Writer};
 
 /// Number of pages that a worker takes at once; their records stay in the second-level cache.
 const PAGES_AT_ONCE: u64 = 16;
@@ -76,7 +76,7 @@ impl Shared<'_> {
     fn encode_and_append(&self, progress: &Progress) -> Result<(), Error> {
         let pages_of_file = self.layout.shape.pages;
         let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
-        let mut records = Gathered::default();
+        let mut records = Batch::default();
         let mut pages: Vec<EncodedPage> = Vec::new();
         let mut filling = Filling::new();
         loop {
@@ -89,14 +89,16 @@ impl Shared<'_> {
                 if first >= end {
                     return Ok(());
                 }
-                taking.source.gather_before(end_of(end), &mut records)?;
+                taking.source.take_before(end_of(end), &mut records)?;
                 taking.next_page = end;
                 first..end
             };
             pages.resize_with(numbers.clone().count(), EncodedPage::default);
+            let mut next = 0;
             for (number, page) in numbers.clone().zip(&mut pages) {
-                let records = records.before(end_of(number + 1));
-                page.encode(self.layout, records, &mut filling);
+                let end = records.place(next, end_of(number + 1));
+                page.encode(self.layout, (&records, next..end), &mut filling);
+                next = end;
             }
             let waits = |appending: &mut Appending| {
                 appending.next_page != numbers.start && !appending.failed

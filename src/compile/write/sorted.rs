@@ -19,21 +19,16 @@ use std::ops::Range;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::filter::page::first_key;
-use crate::filter::{Class, Key, PageRecords, Record, Records};
+use crate::filter::{Batch, Class, Key, Records};
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {
     /// Appends all records before `end` that were not taken yet; without `end`, all that are left.
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error>;
-
-    /// Does the same for the encoder.
-    fn gather_before(&mut self, end: Option<Key>, into: &mut Gathered) -> Result<(), Error> {
-        self.take_before(end, into.records())
-    }
+    fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error>;
 }
 
 impl Sorted for Records<'_> {
-    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Batch) -> Result<(), Error> {
         Ok(Records::take_before(self, end, into)?)
     }
 }
@@ -54,7 +49,8 @@ pub(crate) fn in_steps(
     Ok(())
 }
 
-pub(crate) type Held = (usize, Record);
+/// The number of a stream that has a key, and the class that the key has there.
+pub(crate) type Held = (usize, Class);
 
 pub(crate) struct Walk<'a> {
     streams: Vec<Stream<'a>>,
@@ -65,17 +61,19 @@ pub(crate) struct Walk<'a> {
 
 struct Stream<'a> {
     source: Box<dyn Sorted + 'a>,
-    /// The records of a step; those before `at` were visited.
-    records: Vec<Record>,
+    /// The records of a step; those before `at` were visited, up to this run.
+    records: Batch,
     at: usize,
+    run: usize,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(sources: impl IntoIterator<Item = Box<dyn Sorted + 'a>>) -> Self {
         let stream = |source| Stream {
             source,
-            records: Vec::new(),
+            records: Batch::default(),
             at: 0,
+            run: 0,
         };
         Self {
             streams: sources.into_iter().map(stream).collect(),
@@ -85,11 +83,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits the keys before `end` that were not visited yet (`None`: all that are left), each with
-    /// the records of all streams that have it, in their order. Returns the number of records.
+    /// all streams that have it, in their order. Returns the number of records.
     pub(crate) fn before(
         &mut self,
         end: Option<Key>,
-        mut visit: impl FnMut(&[Held]) -> Result<(), Error>,
+        mut visit: impl FnMut(Key, &[Held]) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let Self {
             streams,
@@ -99,10 +97,10 @@ impl<'a> Walk<'a> {
         let mut records = 0;
         for (number, stream) in streams.iter_mut().enumerate() {
             stream.records.clear();
-            stream.at = 0;
+            (stream.at, stream.run) = (0, 0);
             stream.source.take_before(end, &mut stream.records)?;
             records += stream.records.len();
-            next.extend((stream.records.first()).map(|first| Reverse((first.key, number))));
+            next.extend((stream.records.key(0)).map(|first| Reverse((first, number))));
         }
         while let Some(&Reverse((key, _))) = next.peek() {
             held.clear();
@@ -111,14 +109,14 @@ impl<'a> Walk<'a> {
             {
                 let number = lowest.0.1;
                 let stream = &mut streams[number];
-                held.push((number, stream.records[stream.at]));
+                held.push((number, stream.records.class(stream.at, &mut stream.run)));
                 stream.at += 1;
-                match stream.records.get(stream.at) {
-                    Some(record) => lowest.0.0 = record.key,
+                match stream.records.key(stream.at) {
+                    Some(next) => lowest.0.0 = next,
                     None => drop(PeekMut::pop(lowest)),
                 }
             }
-            visit(held)?;
+            visit(key, held)?;
         }
         Ok(records)
     }
@@ -127,67 +125,11 @@ impl<'a> Walk<'a> {
         &mut self,
         steps: Range<u64>,
         progress: &Progress,
-        mut visit: impl FnMut(&[Held]) -> Result<(), Error>,
+        mut visit: impl FnMut(Key, &[Held]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if steps.start > 0 {
-            self.before(Some(first_key(steps.start, STEPS)), |_| Ok(()))?;
+            self.before(Some(first_key(steps.start, STEPS)), |_, _| Ok(()))?;
         }
         in_steps(steps, progress, |end| self.before(end, &mut visit))
-    }
-}
-
-/// Sorted records, of which some were taken.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    /// The keys, and the class of all of them, as long as they differ in nothing else.
-    keys: Vec<Key>,
-    class: Class,
-    records: Vec<Record>,
-    taken: usize,
-}
-
-impl Gathered {
-    pub(crate) fn clear(&mut self) {
-        self.keys.clear();
-        self.records.clear();
-        self.taken = 0;
-    }
-
-    pub(crate) fn add_alike(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
-        if self.keys.is_empty() && self.records.is_empty() {
-            self.class = class;
-        }
-        if self.records.is_empty() && self.class == class {
-            self.keys.extend(keys);
-        } else {
-            let records = keys.map(|key| class.record(key));
-            self.records().extend(records);
-        }
-    }
-
-    pub(crate) fn records(&mut self) -> &mut Vec<Record> {
-        let before = self.keys.drain(..).map(|key| self.class.record(key));
-        self.records.extend(before);
-        &mut self.records
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.keys.len() + self.records.len()
-    }
-
-    /// Returns the next ones before `end` (`None`: all that are left).
-    pub(crate) fn before(&mut self, end: Option<Key>) -> PageRecords<'_> {
-        let is_before = |key: Key| end.is_none_or(|end| key < end);
-        if self.records.is_empty() {
-            let left = &self.keys[self.taken..];
-            let next = &left[..left.partition_point(|key| is_before(*key))];
-            self.taken += next.len();
-            PageRecords::Alike(next, self.class)
-        } else {
-            let left = &self.records[self.taken..];
-            let next = &left[..left.partition_point(|record| is_before(record.key))];
-            self.taken += next.len();
-            PageRecords::Any(next)
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::sorted::{STEPS, Sorted, in_steps};
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::filter::{Class, Filter, Record, Source};
+use crate::filter::{Batch, Class, Filter, Source};
 
 /// The sources of several filters and lists, sorted by file as in a build; one source for each file.
 #[derive(Clone, Debug, Default)]
@@ -66,13 +66,6 @@ impl EntryCounts {
         count_entries(&mut filter.records()?, &Progress::new())
     }
 
-    /// Counts entries. Counts a run of one source and kind at once: most lists are of one kind.
-    fn count(&mut self, records: &[Record]) {
-        for run in records.chunk_by(|a, b| (a.source, a.kind) == (b.source, b.kind)) {
-            self.count_run(Class::of(&run[0]), run.len());
-        }
-    }
-
     pub(crate) fn count_run(&mut self, class: Class, length: usize) {
         let kinds = self.by_source.entry(class.source).or_default();
         kinds[usize::from(class.kind & 3)] += length as u64;
@@ -113,11 +106,13 @@ pub(crate) fn count_entries(
     progress: &Progress,
 ) -> Result<EntryCounts, Error> {
     let mut counts = EntryCounts::default();
-    let mut records = Vec::new();
+    let mut records = Batch::default();
     in_steps(0..STEPS, progress, |end| {
         records.clear();
         stream.take_before(end, &mut records)?;
-        counts.count(&records);
+        for (class, keys) in records.runs() {
+            counts.count_run(class, keys.len());
+        }
         Ok(records.len())
     })?;
     Ok(counts)
