@@ -102,16 +102,6 @@ impl<'m> Chunk<'m> {
         }
     }
 
-    pub(crate) fn room(&self) -> usize {
-        self.memory.len() - self.length
-    }
-
-    /// Appends bytes, for which there must be room, and returns them; the caller must write them.
-    pub(crate) fn grow(&mut self, bytes: usize) -> &mut [u8] {
-        let start = self.length;
-        &mut self.resize(start + bytes)[start..]
-    }
-
     /// Sets its length, and returns its content; the caller must write the new bytes.
     pub(crate) fn resize(&mut self, length: usize) -> &mut [u8] {
         self.length = length;

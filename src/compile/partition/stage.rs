@@ -171,30 +171,23 @@ impl<I: StagedKey> Pool<'_, I> {
     fn merge_stage(&mut self, number: usize) {
         let stage = &mut self.stages[number];
         let (mut keys, mut scratch) = (Vec::new(), Vec::new());
-        let mut kept: Vec<Chunk<'_>> = Vec::new();
-        let mut chunks = mem::take(&mut stage.chunks);
-        while !chunks.is_empty() {
-            let mut group = chunks.split_off(chunks.len().saturating_sub(CHUNKS_AT_ONCE));
+        for group in stage.chunks.chunks_mut(CHUNKS_AT_ONCE) {
             keys.clear();
-            for chunk in &mut group {
+            for chunk in &*group {
                 I::load(chunk.bytes(), &mut keys);
-                chunk.resize(0);
             }
             sort::sort_and_merge(&mut keys, &mut scratch);
             let mut left = keys.as_slice();
-            while !left.is_empty() {
-                let to = match kept.last_mut() {
-                    Some(last) if last.room() >= I::BYTES => last,
-                    _ => kept.push_mut(group.pop().expect("they are no more than before")),
-                };
-                let (here, others) = left.split_at(left.len().min(to.room() / I::BYTES));
-                I::store(here.iter().copied(), to.grow(here.len() * I::BYTES));
+            for chunk in group {
+                let (here, others) = left.split_at(left.len().min(self.chunk_bytes / I::BYTES));
+                I::store(here.iter().copied(), chunk.resize(here.len() * I::BYTES));
                 left = others;
             }
-            self.chunks -= group.len();
-            self.free.append(&mut group);
         }
-        stage.chunks = kept;
+        let free = self.free.len();
+        let emptied = stage.chunks.extract_if(.., |chunk| chunk.len() == 0);
+        self.free.extend(emptied);
+        self.chunks -= self.free.len() - free;
     }
 
     fn spill(&mut self) -> Result<(), Error> {
