@@ -66,7 +66,8 @@ impl FilterFile {
         Ok((file, header, sources))
     }
 
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+    /// Opens a filter, or a part of a list, and checks what it reads: header, sums, directory and sources.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let invalid = |problem| Error::invalid(path, problem);
         let (file, mut header, sources) = Self::open_header(path)?;
         let section = |part: &'static str, section: Section| {
@@ -100,25 +101,7 @@ impl FilterFile {
         Error::invalid(&self.path, problem)
     }
 
-    pub(super) fn no_records(&self) -> Error {
-        Error::NoRecords(self.path.clone())
-    }
-
-    /// Opens a filter with records, or a part of a list, and checks what it reads: header, sums,
-    /// directory and sources.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the file fails its checks, [`Error::NoRecords`] when it is a filter
-    /// without records, [`Error::Io`] when it cannot be read.
-    pub fn open_with_records(path: &Path) -> Result<Self, Error> {
-        let file = Self::open(path)?;
-        match file.header.spec.records {
-            true => Ok(file),
-            false => Err(file.no_records()),
-        }
-    }
-
-    /// Does the same for a part of a list only.
+    /// Opens a part of a list.
     pub fn open_part(path: &Path) -> Result<Self, Error> {
         let file = Self::open(path)?;
         match file.header.part {

@@ -294,7 +294,7 @@ impl Filter {
     /// Returns the records of the page of `key` and of all later pages.
     pub fn records_from(&self, key: Key) -> Result<Records<'_>, Error> {
         if !self.spec().records {
-            return Err(self.file.no_records());
+            return Err(Error::NoRecords(self.path().to_owned()));
         }
         Ok(Records {
             filter: self,

@@ -123,7 +123,7 @@ impl<'a> Staging<'a> {
     ) -> Result<bool, Error> {
         let expected = &self.files[number];
         let numbers = &self.numbers[number];
-        let file = FilterFile::open_with_records(&expected.path)?;
+        let file = FilterFile::open(&expected.path)?;
         let header = &file.header;
         if !header.has_records_of(&expected.header) {
             let path = expected.path.display();
