@@ -25,6 +25,9 @@ pub fn day_of(seconds: u64) -> Day {
     Day(u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX))
 }
 
+/// How [`local`] shows a time to the minute: `2026-11-22 05:00 CET`.
+pub(crate) const MINUTE: &str = "%F %H:%M %Z";
+
 /// UTC on a machine that does not say its zone, such as a container.
 static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
 

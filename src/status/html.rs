@@ -1,7 +1,6 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use super::words::MINUTE;
-use crate::base::clock::local;
+use crate::base::clock::{MINUTE, local};
 use crate::daemon::Page;
 
 const STYLE: &str = include_str!("page.css");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Status;
 use super::html::{self, dim, escape, header};
+use super::source::Status;
 use crate::base::clock::{local, now_s};
 use crate::daemon::Page;
 use crate::policy::Action;

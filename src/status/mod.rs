@@ -10,8 +10,6 @@
 //!
 //! `check` examines the files that a start would read, and asks the running daemon through a `file`, as `reload` does.
 //!
-//! A restart does not lose the history and the last decisions: they are in a file of the state folder.
-//!
 //! `/healthz` answers as long as the program runs, `/readyz` only if mail is checked as configured.
 
 mod chart;
@@ -23,145 +21,21 @@ mod log;
 mod page;
 mod prometheus;
 mod report;
+mod source;
 mod text;
 mod words;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use serde::Serialize;
 
-use serde::{Deserialize, Serialize};
-
-use crate::base::clock::now_s;
-use crate::base::lock::lock;
-use crate::base::replacement::Replacement;
-use crate::base::throttle::Throttle;
-use crate::base::whole_file;
-use crate::daemon::{Page, Traffic};
-use crate::metrics::Counter;
-use crate::policy::Action;
+use crate::daemon::Page;
 pub use crate::snapshot::Health;
-use crate::snapshot::{Decision, Live};
 pub use check::{CheckProblem, Checked, check};
 pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
-use history::{History, counts};
 use html::page_of;
 pub use log::Log;
 use log::Search;
 pub use report::Report;
-
-const KEPT_NAME: &str = "status.json";
-/// Most bytes of the file: a larger one is not ours.
-const MAX_BYTES: u64 = 16 << 20;
-/// Seconds of history that a crash loses at most.
-const PAUSE_S: u64 = 300;
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Kept {
-    history: History,
-    decisions: Vec<Arc<Decision>>,
-}
-
-/// The sources of the report.
-pub struct Status {
-    live: Arc<Live>,
-    traffic: Arc<Traffic>,
-    log_lines_lost: Arc<Counter>,
-    history: Mutex<History>,
-    saving: Throttle<PAUSE_S>,
-}
-
-impl Status {
-    /// Creates it from its sources.
-    pub fn new(live: Arc<Live>, traffic: Arc<Traffic>, log_lines_lost: Arc<Counter>) -> Self {
-        Self {
-            live,
-            traffic,
-            log_lines_lost,
-            history: Mutex::default(),
-            saving: Throttle::default(),
-        }
-    }
-
-    /// Records the counts since the last call.
-    pub fn tick(&self) {
-        drop(self.sample());
-        self.forget();
-    }
-
-    /// Forgets addresses that the configuration does not allow to show any more.
-    fn forget(&self) {
-        if !self.live.snapshot().config.status.show_addresses {
-            self.live.counters.decisions.forget_who();
-        }
-    }
-
-    /// Updates and returns the history of the last day.
-    fn sample(&self) -> MutexGuard<'_, History> {
-        let counters = &self.live.counters;
-        let verdicts = counts(&counters.verdicts, Action::name_of);
-        let snapshot = self.live.snapshot();
-        let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
-        let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));
-        let hits = lists.chain(counters.decisions.hits()).collect();
-        let mut history = lock(&self.history);
-        history.sample(now_s(), &verdicts, &hits);
-        history
-    }
-
-    fn kept_file(&self) -> PathBuf {
-        self.live.snapshot().config.state.join(KEPT_NAME)
-    }
-
-    /// Continues what an earlier run has saved. Mail does not depend on it, so nothing is an error.
-    pub fn restore(&self) {
-        // What was just read is not saved at once.
-        self.saving.is_due(Instant::now());
-        let file = self.kept_file();
-        let kept = match whole_file::read(&file, MAX_BYTES, "the history of the status") {
-            Ok(None) => return,
-            Ok(Some(kept)) => serde_json::from_slice(&kept).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match kept {
-            Ok(Kept { history, decisions }) => {
-                *self.sample() = history;
-                self.live.counters.decisions.restore(decisions);
-                self.forget();
-            }
-            Err(error) => {
-                tracing::warn!(file = %file.display(), %error, "the history of the status begins anew");
-            }
-        }
-    }
-
-    /// Saves it every few minutes. Call it often.
-    pub fn upkeep(&self) {
-        if self.saving.is_due(Instant::now()) {
-            self.save();
-        }
-    }
-
-    /// Saves it now.
-    pub fn save(&self) {
-        let kept = Kept {
-            history: self.sample().clone(),
-            decisions: self.live.counters.decisions.select(|_| true),
-        };
-        let file = self.kept_file();
-        // Only the daemon's user may read it: it has addresses.
-        let saved = serde_json::to_vec(&kept).map_err(|error| error.to_string());
-        let saved = saved.and_then(|kept| {
-            let replacement = Replacement::claim_as_created(&file);
-            let replaced = replacement.and_then(|replacement| replacement.commit_with(&kept));
-            replaced.map_err(|error| error.to_string())
-        });
-        if let Err(error) = saved {
-            tracing::debug!(file = %file.display(), %error, "cannot keep the history of the status");
-        }
-    }
-}
+pub use source::Status;
 
 fn json(report: &impl Serialize) -> Page {
     match serde_json::to_string(report) {

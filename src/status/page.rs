@@ -2,11 +2,11 @@
 //!
 //! It follows the reader's setting of light or dark, and fits a phone: there, tables become lists.
 
-use super::Status;
 use super::chart::charts;
 use super::html::{self, card, dim, escape, header, paragraph, table};
 use super::log::{self, Search};
 use super::report::{List, Report};
+use super::source::Status;
 use super::words::{
     GROUPS, action, approximate, duration, facts, freshness, grouped, groups, largest, last_day,
     listed, recent, sentence,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Status;
 use super::history::{Counts, DAY_S, Minute, counts};
 use super::log::Logged;
+use super::source::Status;
 use crate::base::clock::now_s;
 use crate::base::numbers::{counted, grouped, most_first};
 use crate::daemon::Cut;

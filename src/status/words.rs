@@ -2,15 +2,12 @@
 
 use super::history::{Counts, DAY_S, Minute};
 use super::report::{Connections, Filter, List, Report};
-use crate::base::clock::local;
+use crate::base::clock::{MINUTE, local};
 use crate::base::numbers::most_first;
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::metrics::Durations;
 pub(super) use crate::snapshot::approximate;
 use crate::snapshot::{MAIL_IS_CHECKED, Reloads};
-
-/// A time to the minute, with the zone: `2026-11-22 05:00 CET`.
-pub(super) const MINUTE: &str = "%F %H:%M %Z";
 
 /// The groups of what happens to messages.
 pub(super) const GROUPS: [&str; 3] = ["accepted", "tagged, held or discarded", "refused"];
