@@ -41,6 +41,13 @@ impl Search {
 
     fn finds(&self, decision: &Decision) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        decision.number > self.after
+            && is(&self.list, &decision.list)
+            && is(&self.action, &decision.action)
+            && (self.words.is_empty() || self.finds_words(decision))
+    }
+
+    fn finds_words(&self, decision: &Decision) -> bool {
         let who = decision.who.clone().unwrap_or_default();
         let fields = [
             &*decision.case,
@@ -57,10 +64,7 @@ impl Search {
         ];
         // No word has a blank, so that none is found in two fields together.
         let fields = fields.join(" ").to_lowercase();
-        decision.number > self.after
-            && is(&self.list, &decision.list)
-            && is(&self.action, &decision.action)
-            && (self.words.split_whitespace()).all(|word| fields.contains(word))
+        (self.words.split_whitespace()).all(|word| fields.contains(word))
     }
 }
 
