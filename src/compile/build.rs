@@ -8,9 +8,7 @@ use super::lineage::{Lineage, check_not_input};
 use super::partition::{NARROW_SOURCES, Narrow, StagedKey};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{
-    Found, Input, Opened, Read, ReadOptions, Wanted, cut, digest_of_all, text, total_bytes,
-};
+use super::read::{Found, Input, Opened, Read, Wanted, cut, digest_of_all, text, total_bytes};
 use super::report::Report;
 use crate::address::RULES_VERSION;
 use crate::base::replacement::Replacement;
@@ -44,12 +42,12 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     if last_source < NARROW_SOURCES && (read_twice || !plan.records) {
         progress.begin(Phase::Reading, text_bytes);
         if let Some(read) = job.read::<Narrow>(&found.lists, (output, &mut arena), &options)? {
-            return write(&job, replacement, &lineage, &found, &options, read);
+            return write(&job, replacement, &lineage, &found, read);
         }
     }
     progress.begin(Phase::Reading, text_bytes);
     let read = job.read_wide(&found.lists, (output, &mut arena), &options)?;
-    write(&job, replacement, &lineage, &found, &options, read)
+    write(&job, replacement, &lineage, &found, read)
 }
 
 fn find(plan: &Plan) -> Result<Found, Error> {
@@ -76,7 +74,6 @@ fn write<I: StagedKey>(
     replacement: Replacement,
     lineage: &Lineage,
     found: &Found,
-    options: &ReadOptions,
     read: Read<'_, I>,
 ) -> Result<Report, Error> {
     let plan = job.plan;
@@ -119,8 +116,7 @@ fn write<I: StagedKey>(
         records: plan.records,
         sources: report.sources(),
     };
-    let keys = (&read.keys, options.dates());
-    job.finish(replacement, keys, spec, digest, report)
+    job.finish(replacement, &read.keys, spec, digest, report)
 }
 
 /// Returns the name of a piece; pieces from standard input are distinguished by their content.

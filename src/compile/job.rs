@@ -14,7 +14,7 @@ use super::write::{EntryCounts, Sorted, assemble};
 use crate::base::numbers::size;
 use crate::base::replacement::Replacement;
 use crate::filter::sizing::RATES;
-use crate::filter::{Dates, Header, Spec, Writer, sizing};
+use crate::filter::{Header, Spec, Writer, sizing};
 
 /// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
 /// the writer, and per worker for a block of text, and pages and records in progress.
@@ -74,13 +74,12 @@ impl<'a> Job<'a> {
         sort_all(keys, sorters, self.progress)
     }
 
-    /// Sorts, counts and writes staged keys, whose entries have these dates if they keep none; with
-    /// the digest of a text, to a part of a list. Finds the `kinds` of `spec`. The inputs of `report`
-    /// are the sources, in the order of their numbers.
+    /// Sorts, counts and writes staged keys; with the digest of a text, to a part of a list. Finds the
+    /// `kinds` of `spec`. The inputs of `report` are the sources, in the order of their numbers.
     pub(crate) fn finish<I: StagedKey>(
         &self,
         replacement: Replacement,
-        (keys, dates): (&Sealed<'_, I>, Dates),
+        keys: &Sealed<'_, I>,
         mut spec: Spec,
         digest: Option<u128>,
         mut report: Report,
@@ -102,7 +101,7 @@ impl<'a> Job<'a> {
             let _ = approval.write(&plan.output);
         }
         spec.kinds = counts.kind_bits();
-        let records = Box::new(InOrder::new(keys, dates));
+        let records = Box::new(InOrder::new(keys));
         self.write(replacement, spec, digest, entries, records, report)
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn look(
     report.count(&job.sort(&read.keys)?);
     let mut found = Against::default();
     if let Some(filter) = filter.filter(|_| report.refused.is_none()) {
-        let keys = InOrder::new(&read.keys, options.dates());
+        let keys = InOrder::new(&read.keys);
         let (changed, new) = compare(&filter, keys, &mut found, progress)?;
         report.changed = Some(changed);
         found.added = places(inputs, new, &options, progress)?;

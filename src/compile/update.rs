@@ -24,7 +24,7 @@ use super::report::{Changed, Report, kind_counts};
 use super::write::{Sorted, Sources, Walk, count_entries};
 use crate::address::Rules;
 use crate::base::replacement::Replacement;
-use crate::filter::{Batch, Dates, Filter, Key, Load, Source, Spec};
+use crate::filter::{Batch, Filter, Key, Load, Source, Spec};
 use crate::lookup::Lookup;
 
 /// The changes to make. The output of the plan is the filter to change.
@@ -123,13 +123,11 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     progress.begin(Phase::Sorting, report.rows);
     job.sort(&added.keys)?;
     job.sort(&removed.keys)?;
-    // The staged keys have dates of their own.
-    let dates = Dates::default();
     let stream = || -> Result<_, Error> {
         let streams = [
             Box::new(old.records()?) as _,
-            Box::new(InOrder::new(&added.keys, dates)) as _,
-            Box::new(InOrder::new(&removed.keys, dates)) as _,
+            Box::new(InOrder::new(&added.keys)) as _,
+            Box::new(InOrder::new(&removed.keys)) as _,
         ];
         Ok(Updated {
             walk: Walk::new(streams),

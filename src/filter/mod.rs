@@ -280,10 +280,7 @@ impl Filter {
     /// Returns a copy of a page, for unions and comparisons of filters without records.
     pub fn page(&self, number: u64) -> Result<Page, Error> {
         assert!(number < self.shape().pages, "no page {number}");
-        match self.memory.get() {
-            Some(memory) => Ok(memory.pages[usize::try_from(number).unwrap_or(usize::MAX)]),
-            None => self.file.page(number),
-        }
+        self.file.page(number)
     }
 
     /// Returns all records in the order of their keys. They are read page by page.

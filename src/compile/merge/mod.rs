@@ -143,7 +143,6 @@ impl Merge<'_> {
         if report.refused.is_some() {
             return Ok(report);
         }
-        let keys = (keys, staging.dates());
         self.job.finish(replacement, keys, spec, None, report)
     }
 

@@ -111,7 +111,8 @@ impl<'a> Staging<'a> {
                 return Err(filter::Error::invalid(&file.path, problem).into());
             }
         }
-        Ok(Some(store.seal()))
+        let dates = self.dates.get().copied();
+        Ok(Some(store.seal(dates.unwrap_or_default())))
     }
 
     /// Stages a share of a file; `false` if a record has dates that `I` cannot keep.
@@ -159,10 +160,6 @@ impl<'a> Staging<'a> {
         }
         self.counted[number].fetch_add(counted, Ordering::Relaxed);
         Ok(!is_dated)
-    }
-
-    pub(super) fn dates(&self) -> Dates {
-        self.dates.get().copied().unwrap_or_default()
     }
 
     pub(super) fn expired(&self) -> Vec<u64> {

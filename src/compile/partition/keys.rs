@@ -65,7 +65,6 @@ fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
 
 pub(crate) struct InOrder<'a, 'm, I> {
     keys: &'a Sealed<'m, I>,
-    dates: Dates,
     next_stage: usize,
     staged: Vec<I>,
     at: usize,
@@ -73,10 +72,9 @@ pub(crate) struct InOrder<'a, 'm, I> {
 }
 
 impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
-    pub(crate) fn new(keys: &'a Sealed<'m, I>, dates: Dates) -> Self {
+    pub(crate) fn new(keys: &'a Sealed<'m, I>) -> Self {
         Self {
             keys,
-            dates,
             next_stage: 0,
             staged: Vec::new(),
             at: 0,
@@ -98,11 +96,11 @@ impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
             match here.first().filter(|_| are_alike(here)) {
                 Some(first) => {
                     let keys = here.iter().map(|key| key.key(stage));
-                    into.extend(first.class(self.dates), keys);
+                    into.extend(first.class(self.keys.dates), keys);
                 }
                 None => {
                     for key in here {
-                        into.push(key.key(stage), key.class(self.dates));
+                        into.push(key.key(stage), key.class(self.keys.dates));
                     }
                 }
             }

@@ -32,6 +32,7 @@ use super::sort;
 use super::staged_key::{STAGES, StagedKey};
 use crate::base::lock::lock;
 use crate::compile::error::Error;
+use crate::filter::Dates;
 
 const WRITE_BYTES: usize = 1 << 20;
 /// One of this many stages is in the sample that shows whether there are many duplicates.
@@ -93,8 +94,9 @@ impl<'m, I: StagedKey> Store<'m, I> {
         }))
     }
 
-    /// Ends the filling. Every `Stager` must be finished before.
-    pub(crate) fn seal(self) -> Sealed<'m, I> {
+    /// Ends the filling. Every `Stager` must be finished before. `dates` are those of the keys, if they
+    /// keep none.
+    pub(crate) fn seal(self, dates: Dates) -> Sealed<'m, I> {
         let pool = self.0.into_inner();
         let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
         pool.merge_outliers();
@@ -102,6 +104,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
             used_bytes: ((pool.all_chunks - pool.fresh.len()) * pool.chunk_bytes) as u64,
             stages: pool.stages.into_iter().map(Mutex::new).collect(),
             spill: pool.spill,
+            dates,
             held: PhantomData,
         }
     }
@@ -227,6 +230,7 @@ pub(crate) struct Sealed<'m, I> {
     /// Memory that was used for keys; this process still occupies it.
     pub(crate) used_bytes: u64,
     spill: Spill,
+    pub(super) dates: Dates,
     held: PhantomData<I>,
 }
 
@@ -301,7 +305,7 @@ mod tests {
     use super::*;
     use crate::compile::progress::Progress;
     use crate::compile::write::Sorted;
-    use crate::filter::{Batch, Class, Dates, Key};
+    use crate::filter::{Batch, Class, Key};
     use std::fs;
 
     const CLASS: Class = Class {
@@ -322,10 +326,10 @@ mod tests {
             stager.add(Key(*key), CLASS);
         }
         stager.finish().unwrap();
-        let sealed = store.seal();
+        let sealed = store.seal(CLASS.dates);
         sort_all(&sealed, 1, &Progress::new()).unwrap();
         let mut found = Batch::default();
-        let mut in_order = InOrder::new(&sealed, CLASS.dates);
+        let mut in_order = InOrder::new(&sealed);
         in_order.take_before(None, &mut found).unwrap();
         let found = found.records().map(|record| record.key.0).collect();
         let files = fs::read_dir(dir.path()).unwrap().count();

@@ -88,7 +88,7 @@ pub(crate) fn read<'m, I: StagedKey>(
         }
     }
     Ok((!dated).then(|| Read {
-        keys: store.seal(),
+        keys: store.seal(options.dates()),
         counts,
         opened: feed.opened(),
     }))
