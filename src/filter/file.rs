@@ -30,8 +30,7 @@ use super::format::{
 };
 use super::page::{self, PAGE_BYTES, Page};
 use super::record::{Batch, Class, Key};
-use super::record_block::RecordBlock;
-use super::records;
+use super::records::{self, RecordBlock};
 use super::sources;
 use crate::base::access::open_regular;
 

@@ -17,8 +17,7 @@
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
 //! | `record`     | the hash that an entry is found by, the data about it, and what records have in common; records side by side |
-//! | `records`, `packed` | sorted keys of a page with source and dates, as a block; numbers of few bits side by side |
-//! | `record_block` | reading such a block, or one record in it |
+//! | `records`, `packed` | sorted keys of a page with source and dates, as a block, and one record in it; numbers of few bits side by side |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`, `check` | reading a filter, or a part of a list, which has no pages; checking all of it, and figures of its pages |
 //! | `build_report` | the report beside the file: what the last build did, or why it failed |
@@ -39,7 +38,6 @@ pub mod format;
 mod packed;
 pub mod page;
 mod record;
-mod record_block;
 mod records;
 pub mod sizing;
 pub mod sources;
@@ -51,7 +49,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use page::Page;
-use record_block::RecordBlock;
+use records::RecordBlock;
 
 use crate::base::parallel::processors;
 pub use build_report::{BuildReport, Reason};
