@@ -20,8 +20,8 @@ pub use settings::{
 };
 
 use crate::base::numbers::counted;
-use crate::base::settings::{Checker, text_of};
 pub use crate::base::settings::{Error, Percent, Problem};
+use crate::base::settings::{checked, text_of};
 use crate::policy::Entries;
 
 /// The path of the configuration, unless `--config` gives another.
@@ -56,27 +56,19 @@ impl Config {
     }
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
-        let known = settings();
-        let checker = Checker::new(text, &known, &rows::REMOVED);
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-        let document = checker.document();
-        let top = checker.section("", document.get_ref(), 0..0);
-        let mut config = Self::default();
-        let mut rows = Rows::Read(top, folder);
-        config.walk(&mut rows);
-        rows.finish();
+        let (mut config, error) = checked(text, path, &rows::REMOVED, |top| {
+            let mut config = Self::default();
+            config.walk(&mut Rows::Read(top, folder));
+            config
+        });
         // A sender who is told to write to the contact must not be refused there. It was just parsed.
         let contact = config.contact.as_bytes();
         if !contact.is_empty() {
             let _ = config.exempt.recipients.add(contact);
         }
-        let problems = checker.into_problems();
-        let error = (!problems.is_empty()).then(|| Error::Faulty {
-            path: path.to_owned(),
-            problems,
-        });
         (config, error)
     }
 
@@ -147,7 +139,7 @@ impl Config {
         let value = |tables: &[Table], (section, name)| {
             let table = tables.iter().find(|table| table.0 == section)?;
             let row = table.1.iter().find(|row| row.0 == name)?;
-            row.1.clone()
+            Some(row.1.clone())
         };
         let mut names = NAMES.to_vec();
         // Only the sandbox keeps the daemon from using other folders.
@@ -171,21 +163,9 @@ impl fmt::Display for Config {
                 section => writeln!(f, "\n[{section}]")?,
             }
             for (name, value) in rows {
-                if let Some(value) = value {
-                    writeln!(f, "{name} = {value}")?;
-                }
+                writeln!(f, "{name} = {value}")?;
             }
         }
         Ok(())
     }
-}
-
-/// Returns every setting, with its section; `""` is the top of the file.
-pub fn settings() -> Vec<(&'static str, &'static str)> {
-    let all = Config {
-        lists: vec![ListSettings::unknown("")],
-        ..Config::default()
-    };
-    let names = |(section, rows): Table| rows.into_iter().map(move |row| (section, row.0));
-    all.tables().into_iter().flat_map(names).collect()
 }

@@ -72,17 +72,17 @@ const LEVELS: [(&str, LevelFilter); 5] = [
 ];
 
 /// What is done with the settings.
-pub(super) enum Rows<'s, 't> {
+pub(super) enum Rows<'s> {
     /// They are read from a section. Paths are relative to the folder.
-    Read(Section<'s, 't>, &'s Path),
-    /// They are printed: each table with its settings. A setting without a value is named only.
+    Read(&'s Section<'s>, &'s Path),
+    /// They are printed: each table with the settings that have a value.
     Print(Vec<Table>),
 }
 
 /// The name of a table, `""` for the top of the file, and its settings.
-pub(super) type Table = (&'static str, Vec<(&'static str, Option<Value>)>);
+pub(super) type Table = (&'static str, Vec<(&'static str, Value)>);
 
-impl<'s> Rows<'s, '_> {
+impl<'s> Rows<'s> {
     fn one<T>(
         &mut self,
         name: &'static str,
@@ -97,8 +97,8 @@ impl<'s> Rows<'s, '_> {
                 }
             }
             Self::Print(tables) => {
-                if let Some((_, rows)) = tables.last_mut() {
-                    rows.push((name, print(value)));
+                if let (Some((_, rows)), Some(value)) = (tables.last_mut(), print(value)) {
+                    rows.push((name, value));
                 }
             }
         }
@@ -182,12 +182,10 @@ impl<'s> Rows<'s, '_> {
         }
     }
 
-    fn section(&mut self, name: &'static str, walk: impl FnOnce(&mut Rows<'_, '_>)) {
+    fn section(&mut self, name: &'static str, walk: impl FnOnce(&mut Rows<'_>)) {
         match self {
             Self::Read(section, folder) => {
-                let mut rows = Rows::Read(section.table(name), folder);
-                walk(&mut rows);
-                rows.finish();
+                section.table(name, |section| walk(&mut Rows::Read(section, folder)));
             }
             Self::Print(_) => {
                 self.begin(name);
@@ -201,13 +199,6 @@ impl<'s> Rows<'s, '_> {
             tables.push((name, Vec::new()));
         }
     }
-
-    /// Records the settings that have no row.
-    pub(super) fn finish(self) {
-        if let Self::Read(section, _) = self {
-            section.finish();
-        }
-    }
 }
 
 fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid> {
@@ -216,7 +207,7 @@ fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid
 }
 
 impl Config {
-    pub(super) fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+    pub(super) fn walk(&mut self, rows: &mut Rows<'_>) {
         let place = "an address to listen on, such as \"unix:/run/blocklist-milter/milter.sock\"";
         rows.must_have("listen", place);
         let seen = RefCell::new(Vec::new());
@@ -299,9 +290,9 @@ impl Config {
     }
 }
 
-fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
+fn read_lists(top: &Section<'_>, folder: &Path) -> Vec<ListSettings> {
     let mut lists: Vec<ListSettings> = Vec::new();
-    for section in top.tables("list") {
+    top.tables("list", |section| {
         let start = section.start();
         let (line, column) = section.place("filter");
         for name in ["name", "filter"] {
@@ -309,12 +300,10 @@ fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
         }
         let mut list = ListSettings::unknown("");
         list.place = Position(line, column);
-        let mut rows = Rows::Read(section, folder);
-        list.walk(&mut rows);
-        rows.finish();
+        list.walk(&mut Rows::Read(section, folder));
         let name = &list.terms.name;
         if name.is_empty() || list.filter.as_os_str().is_empty() {
-            continue;
+            return;
         }
         if lists.iter().any(|other| other.terms.name == *name) {
             top.problem(start, format!("duplicate list name {name}"));
@@ -322,15 +311,15 @@ fn read_lists(top: &Section<'_, '_>, folder: &Path) -> Vec<ListSettings> {
         if lists.len() == LISTS_MAX {
             let advice = "merge some with blocklist-compile merge";
             top.problem(start, format!("more than {LISTS_MAX} lists; {advice}"));
-            continue;
+            return;
         }
         lists.push(list);
-    }
+    });
     lists
 }
 
 impl ListSettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+    fn walk(&mut self, rows: &mut Rows<'_>) {
         let terms = Arc::make_mut(&mut self.terms);
         rows.text("name", &mut terms.name, list_name, String::clone);
         rows.path("filter", &mut self.filter);
@@ -381,7 +370,7 @@ fn age_setting(seconds: &Option<u64>) -> String {
 }
 
 impl WhitelistSettings {
-    fn walk(&mut self, rows: &mut Rows<'_, '_>) {
+    fn walk(&mut self, rows: &mut Rows<'_>) {
         rows.paths("files", &mut self.files);
         rows.entries("entries", &mut self.entries);
         let lower = |written: &str| Ok(written.to_ascii_lowercase());

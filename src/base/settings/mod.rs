@@ -17,15 +17,12 @@ use thiserror::Error;
 
 use crate::base::access;
 
-pub(crate) use read::{Checker, Section};
+pub(crate) use read::{Section, checked};
 pub use values::Percent;
 pub(crate) use values::{
     Invalid, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
     wrong_type,
 };
-
-/// Every setting of a file, by section; `""` is the top of the file. Blanks divide them.
-pub(crate) type Settings<'s> = &'s [(&'static str, &'static str)];
 
 /// Section and name of a setting that no longer exists, and what replaces it, as a clause.
 pub(crate) type Removed = (&'static str, &'static str, &'static str);

@@ -4,23 +4,49 @@
 //! at once, each with line and column. So this module walks the tree of the `toml` crate, which has
 //! positions. The caller asks for each setting by name. An invalid value is noted as an error and
 //! replaced by its default. A key that nobody asked for is unknown; the error suggests the most
-//! similar known name.
+//! similar known name, or tells in which section it belongs: what all sections have is learnt by reading
+//! an empty file first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::values::{Invalid, nearest, text, wrong_type};
-use super::{Problem, Removed, Settings};
+use super::{Error, Problem, Removed};
 
-pub(crate) struct Checker<'t> {
+/// Reads a text of settings. `read` asks for each setting, and is called twice: first, to learn what
+/// settings there are, with a file that has none. `removed` are settings of earlier versions. Returns what
+/// `read` has made of the text, and all errors of it; `path` is for messages.
+pub(crate) fn checked<T>(
+    text: &str,
+    path: &Path,
+    removed: &[Removed],
+    read: impl Fn(&Section<'_>) -> T,
+) -> (T, Option<Error>) {
+    let learner = Checker::new("", removed, None);
+    learner.document(&read);
+    let checker = Checker::new(text, removed, Some(learner.known.into_inner()));
+    let value = checker.document(read);
+    let mut problems = checker.problems.into_inner();
+    problems.sort();
+    let error = (!problems.is_empty()).then(|| Error::Faulty {
+        path: path.to_owned(),
+        problems,
+    });
+    (value, error)
+}
+
+struct Checker<'t> {
     text: &'t str,
-    /// Every setting, to tell where a misplaced one belongs.
-    settings: Settings<'t>,
     removed: &'t [Removed],
+    /// Every setting with its section (`""` is the top of the file), to tell where a misplaced one belongs.
+    known: RefCell<Vec<(&'static str, &'static str)>>,
+    /// Whether `known` is still to be filled: then every table is there, and each list of tables has one.
+    learns: bool,
     problems: RefCell<Vec<Problem>>,
     /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
@@ -29,12 +55,16 @@ pub(crate) struct Checker<'t> {
 }
 
 impl<'t> Checker<'t> {
-    /// `removed` are settings of earlier versions, to tell what replaces them.
-    pub(crate) fn new(text: &'t str, settings: Settings<'t>, removed: &'t [Removed]) -> Self {
+    fn new(
+        text: &'t str,
+        removed: &'t [Removed],
+        known: Option<Vec<(&'static str, &'static str)>>,
+    ) -> Self {
         Self {
             text,
-            settings,
             removed,
+            learns: known.is_none(),
+            known: RefCell::new(known.unwrap_or_default()),
             problems: RefCell::default(),
             broken_lines: RefCell::default(),
             has_broken_table: Cell::new(false),
@@ -55,14 +85,8 @@ impl<'t> Checker<'t> {
         Problem::at(self.text, at, message)
     }
 
-    pub(crate) fn into_problems(self) -> Vec<Problem> {
-        let mut problems = self.problems.into_inner();
-        problems.sort();
-        problems
-    }
-
-    /// Parses the whole document. Records its syntax errors, the first of each line.
-    pub(crate) fn document(&self) -> Spanned<DeTable<'t>> {
+    /// Reads the whole document. Records its syntax errors, the first of each line.
+    fn document<T>(&self, read: impl Fn(&Section<'_>) -> T) -> T {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in errors {
             let span = error.span().unwrap_or_default();
@@ -89,22 +113,27 @@ impl<'t> Checker<'t> {
                 self.problems.borrow_mut().push(problem);
             }
         }
-        table
+        self.section("", Some(table.get_ref()), 0..0, read)
     }
 
-    pub(crate) fn section<'s>(
+    /// Reads a table. Records each key of it that `read` has not asked for.
+    fn section<'s, T>(
         &'s self,
         path: &'static str,
-        table: &'s DeTable<'t>,
+        table: Option<&'s DeTable<'t>>,
         span: Range<usize>,
-    ) -> Section<'s, 't> {
-        Section {
+        read: impl FnOnce(&Section<'s>) -> T,
+    ) -> T {
+        let section = Section {
             checker: self,
             path,
-            table: Some(table),
+            table,
             span,
             asked: RefCell::default(),
-        }
+        };
+        let value = read(&section);
+        section.finish();
+        value
     }
 
     /// Returns the position of byte `offset` of a decoded string in the file: exact if the string
@@ -122,15 +151,15 @@ impl<'t> Checker<'t> {
 }
 
 /// One table of the file, or a missing table, where every setting has its default.
-pub(crate) struct Section<'s, 't> {
-    checker: &'s Checker<'t>,
+pub(crate) struct Section<'s> {
+    checker: &'s Checker<'s>,
     path: &'static str,
-    table: Option<&'s DeTable<'t>>,
+    table: Option<&'s DeTable<'s>>,
     span: Range<usize>,
     asked: RefCell<Vec<&'static str>>,
 }
 
-impl<'s, 't> Section<'s, 't> {
+impl<'s> Section<'s> {
     /// Returns the position where the table begins, for errors about the table as a whole.
     pub(crate) fn start(&self) -> usize {
         self.span.start
@@ -151,7 +180,14 @@ impl<'s, 't> Section<'s, 't> {
         value.map_or(self.span.start, |value| value.span().start)
     }
 
-    fn value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'t>>> {
+    fn value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'s>>> {
+        if self.checker.learns {
+            self.checker.known.borrow_mut().push((self.path, name));
+        }
+        self.table_or_value(name)
+    }
+
+    fn table_or_value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'s>>> {
         self.asked.borrow_mut().push(name);
         self.table?.get(name)
     }
@@ -289,7 +325,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.table.is_some_and(|table| table.contains_key(name))
+        self.checker.learns || self.table.is_some_and(|table| table.contains_key(name))
     }
 
     pub(crate) fn wrong(&self, name: &str, message: &str) {
@@ -297,28 +333,23 @@ impl<'s, 't> Section<'s, 't> {
         self.checker.problem(self.at(name), message);
     }
 
-    /// Returns the table under `name`; if it is missing, one where every setting has its default.
-    pub(crate) fn table(&self, name: &'static str) -> Self {
-        let none = Section {
-            checker: self.checker,
-            path: name,
-            table: None,
-            span: self.span.clone(),
-            asked: RefCell::default(),
-        };
-        let Some(value) = self.value(name) else {
-            return none;
-        };
-        let Some(table) = value.get_ref().as_table() else {
+    /// Reads the table under `name`; if it is missing, every setting has its default.
+    pub(crate) fn table<T>(&self, name: &'static str, read: impl FnOnce(&Self) -> T) -> T {
+        let value = self.table_or_value(name);
+        let table = value.and_then(|value| value.get_ref().as_table());
+        if let (Some(value), None) = (value, table) {
             let wanted = format!("a table, written [{name}]");
             self.note(value, name, &wrong_type(&wanted, value.get_ref()));
-            return none;
-        };
-        self.checker.section(name, table, value.span())
+        }
+        let span = value.map_or_else(|| self.span.clone(), Spanned::span);
+        self.checker.section(name, table, span, read)
     }
 
-    pub(crate) fn tables(&self, name: &'static str) -> Vec<Self> {
-        let Some(value) = self.value(name) else {
+    pub(crate) fn tables<T>(&self, name: &'static str, mut read: impl FnMut(&Self) -> T) -> Vec<T> {
+        let Some(value) = self.table_or_value(name) else {
+            if self.checker.learns {
+                self.checker.section(name, None, 0..0, read);
+            }
             return Vec::new();
         };
         let wanted = format!("a list of tables, each written [[{name}]]");
@@ -329,18 +360,18 @@ impl<'s, 't> Section<'s, 't> {
             wrong(value);
             return Vec::new();
         };
-        let mut sections = Vec::new();
+        let mut all = Vec::new();
         for item in items.iter() {
             match item.get_ref().as_table() {
-                Some(table) => sections.push(self.checker.section(name, table, item.span())),
                 None => wrong(item),
+                table => all.push(self.checker.section(name, table, item.span(), &mut read)),
             }
         }
-        sections
+        all
     }
 
     /// Records each key that nobody asked for, with the most similar known name.
-    pub(crate) fn finish(self) {
+    fn finish(self) {
         let Some(table) = self.table else { return };
         let mut asked = self.asked.into_inner();
         asked.dedup();
@@ -359,7 +390,7 @@ impl<'s, 't> Section<'s, 't> {
                 "" => String::new(),
                 path => format!(" in [{path}]"),
             };
-            let home = elsewhere(self.checker.settings, written);
+            let home = elsewhere(&self.checker.known.borrow(), written);
             let hint = match (home, nearest(written, &asked)) {
                 (Some(section), _) => format!("; it belongs {section}"),
                 (None, Some(name)) => format!("; did you mean {name}?"),
@@ -396,10 +427,8 @@ fn hint(text: &str) -> Option<&'static str> {
     is_boolean.then_some("write true or false")
 }
 
-fn elsewhere(settings: Settings<'_>, written: &str) -> Option<String> {
-    let (section, _) = settings
-        .iter()
-        .find(|(_, names)| names.split_whitespace().any(|name| name == written))?;
+fn elsewhere(known: &[(&str, &str)], written: &str) -> Option<String> {
+    let (section, _) = known.iter().find(|(_, name)| *name == written)?;
     Some(match *section {
         "" => "at the top of the file, before the first [section]".to_owned(),
         "list" | "file" => format!("in [[{section}]]"),

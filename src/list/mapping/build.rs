@@ -74,10 +74,10 @@ pub enum Expires {
 }
 
 impl BuildSettings {
-    pub(super) fn read(section: Section<'_, '_>) -> Self {
+    pub(super) fn read(section: &Section<'_>) -> Self {
         let is = |name| section.optional(name, boolean);
         let texts = |name| section.each(name, Vec::new(), |text| Ok(text.to_owned()));
-        let settings = Self {
+        Self {
             fpr: section.optional("fpr", |value| {
                 let rate = value.as_float().and_then(|rate| rate.as_str().parse().ok());
                 let rate = rate.filter(|rate| *rate > 0.0 && *rate < 1.0);
@@ -104,15 +104,13 @@ impl BuildSettings {
             srs: is("srs"),
             nfkc: is("nfkc"),
             providers: is("providers"),
-        };
-        section.finish();
-        settings
+        }
     }
 }
 
 impl FeedSettings {
-    pub(super) fn read(section: Section<'_, '_>) -> Self {
-        let settings = Self {
+    pub(super) fn read(section: &Section<'_>) -> Self {
+        Self {
             url: section.required("url", url).unwrap_or_default(),
             licence: section.get("licence", String::new(), parsed),
             action: section.optional("action", parsed),
@@ -122,9 +120,7 @@ impl FeedSettings {
             max_age_days: section.get("max_age_days", 0, |value| number(value, 1..=3650)),
             max_shrink: section.get("max_shrink", Percent(20), percent_of_a_whole),
             max_growth: section.get("max_growth", Percent::ALL, percent),
-        };
-        section.finish();
-        settings
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::build::{BuildSettings, FeedSettings};
 use super::declared::{Declared, all_rows, separator};
 use crate::base::path::if_exists;
 use crate::base::settings::{
-    Checker, Error, Invalid, Section, Value, boolean, parsed, text, text_of, wrong_type,
+    Error, Invalid, Section, Value, boolean, checked, parsed, text, text_of, wrong_type,
 };
 use crate::list::registry::Format;
 use crate::list::table::text::Text;
@@ -64,36 +64,22 @@ impl ListToml {
     /// # Errors
     /// Its faults: all of them, with their lines.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let checker = Checker::new(text, &SETTINGS, &[]);
-        let list = Self::read(&checker);
-        let problems = checker.into_problems();
-        if problems.is_empty() {
-            return Ok(list);
-        }
-        Err(Error::Faulty {
-            path: path.to_owned(),
-            problems,
-        })
+        let (list, error) = checked(text, path, &[], Self::read);
+        error.map_or(Ok(list), Err)
     }
 
-    fn read(checker: &Checker<'_>) -> Self {
-        let document = checker.document();
-        let top = checker.section("", document.get_ref(), 0..0);
-        let read = {
-            let section = top.table("read");
-            let read = declared(&section);
-            check(&section, &read);
-            section.finish();
+    fn read(top: &Section<'_>) -> Self {
+        let read = top.table("read", |section| {
+            let read = declared(section);
+            check(section, &read);
             read
-        };
-        let sections = top.tables("file").into_iter();
-        let files = sections.map(|section| file(section, &read)).collect();
+        });
         let list = Self {
-            files,
-            build: BuildSettings::read(top.table("build")),
+            files: top.tables("file", |section| file(section, &read)),
+            build: top.table("build", BuildSettings::read),
             feed: top
                 .has("feed")
-                .then(|| FeedSettings::read(top.table("feed"))),
+                .then(|| top.table("feed", FeedSettings::read)),
             read,
         };
         if list.feed.is_some() {
@@ -104,7 +90,6 @@ impl ListToml {
                 top.wrong("file", "a feed has one file, which is read as [read] says");
             }
         }
-        top.finish();
         list
     }
 
@@ -126,27 +111,7 @@ impl ListToml {
     }
 }
 
-/// Every setting, by section. Blanks divide them.
-const SETTINGS: [(&str, &str); 5] = [
-    ("", ""),
-    (
-        "read",
-        "format separator entry when unless at_least rows subdomains expires_in added_in \
-         date_format never",
-    ),
-    ("file", "match ignore"),
-    (
-        "build",
-        "fpr expires protect allow allow_world allow_empty max_shrink max_growth \
-         max_rejects records plus srs nfkc providers",
-    ),
-    (
-        "feed",
-        "url licence action max_bytes timeout_s keep_days max_age_days",
-    ),
-];
-
-fn file(section: Section<'_, '_>, read: &Declared) -> FileSection {
+fn file(section: &Section<'_>, read: &Declared) -> FileSection {
     let glob = section.required("match", |value| match text(value)? {
         "" => Err("a name of a file, such as \"*.csv\"; * stands for other characters".into()),
         name if name.contains(['/', '?']) => Err(
@@ -156,27 +121,26 @@ fn file(section: Section<'_, '_>, read: &Declared) -> FileSection {
         name => Ok(name.to_owned()),
     });
     let is_ignored = section.get("ignore", false, boolean);
-    let own = declared(&section);
+    let own = declared(section);
     if is_ignored && own != Declared::default() {
         let why = "the file is not read, so nothing else can be said about it";
         section.wrong("ignore", why);
     }
-    check(&section, &own.clone().or(read));
-    section.finish();
+    check(section, &own.clone().or(read));
     FileSection {
         glob: glob.unwrap_or_default(),
         declared: (!is_ignored).then_some(own),
     }
 }
 
-fn check(section: &Section<'_, '_>, declared: &Declared) {
+fn check(section: &Section<'_>, declared: &Declared) {
     if let Err((setting, why)) = declared.check() {
         section.wrong(setting, &why);
     }
 }
 
 /// Reads the settings that `[read]` and `[[file]]` have in common.
-pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
+pub(super) fn declared(section: &Section<'_>) -> Declared {
     section.check_filled("entry", "the column that names the sender");
     let format = section.optional("format", parsed::<Format>);
     let column = |name| section.optional(name, column_of);
@@ -201,7 +165,7 @@ pub(super) fn declared(section: &Section<'_, '_>) -> Declared {
 
 /// Reads what is said about columns. Headings are compared without case.
 fn columns<T>(
-    section: &Section<'_, '_>,
+    section: &Section<'_>,
     name: &'static str,
     wanted: &str,
     read: impl Fn(&Value<'_>) -> Result<T, Invalid>,

@@ -4,11 +4,12 @@
 //! `profiles.toml` has them, each with its source. An export that differs in one heading or key is
 //! another one, and is refused.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use super::declared::Declared;
 use super::list_toml;
-use crate::base::settings::{Checker, text};
+use crate::base::settings::{self, Section, checked, text};
 use crate::list::table::text::Text;
 
 #[derive(Debug)]
@@ -37,33 +38,22 @@ fn sorted(names: &[String]) -> Vec<Text> {
     names
 }
 
-fn read(text_of: &str) -> (Vec<Profile>, Vec<String>) {
-    let checker = Checker::new(text_of, &[], &[]);
-    let profiles = {
-        let document = checker.document();
-        let top = checker.section("", document.get_ref(), 0..0);
-        let sections = top.tables("profile").into_iter();
-        let profiles = sections.map(|section| {
-            let name = section.required("name", |value| Ok(text(value)?.to_owned()));
-            // For people: where the vendor publishes it.
-            let _ = section.required("source", |value| text(value).map(drop));
-            let names = |name| section.each(name, Vec::new(), |name| Ok(name.to_owned()));
-            let (headings, keys) = (names("headings"), names("keys"));
-            let declared = list_toml::declared(&section);
-            section.finish();
-            Profile {
-                name: name.unwrap_or_default(),
-                is_json: headings.is_empty(),
-                names: sorted(&[headings, keys].concat()),
-                declared,
-            }
-        });
-        let profiles = profiles.collect();
-        top.finish();
-        profiles
+fn read(text_of: &str) -> (Vec<Profile>, Option<settings::Error>) {
+    let profile = |section: &Section<'_>| {
+        let name = section.required("name", |value| Ok(text(value)?.to_owned()));
+        // For people: where the vendor publishes it.
+        let _ = section.required("source", |value| text(value).map(drop));
+        let names = |name| section.each(name, Vec::new(), |name| Ok(name.to_owned()));
+        let (headings, keys) = (names("headings"), names("keys"));
+        Profile {
+            name: name.unwrap_or_default(),
+            is_json: headings.is_empty(),
+            names: sorted(&[headings, keys].concat()),
+            declared: list_toml::declared(section),
+        }
     };
-    let problems = checker.into_problems();
-    (profiles, problems.iter().map(ToString::to_string).collect())
+    let path = Path::new("profiles.toml");
+    checked(text_of, path, &[], |top| top.tables("profile", profile))
 }
 
 #[cfg(test)]
@@ -72,8 +62,8 @@ mod tests {
 
     #[test]
     fn each_profile_says_which_rows_count() {
-        let (profiles, problems) = read(include_str!("profiles.toml"));
-        assert_eq!(problems, [""; 0]);
+        let (profiles, error) = read(include_str!("profiles.toml"));
+        assert!(error.is_none(), "{error:?}");
         assert!(!profiles.is_empty());
         for profile in profiles {
             assert!(
