@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use toml::Value;
@@ -18,10 +17,11 @@ use super::settings::{
     age_text, contact, entry, list_name, path, reply,
 };
 use crate::base::settings::{
-    Invalid, Percent, Removed, Section, boolean, choice, number, percent_of_a_whole, text,
+    Invalid, Percent, Removed, Section, boolean, choice, number, parsed_text, percent_of_a_whole,
+    text,
 };
 use crate::daemon::logging::LogFormat;
-use crate::endpoint::{Endpoint, EndpointError, Listen};
+use crate::endpoint::{Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Weak};
 use crate::sender::Identity;
@@ -201,18 +201,13 @@ impl<'s> Rows<'s> {
     }
 }
 
-fn endpoint<E: FromStr<Err = EndpointError>>(written: &str) -> Result<E, Invalid> {
-    let error = |error: EndpointError| Invalid::from(error.to_string());
-    written.parse().map_err(error)
-}
-
 impl Config {
     pub(super) fn walk(&mut self, rows: &mut Rows<'_>) {
         let place = "an address to listen on, such as \"unix:/run/blocklist-milter/milter.sock\"";
         rows.must_have("listen", place);
         let seen = RefCell::new(Vec::new());
         let once = |written: &str| {
-            let listen: Listen = endpoint(written)?;
+            let listen: Listen = parsed_text(written)?;
             // Port 0 means another port each time.
             if !listen.at.has_any_port() && seen.borrow().contains(&listen.at) {
                 return Err(format!("{} is listed twice", listen.at).into());
@@ -241,9 +236,8 @@ impl Config {
             let exempt = &mut self.exempt;
             rows.boolean("authenticated", &mut exempt.authenticated);
             rows.boolean("local", &mut exempt.local);
-            let network = |written: &str| written.parse().map_err(Invalid::from);
             let networks = &mut exempt.networks;
-            rows.each("networks", networks, network, ToString::to_string);
+            rows.each("networks", networks, parsed_text, ToString::to_string);
             rows.entries("recipients", &mut exempt.recipients);
         });
         rows.section("safety", |rows| {
@@ -394,7 +388,7 @@ fn status_listen(written: &str) -> Result<Option<Endpoint>, Invalid> {
     if written.is_empty() {
         return Ok(None);
     }
-    let endpoint: Endpoint = endpoint(written)?;
+    let endpoint: Endpoint = parsed_text(written)?;
     if !endpoint.is_local() {
         return Err(format!(
             "{endpoint} can be reached from other machines; use a unix socket or a loopback address, such as inet:9642@127.0.0.1"

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use blocklist_milter::list::{
-    Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, reading,
+    Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, Why, reading,
 };
 use proptest::prelude::*;
 use proptest::sample;
@@ -109,6 +109,13 @@ fn golden_pairs() {
             Ok(reading) => {
                 let (rows, lines) = rows(&list, &reading, usize::MAX);
                 let Reading { format, why, .. } = reading;
+                let why = match why {
+                    Why::Given => "given".to_owned(),
+                    Why::Declared => "list.toml".to_owned(),
+                    Why::Profile(name) => format!("the export of {name}"),
+                    Why::Mark(mark) => mark.to_owned(),
+                    Why::NoMark => "no mark of another format".to_owned(),
+                };
                 format!("{format} ({why}), {lines} lines\n{}\n", rows.join("\n"))
             }
         };

@@ -20,8 +20,8 @@ use crate::base::access;
 pub(crate) use read::{Section, checked};
 pub use values::Percent;
 pub(crate) use values::{
-    Invalid, Value, boolean, choice, nearest, number, parsed, percent, percent_of_a_whole, text,
-    wrong_type,
+    Invalid, Value, boolean, choice, nearest, number, parsed, parsed_text, percent,
+    percent_of_a_whole, text, wrong_type,
 };
 
 /// Section and name of a setting that no longer exists, and what replaces it, as a clause.

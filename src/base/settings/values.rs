@@ -48,8 +48,13 @@ pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Invalid> {
 }
 
 pub(crate) fn parsed<T: FromStr<Err: ToString>>(value: &DeValue<'_>) -> Result<T, Invalid> {
-    let parsed = text(value)?.parse();
-    parsed.map_err(|error: T::Err| Invalid::from(error.to_string()))
+    parsed_text(text(value)?)
+}
+
+pub(crate) fn parsed_text<T: FromStr<Err: ToString>>(written: &str) -> Result<T, Invalid> {
+    written
+        .parse()
+        .map_err(|error: T::Err| error.to_string().into())
 }
 
 pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Invalid> {

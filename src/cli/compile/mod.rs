@@ -285,8 +285,8 @@ impl Reading {
             format: self.format,
             separator: self.separator,
             entry: self.entry.clone(),
-            when: joined(&self.when),
-            unless: joined(&self.unless),
+            when: self.when.clone(),
+            unless: self.unless.clone(),
             at_least: self.at_least.clone(),
             all_rows: self.rows.is_some(),
             subdomains: self.subdomains.then_some(true),
@@ -307,18 +307,6 @@ impl Reading {
             false => self.max_rejects.unwrap_or(plan.max_rejects),
         };
     }
-}
-
-/// Joins the values of an option that was repeated for one column.
-fn joined(all: &[(String, Vec<String>)]) -> Vec<(String, Vec<String>)> {
-    let mut joined: Vec<(String, Vec<String>)> = Vec::new();
-    for (column, values) in all {
-        match joined.iter_mut().find(|(other, _)| other == column) {
-            Some((_, others)) => others.extend_from_slice(values),
-            None => joined.push((column.clone(), values.clone())),
-        }
-    }
-    joined
 }
 
 impl Work {

@@ -18,7 +18,7 @@ pub struct Declared {
     pub separator: Option<u8>,
     /// The columns that name the sender.
     pub entry: Vec<String>,
-    /// Columns, with the values that list a row.
+    /// Columns, with the values that list a row; a column may be there twice, with some of its values each.
     pub when: Vec<Values>,
     /// Columns, with the values that do not.
     pub unless: Vec<Values>,

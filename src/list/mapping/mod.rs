@@ -5,13 +5,11 @@ mod build;
 mod declared;
 mod list_toml;
 mod profiles;
-mod reading;
 mod resolve;
 
 pub use build::{BuildSettings, Expires, FeedSettings, MaxRejects};
 pub use declared::Declared;
 pub(crate) use declared::{all_rows, separator};
 pub use list_toml::{LIST_TOML, ListToml};
-pub(crate) use reading::Usual;
-pub use reading::{Reading, Why};
-pub use resolve::reading;
+pub(crate) use resolve::Usual;
+pub use resolve::{Reading, Why, reading};

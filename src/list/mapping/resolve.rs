@@ -1,18 +1,19 @@
-//! From what is declared to how a file is read: finds the columns and paths of the declaration in
-//! the beginning of the file.
+//! From what is declared to how a file is read, decided before its first row: finds the columns and
+//! paths of the declaration in the beginning of the file.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use super::declared::Declared;
 use super::profiles;
-use super::reading::{Reading, Why};
 use crate::base::settings::nearest;
 use crate::list::detect::detect;
-use crate::list::registry::Format;
+use crate::list::formats::access;
+use crate::list::registry::{Cut, Format};
 use crate::list::row::{Refusal, entry};
+use crate::list::table::csv::Csv;
 use crate::list::table::dates::Dates;
-use crate::list::table::json::check_lines;
+use crate::list::table::json::{JsonLines, check_lines};
 use crate::list::table::path::{Paths, Step, steps};
 use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
@@ -21,6 +22,99 @@ use crate::list::text::BOM;
 use crate::list::text::cells::{Cells, record_length, without_line_end};
 use crate::list::text::json::{Value, unescaped};
 use crate::unpack::is_text;
+
+/// How one file is read: its format, and for a table which of its columns or keys count.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The format.
+    pub format: Format,
+    /// What decided it.
+    pub why: Why,
+    /// For a table, how its rows are read. `None` for every other format.
+    pub table: Option<Arc<Table>>,
+    /// Whether a domain stands for its subdomains, too.
+    pub subdomains: bool,
+}
+
+/// What decided how a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// An option, or the program itself.
+    Given,
+    /// `list.toml`.
+    Declared,
+    /// The published form of a product's export, by its name.
+    Profile(&'static str),
+    /// A mark that only this format has.
+    Mark(&'static str),
+    /// Nothing: no mark of any format.
+    NoMark,
+}
+
+impl Reading {
+    /// Returns the reading of a format that was given and needs no table.
+    #[must_use]
+    pub fn given(format: Format) -> Self {
+        Self {
+            format,
+            why: Why::Given,
+            table: None,
+            subdomains: false,
+        }
+    }
+
+    /// Returns the usual lines of the list, or of a later part of it, if it has some.
+    pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
+        if matches!(self.format, Format::PostfixAccess | Format::SendmailAccess) {
+            return Some(Usual::Access);
+        }
+        let table = self.table.as_ref().map(Arc::clone)?;
+        let has_dates = table.rules.added.or(table.rules.expires).is_some();
+        match self.format {
+            Format::Csv if !has_dates => Some(Usual::Csv(Csv::new(table, at_start))),
+            Format::JsonLines if !has_dates => Some(Usual::JsonLines(JsonLines::new(table))),
+            _ => None,
+        }
+    }
+
+    /// Returns what finds where the list can be cut, so that several readers read its parts at once:
+    /// the length of the whole records at the start of its next bytes, if there are some. `None` if it
+    /// is read from its start to its end.
+    #[must_use]
+    pub fn cut(&self) -> Option<Cut> {
+        self.format.registered().cut()
+    }
+}
+
+/// The usual lines of a list: one entry, and something around it that can be cut off.
+pub(crate) enum Usual {
+    /// A domain is listed with its subdomains, and a line may go on in the next.
+    Access,
+    Csv(Csv),
+    JsonLines(JsonLines),
+}
+
+impl Usual {
+    /// Takes the next line of the list, without its end. Returns the only entry on it, if it is a
+    /// plain domain or mailbox; empty if the reader must read the line.
+    #[inline]
+    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+        match self {
+            Self::Access => access::usual(line),
+            Self::Csv(csv) => csv.key(line),
+            Self::JsonLines(json) => json.key(line),
+        }
+    }
+}
+
+impl Why {
+    /// Returns whether a person or a profile chose the format. What looks like another one is then
+    /// a rejected line; otherwise it refuses the file.
+    #[must_use]
+    pub fn is_explicit(self) -> bool {
+        matches!(self, Self::Given | Self::Declared | Self::Profile(_))
+    }
+}
 
 /// Decides how a list is read that begins with `head` (up to 64 KiB); `is_whole` tells whether
 /// that is all of it.
