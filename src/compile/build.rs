@@ -129,7 +129,6 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
 }
 
 fn digest_of(opened: &[Opened]) -> Option<u128> {
-    let digests = opened.iter();
-    let digests = digests.map(|opened| opened.digest.as_ref()?.get().copied());
+    let digests = opened.iter().map(|opened| opened.digest.get().copied());
     Some(digest_of_all(&digests.collect::<Option<Vec<_>>>()?))
 }

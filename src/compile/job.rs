@@ -54,9 +54,8 @@ impl<'a> Job<'a> {
         (output, arena): (&Path, &'m mut Arena),
         options: &ReadOptions,
     ) -> Result<Option<Read<'m, I>>, Error> {
-        let takes_digests = self.plan.part.is_some();
-        let feed = Feed::new(inputs, self.progress, options.removes, takes_digests);
-        read(feed, Store::new(output, arena), options, self.workers())
+        let feed = Feed::new(inputs, options, self.progress);
+        read(feed, Store::new(output, arena), self.workers())
     }
 
     pub(crate) fn read_wide<'m>(

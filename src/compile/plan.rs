@@ -201,6 +201,7 @@ impl Plan {
             sources,
             records: self.records,
             removes: false,
+            takes_digests: self.part.is_some(),
         })
     }
 

@@ -16,11 +16,14 @@ use twox_hash::xxhash3_128::Hasher;
 
 use super::input::{Input, PACKED};
 use super::open::open;
+use crate::address::{Kind, Rules};
+use crate::base::day::Day;
 use crate::base::lock::lock;
 use crate::compile::error::Error;
+use crate::compile::guard::{Danger, Guard};
 use crate::compile::progress::Progress;
-use crate::filter::Source;
 use crate::filter::format::MAGIC;
+use crate::filter::{Dates, Key, Source};
 use crate::list::{self, Format, Reading, Refusal};
 
 /// Size of a block. The text stays in the second-level cache from the copy to the parser, and a block
@@ -28,6 +31,40 @@ use crate::list::{self, Format, Reading, Refusal};
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
 const HEAD_BYTES: usize = 64 << 10;
+
+/// How lists are read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadOptions {
+    pub(crate) rules: Rules,
+    pub(crate) seed: u64,
+    /// The day of the build: the day on which entries without a day of their own were added.
+    pub(crate) today: Day,
+    pub(crate) expires: Option<Day>,
+    pub(crate) guard: Guard,
+    pub(crate) sources: Vec<u32>,
+    /// Whether the output stores dates. If not, entries that expire are refused.
+    pub(crate) records: bool,
+    /// Whether the entries are to be removed: dates and words beside an entry do not matter.
+    pub(crate) removes: bool,
+    /// Whether the digest of each text is computed.
+    pub(crate) takes_digests: bool,
+}
+
+impl ReadOptions {
+    pub(crate) fn dates(&self) -> Dates {
+        Dates {
+            added: self.today.0,
+            expires: self.expires.map(|day| day.0),
+        }
+    }
+
+    /// Returns the key of an entry, unless it must not be listed.
+    #[inline(always)]
+    pub(super) fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
+        self.guard.check(kind, entry)?;
+        Ok(Key::of(entry, self.seed))
+    }
+}
 
 /// A part of an input.
 pub(crate) struct Work {
@@ -49,17 +86,14 @@ pub(crate) struct Opened {
     /// How it is read, or why it is not.
     pub(crate) reading: Result<Reading, Refusal>,
     pub(crate) source: Source,
-    /// The digest of its text, if one is computed.
-    pub(crate) digest: Option<Digest>,
+    /// The XXH3-128 of its text; set once the text was read to its end, if the options say so.
+    pub(crate) digest: Arc<OnceLock<u128>>,
 }
 
 pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
+    pub(super) options: &'a ReadOptions,
     pub(super) progress: &'a Progress,
-    /// Whether the entries are to be removed: a plain line counts whatever it says about them.
-    removes: bool,
-    /// Whether the digest of each input is computed while it is read.
-    takes_digests: bool,
     state: Mutex<State>,
 }
 
@@ -120,15 +154,13 @@ pub(crate) fn begin(named: &Input, progress: &Progress) -> io::Result<Begun> {
 impl<'a> Feed<'a> {
     pub(crate) fn new(
         inputs: &'a [Input],
+        options: &'a ReadOptions,
         progress: &'a Progress,
-        removes: bool,
-        takes_digests: bool,
     ) -> Self {
         Self {
             inputs,
+            options,
             progress,
-            removes,
-            takes_digests,
             state: Mutex::default(),
         }
     }
@@ -211,26 +243,30 @@ impl<'a> Feed<'a> {
 
     fn open(&self, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
         let begun = begin(named, self.progress)?;
-        let mut opened = Opened {
+        let opened = Opened {
             reading: begun.reading,
             source: named.source(&begun.head),
-            digest: None,
+            digest: Arc::default(),
         };
-        let content = Cursor::new(begun.head).chain(begun.rest);
-        if !self.takes_digests {
-            return Ok((opened, Box::new(content)));
-        }
-        let (content, digest) = Digested::new(content);
-        opened.digest = Some(digest);
-        Ok((opened, Box::new(content)))
+        let text = Cursor::new(begun.head).chain(begun.rest);
+        let text: Box<dyn Read + Send> = match self.options.takes_digests {
+            true => Box::new(Digested {
+                text,
+                hasher: Hasher::new(),
+                digest: Arc::clone(&opened.digest),
+            }),
+            false => Box::new(text),
+        };
+        Ok((opened, text))
     }
 
     /// Returns how a list is read; one of removals names entries whatever its lines say about them.
     fn for_removal(&self, reading: Reading) -> Reading {
         let format = match reading.format {
+            format if !self.options.removes => format,
             // There, `OK` may stand after an entry.
-            Format::Plain if self.removes => Format::Whitelist,
-            Format::PostfixAccess | Format::SendmailAccess if self.removes => Format::Removals,
+            Format::Plain => Format::Whitelist,
+            Format::PostfixAccess | Format::SendmailAccess => Format::Removals,
             other => other,
         };
         Reading { format, ..reading }
@@ -295,27 +331,11 @@ impl Current {
     }
 }
 
-/// The XXH3-128 of a text; set once the text was read to its end.
-pub(crate) type Digest = Arc<OnceLock<u128>>;
-
 /// A text whose digest is computed while it is read.
-pub(crate) struct Digested<R> {
+struct Digested<R> {
     text: R,
     hasher: Hasher,
-    digest: Digest,
-}
-
-impl<R> Digested<R> {
-    /// Returns the text, and the place where its digest will be.
-    pub(crate) fn new(text: R) -> (Self, Digest) {
-        let digest = Digest::default();
-        let text = Self {
-            text,
-            hasher: Hasher::new(),
-            digest: Arc::clone(&digest),
-        };
-        (text, digest)
-    }
+    digest: Arc<OnceLock<u128>>,
 }
 
 impl<R: Read> Read for Digested<R> {
@@ -352,7 +372,8 @@ mod tests {
         for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
             std::fs::write(&path, &lines).unwrap();
             let (inputs, progress) = ([Input::file(&path, &Arc::default())], Progress::new());
-            let feed = Feed::new(&inputs, &progress, false, false);
+            let options = ReadOptions::default();
+            let feed = Feed::new(&inputs, &options, &progress);
             let mut buffer = vec![0; BLOCK_BYTES];
             assert!(feed.next(&mut buffer).unwrap().is_some());
             std::fs::write(&path, format!("{}{added}", &lines[..left])).unwrap();

@@ -11,11 +11,11 @@ mod worker;
 
 pub use block::{Block, Line};
 pub(super) use counts::{Counts, InputCounts, NotListed};
-pub(crate) use feed::{Begun, Feed, Opened, begin, digest_of_all};
+pub(crate) use feed::{Begun, Feed, Opened, ReadOptions, begin, digest_of_all};
 pub(crate) use found::{Found, Wanted, base_name, find_or_typed};
 pub use found::{build_settings, inputs, is_fetched};
 pub(crate) use found::{in_its_folder, is_whitelist, may_be_list};
 pub use input::Input;
 pub(super) use input::{cut, name_of, text, total_bytes};
 pub(crate) use open::open;
-pub(super) use worker::{Read, ReadOptions, read};
+pub(super) use worker::{Read, read};

@@ -12,48 +12,16 @@ use std::mem;
 
 use super::block::Block;
 use super::counts::{Counts, NotListed};
-use super::feed::{BLOCK_BYTES, Feed, Opened};
+use super::feed::{BLOCK_BYTES, Feed, Opened, ReadOptions};
 use super::usual::{Found, UsualLines};
-use crate::address::{Entry, Kind, Rules};
-use crate::base::day::Day;
+use crate::address::{Entry, Kind};
 use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
-use crate::compile::guard::{Danger, Guard};
+use crate::compile::guard::Danger;
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::Progress;
 use crate::filter::{Class, Dates, Key};
 use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
-
-#[derive(Debug)]
-pub(crate) struct ReadOptions {
-    pub(crate) rules: Rules,
-    pub(crate) seed: u64,
-    /// The day of the build: the day on which entries without a day of their own were added.
-    pub(crate) today: Day,
-    pub(crate) expires: Option<Day>,
-    pub(crate) guard: Guard,
-    pub(crate) sources: Vec<u32>,
-    /// Whether the output stores dates. If not, entries that expire are refused.
-    pub(crate) records: bool,
-    /// Whether the entries are to be removed: dates and words beside an entry do not matter.
-    pub(crate) removes: bool,
-}
-
-impl ReadOptions {
-    pub(crate) fn dates(&self) -> Dates {
-        Dates {
-            added: self.today.0,
-            expires: self.expires.map(|day| day.0),
-        }
-    }
-
-    /// Returns the key of an entry, unless it must not be listed.
-    #[inline(always)]
-    fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
-        self.guard.check(kind, entry)?;
-        Ok(Key::of(entry, self.seed))
-    }
-}
 
 const NO_PLACE_FOR_END: &str =
     "it expires, and a filter without records cannot store dates; build it without --no-records";
@@ -68,11 +36,10 @@ pub(crate) struct Read<'m, I> {
 pub(crate) fn read<'m, I: StagedKey>(
     feed: Feed<'_>,
     store: Store<'m, I>,
-    options: &ReadOptions,
     threads: usize,
 ) -> Result<Option<Read<'m, I>>, Error> {
     let done = on_threads(0..threads, |_| {
-        let done = Worker::new(&store, options, feed.progress).run(&feed);
+        let done = Worker::new(&store, &feed).run(&feed);
         if !matches!(done, Ok(Some(_))) {
             // The others cannot continue, either.
             feed.end();
@@ -111,11 +78,11 @@ struct Worker<'a, 'm, I> {
 }
 
 impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
-    fn new(store: &'a Store<'m, I>, options: &'a ReadOptions, progress: &'a Progress) -> Self {
+    fn new(store: &'a Store<'m, I>, feed: &Feed<'a>) -> Self {
         Self {
-            options,
-            progress,
-            dates: options.dates(),
+            options: feed.options,
+            progress: feed.progress,
+            dates: feed.options.dates(),
             source: 0,
             text: Block::new(),
             usual_lines: UsualLines::default(),
