@@ -8,7 +8,9 @@ use super::lineage::{Lineage, check_not_input};
 use super::partition::{NARROW_SOURCES, Narrow, StagedKey};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Found, Input, Opened, Read, Wanted, cut, digest_of_all, text, total_bytes};
+use super::read::{
+    self, Found, Input, InputCounts, Opened, Read, cut, digest_of_all, text, total_bytes,
+};
 use super::report::Report;
 use crate::address::RULES_VERSION;
 use crate::base::replacement::Replacement;
@@ -52,17 +54,12 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
 
 fn find(plan: &Plan) -> Result<Found, Error> {
     // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
-    let (named, meant) = match plan.part {
-        Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
-        None => (plan.inputs.clone(), plan.meant.clone()),
-    };
-    let wanted = Wanted {
-        paths: &named,
-        meant: &meant,
-        declared: &plan.declared,
-        fetched: plan.fetched.as_deref(),
-    };
-    let found = wanted.find()?;
+    let is_part = plan.part.is_some();
+    let inputs = plan.inputs.iter().map(|path| (path.as_path(), is_part));
+    let meant = plan.meant.iter().map(|path| (path.as_path(), true));
+    let mut paths: Vec<_> = inputs.chain(meant).collect();
+    paths.sort_by_key(|(_, is_meant)| !is_meant);
+    let found = read::find(paths, &plan.declared, plan.fetched.as_deref())?;
     match (found.lists.as_slice(), &found.perhaps_meant) {
         ([], Some(first)) => Err(Error::Plan(format!("no list to read: {first}"))),
         _ => Ok(found),
@@ -78,8 +75,8 @@ fn write<I: StagedKey>(
 ) -> Result<Report, Error> {
     let plan = job.plan;
     let spilled_bytes = read.keys.spilled_bytes();
-    let digest = plan.part.as_ref().and_then(|_| digest_of(&read.opened));
-    let mut report = Report::of_lists(plan, &found.lists, read.opened, read.counts);
+    let digest = plan.part.as_ref().and_then(|_| digest_of(&read.lists));
+    let mut report = Report::of_lists(plan, &found.lists, read.lists);
     report.spilled_bytes = spilled_bytes;
     if let Some(file) = &plan.source {
         report.count_as(file);
@@ -128,7 +125,7 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
     }
 }
 
-fn digest_of(opened: &[Opened]) -> Option<u128> {
-    let digests = opened.iter().map(|opened| opened.digest.get().copied());
+fn digest_of(lists: &[(Opened, InputCounts)]) -> Option<u128> {
+    let digests = lists.iter().map(|(opened, _)| opened.digest.get().copied());
     Some(digest_of_all(&digests.collect::<Option<Vec<_>>>()?))
 }

@@ -56,7 +56,7 @@ pub(crate) fn look(
     // A list that is larger than the memory goes through a file there.
     let spill = temp_dir().join("preview");
     let read = job.read_wide(inputs, (&spill, &mut arena), &options)?;
-    let mut report = Report::of_lists(plan, inputs, read.opened, read.counts);
+    let mut report = Report::of_lists(plan, inputs, read.lists);
     report.refuse(plan);
     report.count(&job.sort(&read.keys)?);
     let mut found = Against::default();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::plan::Plan;
-use super::read::{Counts, Input, InputCounts, NotListed, Opened, name_of, text};
+use super::read::{Input, InputCounts, NotListed, Opened, name_of, text};
 use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
@@ -306,15 +306,14 @@ impl Report {
         }
     }
 
-    pub(crate) fn of_lists(
+    pub(crate) fn of_lists<'a>(
         plan: &Plan,
-        inputs: &[Input],
-        opened: Vec<Opened>,
-        mut counts: Counts,
+        inputs: impl IntoIterator<Item = &'a Input>,
+        lists: impl IntoIterator<Item = (Opened, InputCounts)>,
     ) -> Self {
         let mut all = Self::new(plan);
-        for (number, (input, opened)) in (0..).zip(inputs.iter().zip(opened)) {
-            all.take_list(input.shown(), opened, &counts.counts(number));
+        for (input, (opened, counts)) in inputs.into_iter().zip(lists) {
+            all.take_list(input.shown(), opened, &counts);
         }
         let rejects = &mut all.rejects;
         rejects.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
@@ -407,17 +406,6 @@ impl Report {
         for (number, input) in (0..).zip(&mut self.inputs) {
             input.own = counts.of_source(number);
         }
-    }
-
-    /// Adds the rejected, skipped and repaired lines of the lists of removals.
-    pub(crate) fn add_removals(&mut self, removals: Self) {
-        self.rejected += removals.rejected;
-        self.rejects.extend(removals.rejects);
-        self.skipped.extend(removals.skipped);
-        self.broad.extend(removals.broad);
-        self.refused_files.extend(removals.refused_files);
-        self.inputs.extend(removals.inputs);
-        self.rows += removals.rows;
     }
 
     pub(crate) fn has_notable_skips(&self) -> bool {

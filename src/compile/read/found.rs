@@ -19,16 +19,6 @@ use crate::compile::error::Error;
 use crate::list::{BuildSettings, Declared, LIST_TOML, ListToml};
 use crate::unpack;
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
-    /// Files and folders, which the shell may have chosen by a pattern.
-    pub(crate) paths: &'a [PathBuf],
-    /// Files and folders that are read whatever their names.
-    pub(crate) meant: &'a [PathBuf],
-    pub(crate) declared: &'a Declared,
-    pub(crate) fetched: Option<&'a Path>,
-}
-
 /// Returns the lists that `paths` stand for, each once, in the order of their numbers. They are
 /// read whatever their names.
 pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
@@ -61,14 +51,8 @@ pub fn build_settings<'a>(
 
 /// Returns the lists of a folder, or one file of it, as they are read when the folder is built.
 pub(crate) fn in_its_folder(path: &Path, declared: &Declared) -> Result<Found, Error> {
-    let wanted = Wanted {
-        paths: &[path.to_owned()],
-        meant: &[],
-        declared,
-        fetched: None,
-    };
     if is_folder(path)? {
-        return wanted.find();
+        return find([(path, false)], declared, None);
     }
     let list_toml = ListToml::of_folder(folder_of(path))?.unwrap_or_default();
     let mut found = Found::default();
@@ -99,13 +83,8 @@ pub(crate) fn find_or_typed(
     };
     let (typed, paths): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|it| is_typed(it));
     // Options name single files; no shell pattern has chosen them.
-    let wanted = Wanted {
-        paths: &[],
-        meant: &paths,
-        declared,
-        fetched: None,
-    };
-    let mut found = wanted.find()?;
+    let meant = paths.iter().map(|path| (path.as_path(), true));
+    let mut found = find(meant, declared, None)?;
     if !typed.is_empty() || !entries.is_empty() {
         let typed = typed.iter().map(|entry| entry.as_os_str());
         found
@@ -124,56 +103,35 @@ pub(crate) struct Found {
     pub(crate) perhaps_meant: Option<String>,
 }
 
-impl Wanted<'_> {
-    pub(crate) fn find(&self) -> Result<Found, Error> {
-        let mut found = Found::default();
-        let declared = Arc::new(self.declared.clone());
-        let all = self.meant.iter().map(|path| (path, true));
-        for (path, is_meant) in all.chain(self.paths.iter().map(|path| (path, false))) {
-            if path.as_os_str() == "-" {
-                found.lists.push(Input::file(path, &declared));
-            } else if is_folder(path)? {
-                self.folder(path, &mut found)?;
-            } else if path.file_name() == Some(OsStr::new(LIST_TOML)) && !is_meant {
-                // What it says would be ignored.
-                let path = text(path);
-                return Err(Error::Plan(format!(
-                    "{path}: no list; name its folder, which it describes"
-                )));
-            } else {
-                found.file(path, is_meant, |_| Some(Arc::clone(&declared)))?;
-            }
-        }
-        (found.lists).sort_by_cached_key(|input| text(&input.label()));
-        (found.lists).dedup_by(|input, before| input.is_same_file(before));
-        found.passed_over.sort();
-        found.passed_over.dedup();
-        Ok(found)
-    }
-
-    fn folder(&self, path: &Path, found: &mut Found) -> Result<(), Error> {
-        let list_toml = ListToml::of_folder(path)?.unwrap_or_default();
-        let declared = |names: &[&str]| {
-            let lower = list_toml.declared(names)?;
-            Some(Arc::new(self.declared.clone().or(&lower)))
-        };
-        let fetched = self.fetched.filter(|_| list_toml.feed.is_some());
-        match fetched {
-            Some(file) if file.is_file() => found.file(file, true, declared),
-            Some(folder) if has_file(folder) => {
-                let line = not_read(path, "its feed takes its place");
-                found.passed_over.push(line);
-                found.folder(folder, declared)
-            }
-            _ => {
-                found.folder(path, declared)?;
-                if list_toml.feed.is_some() && found.lists.is_empty() {
-                    found.perhaps_meant = Some(not_read(path, "its feed has not been fetched yet"));
-                }
-                Ok(())
-            }
+/// Returns the lists that files and folders stand for, each once, in the order of their numbers. Each is
+/// read whatever its name, or may have been chosen by a pattern of the shell.
+pub(crate) fn find<'a>(
+    paths: impl IntoIterator<Item = (&'a Path, bool)>,
+    declared: &Declared,
+    fetched: Option<&Path>,
+) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let shared = Arc::new(declared.clone());
+    for (path, is_meant) in paths {
+        if path.as_os_str() == "-" {
+            found.lists.push(Input::file(path, &shared));
+        } else if is_folder(path)? {
+            found.described(path, declared, fetched)?;
+        } else if path.file_name() == Some(OsStr::new(LIST_TOML)) && !is_meant {
+            // What it says would be ignored.
+            let path = text(path);
+            return Err(Error::Plan(format!(
+                "{path}: no list; name its folder, which it describes"
+            )));
+        } else {
+            found.file(path, is_meant, |_| Some(Arc::clone(&shared)))?;
         }
     }
+    (found.lists).sort_by_cached_key(|input| text(&input.label()));
+    (found.lists).dedup_by(|input, before| input.is_same_file(before));
+    found.passed_over.sort();
+    found.passed_over.dedup();
+    Ok(found)
 }
 
 /// Returns whether a folder is a feed that has fetched something.
@@ -188,6 +146,35 @@ fn has_file(folder: &Path) -> bool {
 }
 
 impl Found {
+    /// Adds the files of a folder as its `list.toml` says, below what is `declared`.
+    fn described(
+        &mut self,
+        path: &Path,
+        declared: &Declared,
+        fetched: Option<&Path>,
+    ) -> Result<(), Error> {
+        let list_toml = ListToml::of_folder(path)?.unwrap_or_default();
+        let declared = |names: &[&str]| {
+            let lower = list_toml.declared(names)?;
+            Some(Arc::new(declared.clone().or(&lower)))
+        };
+        match fetched.filter(|_| list_toml.feed.is_some()) {
+            Some(file) if file.is_file() => self.file(file, true, declared),
+            Some(folder) if has_file(folder) => {
+                let line = not_read(path, "its feed takes its place");
+                self.passed_over.push(line);
+                self.folder(folder, declared)
+            }
+            _ => {
+                self.folder(path, declared)?;
+                if list_toml.feed.is_some() && self.lists.is_empty() {
+                    self.perhaps_meant = Some(not_read(path, "its feed has not been fetched yet"));
+                }
+                Ok(())
+            }
+        }
+    }
+
     fn folder(
         &mut self,
         path: &Path,

@@ -10,9 +10,9 @@ mod usual;
 mod worker;
 
 pub use block::{Block, Line};
-pub(super) use counts::{Counts, InputCounts, NotListed};
+pub(super) use counts::{InputCounts, NotListed};
 pub(crate) use feed::{Begun, Feed, Opened, ReadOptions, begin, digest_of_all};
-pub(crate) use found::{Found, Wanted, base_name, find_or_typed};
+pub(crate) use found::{Found, base_name, find, find_or_typed};
 pub use found::{build_settings, inputs, is_fetched};
 pub(crate) use found::{in_its_folder, is_whitelist, may_be_list};
 pub use input::Input;

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::mem;
 
 use super::block::Block;
-use super::counts::{Counts, NotListed};
+use super::counts::{Counts, InputCounts, NotListed};
 use super::feed::{BLOCK_BYTES, Feed, Opened, ReadOptions};
 use super::usual::{Found, UsualLines};
 use crate::address::{Entry, Kind};
@@ -28,8 +28,8 @@ const NO_PLACE_FOR_END: &str =
 
 pub(crate) struct Read<'m, I> {
     pub(crate) keys: Sealed<'m, I>,
-    pub(crate) counts: Counts,
-    pub(crate) opened: Vec<Opened>,
+    /// What became of each input.
+    pub(crate) lists: Vec<(Opened, InputCounts)>,
 }
 
 /// Reads all inputs on `threads` workers; `None` if a row has dates that `I` cannot keep.
@@ -54,10 +54,10 @@ pub(crate) fn read<'m, I: StagedKey>(
             None => dated = true,
         }
     }
+    let lists = (0..).zip(feed.opened());
     Ok((!dated).then(|| Read {
-        keys: store.seal(options.dates()),
-        counts,
-        opened: feed.opened(),
+        keys: store.seal(feed.options.dates()),
+        lists: (lists.map(|(input, opened)| (opened, counts.counts(input)))).collect(),
     }))
 }
 
