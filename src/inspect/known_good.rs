@@ -136,28 +136,7 @@ impl fmt::Display for KnownGood {
 }
 
 fn is_separator(byte: &u8) -> bool {
-    matches!(
-        byte,
-        b' ' | b'\t'
-            | b'\n'
-            | b'\x0c'
-            | b'\r'
-            | b'\0'
-            | b'<'
-            | b'>'
-            | b'('
-            | b')'
-            | b'['
-            | b']'
-            | b'{'
-            | b'}'
-            | b','
-            | b';'
-            | b':'
-            | b'"'
-            | b'\''
-            | b'|'
-    )
+    byte.is_ascii_whitespace() || b"\0<>()[]{},;:\"'|".contains(byte)
 }
 
 /// Returns everything that looks like an address: the text around an `@`, up to a separator.
