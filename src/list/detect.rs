@@ -8,7 +8,7 @@
 use super::formats::{Out, read_lines, split_comment};
 use super::registry::{FORMATS, Format, Registered, marked};
 use super::row::{Refusal, Row, looks_like_entry};
-use super::text::{BOM, Nesting, begins_with_one_of, blank_words, is_one_of, lines};
+use super::text::{BOM, begins_with_one_of, blank_words, divided, is_one_of, lines};
 
 /// Detects the format of a list that begins with `head`, and returns it with the mark that decided
 /// it; no mark for a plain list. `is_whole` tells whether that is all of the list.
@@ -121,11 +121,7 @@ fn separator(head: &[u8]) -> Option<&'static str> {
 }
 
 fn is_divided(line: &[u8]) -> bool {
-    let mut nesting = Nesting::new();
-    let is_end = |&b: &u8| nesting.step(b) && matches!(b, b',' | b';' | b'\t');
-    let cells = line.split(is_end).map(<[u8]>::trim_ascii);
-    let is_entry = cells.filter(|cell| !cell.is_empty()).map(looks_like_entry);
-    let is_entry: Vec<bool> = is_entry.collect();
+    let is_entry: Vec<bool> = divided(line, b",;\t").map(looks_like_entry).collect();
     is_entry.len() > 1 && is_entry.contains(&false)
 }
 

@@ -52,5 +52,5 @@ pub(crate) use table::dates::Dates;
 pub(crate) use table::text::decoded;
 pub(crate) use text::cells::{Cells, record_length, without_line_end};
 pub(crate) use text::json::{MAX_DOCUMENT_BYTES, Value, unescaped};
-pub(crate) use text::{BOM, Pieces, newlines, whole_lines};
+pub(crate) use text::{BOM, newlines, pieces, whole_lines};
 pub use text::{MAX_LINE, lines};

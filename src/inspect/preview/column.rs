@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use super::rows::shown;
 use crate::address::escaped;
 use crate::filter::Key;
-use crate::list::{DateFormat, Dates, Pieces, decoded, read_entry};
+use crate::list::{DateFormat, Dates, decoded, pieces, read_entry};
 
 /// A column with more values than this, or longer ones, has no meaning that a condition could name.
 const SMALL: usize = 12;
@@ -176,8 +176,8 @@ fn entries(cell: &[u8]) -> usize {
         return 1;
     }
     let is_divided = cell.iter().any(|byte| matches!(byte, b',' | b';' | b'\n'));
-    match is_divided && Pieces(cell).all(is_entry) {
-        true => Pieces(cell).count(),
+    match is_divided && pieces(cell).all(is_entry) {
+        true => pieces(cell).count(),
         false => 0,
     }
 }

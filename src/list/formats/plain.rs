@@ -20,7 +20,7 @@
 use super::{LineFormat, Out};
 use crate::base::day::Day;
 use crate::list::row::{RawEntry, Refusal, RejectReason, entry, looks_like_entry};
-use crate::list::text::{Pieces, blank_words};
+use crate::list::text::{blank_words, pieces};
 use crate::rfc5322::closing_quote;
 
 /// How plain lists differ.
@@ -83,7 +83,7 @@ impl LineFormat for Plain {
 impl Plain {
     fn several(&self, raw: RawEntry<'_>, out: &mut Out<'_>) {
         let mut found = false;
-        for text in Pieces(raw.text) {
+        for text in pieces(raw.text) {
             found |= looks_like_entry(text);
             match out.list(RawEntry { text, ..raw }) {
                 Ok(()) => {}
@@ -91,7 +91,7 @@ impl Plain {
                 Err(reason) => return self.other(raw.text, reason, out),
             }
         }
-        if !found && Pieces(raw.text).next().is_none() {
+        if !found && pieces(raw.text).next().is_none() {
             // Only separators.
             out.reject(RejectReason::NotAnEntry, raw.text);
         }

@@ -12,7 +12,7 @@ use rules::{NotListed, Rules};
 
 use crate::list::formats::Out;
 use crate::list::row::{RawEntry, Refusal, Skip, entry};
-use crate::list::text::Pieces;
+use crate::list::text::pieces;
 
 /// How the rows of a table are read: what names the sender, and which rows count.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,15 +76,15 @@ pub(crate) fn list(cell: &[u8], is_undeclared: bool, row: RawEntry<'_>, out: &mu
     };
     let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\n' | b'\r');
     let has_several = !is_undeclared && cell.iter().any(is_separator);
-    if !has_several || Pieces(cell).next().is_none() {
+    if !has_several || pieces(cell).next().is_none() {
         return out.reject(reason, cell);
     }
-    for piece in Pieces(cell) {
+    for piece in pieces(cell) {
         if let Err(reason) = entry::read(piece) {
             return out.reject(reason, piece);
         }
     }
-    for text in Pieces(cell) {
+    for text in pieces(cell) {
         // It was just read.
         let _ = out.list(RawEntry { text, ..row });
     }

@@ -6,7 +6,9 @@ mod words;
 
 use std::iter;
 
-pub(crate) use words::{Nesting, Pieces, Words, begins_with_one_of, blank_words, is_one_of};
+pub(crate) use words::{
+    Nesting, Words, begins_with_one_of, blank_words, divided, is_one_of, pieces,
+};
 
 /// The longest line that is read, in bytes. The longest address has 320 bytes,
 /// so a hundred of them fit in one line, with names and comments.

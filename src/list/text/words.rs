@@ -77,26 +77,18 @@ pub(crate) fn begins_with_one_of(text: &[u8], words: &str) -> bool {
     starts.any(|(word, start)| start.is_some_and(|start| is_one_of(start, word)))
 }
 
-/// The pieces of a text between commas, semicolons and line breaks outside of quotes and brackets.
-pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
+/// Returns the pieces of a text between some signs outside of quotes and brackets, trimmed, but for
+/// empty ones.
+pub(crate) fn divided<'a>(text: &'a [u8], signs: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut nesting = Nesting::new();
+    text.split(move |byte| nesting.step(*byte) && signs.contains(byte))
+        .map(<[u8]>::trim_ascii)
+        .filter(|piece| !piece.is_empty())
+}
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        while !self.0.is_empty() {
-            let mut nesting = Nesting::new();
-            let is_end = |b: &u8| nesting.step(*b) && matches!(b, b',' | b';' | b'\n' | b'\r');
-            let end = self.0.iter().position(is_end).unwrap_or(self.0.len());
-            let (piece, rest) = self.0.split_at(end);
-            self.0 = rest.get(1..).unwrap_or_default();
-            let piece = piece.trim_ascii();
-            if !piece.is_empty() {
-                return Some(piece);
-            }
-        }
-        None
-    }
+/// Returns the pieces between what divides several entries: commas, semicolons and line breaks.
+pub(crate) fn pieces(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    divided(text, b",;\n\r")
 }
 
 #[cfg(test)]
