@@ -54,9 +54,10 @@ pub(crate) fn read<'m, I: StagedKey>(
             None => dated = true,
         }
     }
+    let dates = feed.options.dates();
     let lists = (0..).zip(feed.opened());
     Ok((!dated).then(|| Read {
-        keys: store.seal(feed.options.dates()),
+        keys: store.seal(dates),
         lists: (lists.map(|(input, opened)| (opened, counts.counts(input)))).collect(),
     }))
 }
