@@ -17,9 +17,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::Done;
-use super::output::{Output, say, success};
 use super::progress::watched;
+use super::{Done, Output, say, success};
 use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::base::numbers::counted;

@@ -4,8 +4,7 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::super::Done;
-use super::super::output::{Output, say};
+use super::super::{Done, Output, say};
 use super::args::PreviewArgs;
 use super::text::counts;
 use crate::address::escaped;

@@ -14,8 +14,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::output::success;
-use super::{Done, FAILED, Output};
+use super::{Done, FAILED, Output, success};
 use crate::base::paint::Painted;
 use crate::config::Config;
 use crate::demo;
