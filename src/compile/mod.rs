@@ -26,13 +26,12 @@
 //! | `look` | what a build would count, without a filter being written |
 //! | `update` | entries added to a filter, or removed |
 //! | `delta` | the difference between two filters, and a filter made from another one and a delta |
-//! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
+//! | `edit` | single entries added to a text list, or removed from it |
 
 mod build;
 mod build_report;
 mod delta;
 mod edit;
-mod edited_list;
 mod error;
 pub mod guard;
 mod job;
@@ -51,8 +50,7 @@ mod write;
 pub use build::build;
 pub use build_report::write_build_report;
 pub use delta::{Applied, Deltas, Made, apply, make as make_delta};
-pub use edit::{Done, Edited, add_or_renew, may_list, remove_lines};
-pub use edited_list::line_of;
+pub use edit::{Done, Edited, add_or_renew, line_of, may_list, remove_lines};
 pub use error::Error;
 pub(crate) use limits::SMALL;
 pub use look::Against;
