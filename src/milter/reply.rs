@@ -90,7 +90,7 @@ pub struct ReplyText {
 impl ReplyText {
     /// Creates a reply with `code` (400 to 599), an enhanced code of the same class
     /// ("5.7.1") and 1 to 32 lines of printable ASCII. Here a `%` is not doubled.
-    pub fn new(code: u16, enhanced: &str, lines: &[&str]) -> Result<Self, Unsendable> {
+    pub fn new(code: u16, enhanced: &str, lines: &[impl AsRef<str>]) -> Result<Self, Unsendable> {
         let class = code / 100;
         if !(400..600).contains(&code) {
             let why = format!("reply code {code}: a refusal has a code from 400 to 599");
@@ -108,6 +108,7 @@ impl ReplyText {
         }
         let mut wire = Vec::new();
         for (line, text) in (1..).zip(lines) {
+            let text = text.as_ref();
             let start = wire.len();
             let separator = if line == count { ' ' } else { '-' };
             wire.extend_from_slice(format!("{code}{separator}{enhanced} ").as_bytes());

@@ -16,7 +16,7 @@
 use std::fmt;
 
 use crate::base::settings::Invalid;
-use crate::milter::{ReplyText, Unsendable, is_enhanced};
+use crate::milter::{ReplyText, is_enhanced};
 
 /// RFC 5321 section 4.5.3.1.3: a path has at most 256 octets, including its brackets.
 const ADDRESS_MAX_BYTES: usize = 254;
@@ -45,19 +45,13 @@ const FIELDS: [Field; 8] = [
     }),
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    /// An index into [`FIELDS`].
-    Field(usize),
-}
-
 /// A checked reply text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     code: u16,
     enhanced: String,
-    lines: Vec<Vec<Part>>,
+    /// The lines as written, without the codes.
+    lines: Vec<String>,
 }
 
 /// The values for a template, with any bytes: only printable ASCII is filled in.
@@ -102,21 +96,21 @@ impl Template {
         }
         let enhanced = given.unwrap_or(if class == "4" { "4.7.1" } else { "5.7.1" });
         let words = given.map_or(after, |given| after[given.len()..].trim_start_matches(' '));
-        let mut lines = vec![parts(words, offset(words))?];
-        for line in text.lines().skip(1) {
+        let lines: Vec<&str> = std::iter::once(words).chain(text.lines().skip(1)).collect();
+        let mut longest = Vec::new();
+        for (number, &line) in lines.iter().enumerate() {
             let has_codes = |(own, after)| own == code || enhanced_of(after).is_some();
-            if code_of(line).is_some_and(has_codes) {
+            if number > 0 && code_of(line).is_some_and(has_codes) {
                 return refuse(offset(line), "only the first line begins with the codes");
             }
-            lines.push(parts(line, offset(line))?);
+            longest.push(filled(line, offset(line), |field| "x".repeat(field.1))?);
         }
-        let template = Self {
-            code,
-            enhanced: enhanced.to_owned(),
-            lines,
-        };
-        match template.with(|field| "x".repeat(field.1)) {
-            Ok(_) => Ok(template),
+        match ReplyText::new(code, enhanced, &longest) {
+            Ok(_) => Ok(Self {
+                code,
+                enhanced: enhanced.to_owned(),
+                lines: lines.into_iter().map(str::to_owned).collect(),
+            }),
             Err(fault) => refuse(0, format!("with the longest values, {fault}")),
         }
     }
@@ -126,40 +120,19 @@ impl Template {
         self.code
     }
 
-    /// Returns the reply with these values. It fails if a line of values alone is blank.
-    pub fn fill(&self, fields: &Fields<'_>) -> Result<ReplyText, Unsendable> {
-        self.with(|Field(_, longest, value)| cleaned(value(fields), *longest))
-    }
-
-    fn with(&self, value: impl Fn(&Field) -> String) -> Result<ReplyText, Unsendable> {
-        let filled = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Field(field) => value(&FIELDS[*field]),
-        };
-        let lines = self.lines.iter();
-        let lines: Vec<String> = lines
-            .map(|line| line.iter().map(filled).collect())
-            .collect();
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        ReplyText::new(self.code, &self.enhanced, &lines)
+    /// Returns the reply with these values; `None` if a line of values alone is blank.
+    pub fn fill(&self, fields: &Fields<'_>) -> Option<ReplyText> {
+        let value = |Field(_, longest, value): &Field| cleaned(value(fields), *longest);
+        let lines = self.lines.iter().map(|line| filled(line, 0, value));
+        let lines: Vec<String> = lines.collect::<Result<_, _>>().ok()?;
+        ReplyText::new(self.code, &self.enhanced, &lines).ok()
     }
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ", self.code, self.enhanced)?;
-        for (number, line) in self.lines.iter().enumerate() {
-            if number > 0 {
-                writeln!(f)?;
-            }
-            for part in line {
-                match part {
-                    Part::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}"))?,
-                    Part::Field(field) => write!(f, "{{{}}}", FIELDS[*field].0)?,
-                }
-            }
-        }
-        Ok(())
+        let lines = self.lines.join("\n");
+        write!(f, "{} {} {lines}", self.code, self.enhanced)
     }
 }
 
@@ -195,9 +168,8 @@ fn enhanced_of(text: &str) -> Option<&str> {
     text.split(' ').next().filter(|word| is_enhanced(word))
 }
 
-/// Splits one line of a template into its parts; `base` is its offset in the template.
-fn parts(line: &str, base: usize) -> Result<Vec<Part>, Invalid> {
-    let mut parts = Vec::new();
+/// Fills in one line of a template; `base` is its offset in the template.
+fn filled(line: &str, base: usize, value: impl Fn(&Field) -> String) -> Result<String, Invalid> {
     let mut text = String::new();
     let mut at = 0;
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
@@ -209,14 +181,11 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, Invalid> {
             let Some((name, _)) = named.split_once('}') else {
                 return refuse("a { without its }; write {{ for a literal brace");
             };
-            let Some(field) = FIELDS.iter().position(|field| field.0 == name) else {
+            let Some(field) = FIELDS.iter().find(|field| field.0 == name) else {
                 let names = FIELDS.map(|field| format!("{{{}}}", field.0)).join(" ");
                 return refuse(&format!("{{{name}}} is unknown; known are {names}"));
             };
-            if !text.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut text)));
-            }
-            parts.push(Part::Field(field));
+            text.push_str(&value(field));
             at += name.len() + 2;
         } else if rest.starts_with('}') {
             return refuse("a } without its {; write }} for a literal brace");
@@ -226,10 +195,7 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, Invalid> {
             at += end;
         }
     }
-    if !text.is_empty() {
-        parts.push(Part::Text(text));
-    }
-    Ok(parts)
+    Ok(text)
 }
 
 fn either<'a>(text: &'a str, default: &'static str) -> &'a [u8] {
