@@ -26,7 +26,7 @@ use super::reads::Pending;
 use super::state::{Message, Observer, Part, Progress, Screen, WaitsFor, Workspace};
 use crate::address::escaped;
 use crate::lookup::{Outcome, Read, Reads};
-use crate::policy::{Budget, Circumstances, ListSets, Policy, Seen, Softening, is_aligned};
+use crate::policy::{Budget, Circumstances, ListSets, Policy, Seen, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
@@ -187,7 +187,7 @@ impl<O: Observer> Screen<O> {
         } else if may_end
             && message.hits.len() > hits
             && last > Part::Envelope
-            && (snapshot.policy).is_final(&message.hits, message.reach(), message.softening())
+            && (snapshot.policy).is_final(&message.hits, message.reach(), message.softening)
         {
             message.progress.seen_since_final = Some(0);
         }
@@ -256,13 +256,6 @@ impl Message {
             // Without any RCPT (an old mail server that skips it), every list affects the message.
             [] => ListSets::EVERYBODY,
             sets => sets,
-        }
-    }
-
-    pub(super) fn softening(&self) -> Softening {
-        Softening {
-            mailing_list: self.mailing_list,
-            circuit_breaker: self.circuit_breaker,
         }
     }
 }

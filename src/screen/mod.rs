@@ -33,7 +33,7 @@ use std::task::{Context, Poll, ready};
 use crate::address::behind_route;
 use crate::base::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
-use crate::policy::{Action, Authentication, Reason, Recipient, Softening, Verdict};
+use crate::policy::{Action, Authentication, Reason, Recipient, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 pub use answer::case_time;
@@ -116,12 +116,8 @@ impl<O: Observer> Screen<O> {
     /// Decides about one recipient, when all senders of the envelope are looked up.
     fn decide_recipient(&mut self, snapshot: &Snapshot, argument: &[u8], lists: u64) -> Reply {
         self.message.is_envelope_truncated |= self.message.progress.unfinished;
-        let softening = Softening {
-            mailing_list: false,
-            circuit_breaker: self.message.circuit_breaker,
-        };
         let policy = &snapshot.policy;
-        let verdict = policy.decide(&self.message.hits, &[lists], softening);
+        let verdict = policy.decide(&self.message.hits, &[lists], self.message.softening);
         if let Some(trial) = &self.message.trial {
             let reply = trial.reply(verdict);
             self.end();
@@ -146,7 +142,7 @@ impl<O: Observer> Screen<O> {
     fn decide_message(&mut self, snapshot: &Snapshot) -> Reply {
         let message = &self.message;
         let (policy, reach) = (&snapshot.policy, message.reach());
-        let mut verdict = policy.decide(&message.hits, reach, message.softening());
+        let mut verdict = policy.decide(&message.hits, reach, message.softening);
         if message.is_truncated() {
             if self.observer.is_about_mail() {
                 self.live.counters.truncated.increment();
@@ -263,7 +259,7 @@ impl<O: Observer> Handler for Screen<O> {
         message.is_envelope_truncated = message.has_more_senders();
         message.today = today();
         message.is_authenticated = has_logged_in(macros);
-        message.circuit_breaker = self.live.is_circuit_breaker_on(&snapshot.config);
+        message.softening.circuit_breaker = self.live.is_circuit_breaker_on(&snapshot.config);
         message.snapshot = Some(Arc::downgrade(&snapshot));
     }
 
@@ -337,7 +333,7 @@ impl<O: Observer> Handler for Screen<O> {
             message.forged_tags += 1;
             message.forged_tags <= FORGED_TAGS_MAX
         } else if is("List-Id") || is("List-Post") {
-            !std::mem::replace(&mut message.mailing_list, true)
+            !std::mem::replace(&mut message.softening.mailing_list, true)
         } else if is("Message-ID") {
             let value = value.trim_ascii();
             let kept = &value[..value.len().min(ID_MAX_BYTES)];

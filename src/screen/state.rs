@@ -14,7 +14,7 @@ use super::reads::{Answers, Pending, Reader};
 use super::trial::Trial;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros, Reply};
-use crate::policy::{Budget, Hit, ListSets, Policy, Reason, Scratch, Seen, Verdict};
+use crate::policy::{Budget, Hit, ListSets, Policy, Reason, Scratch, Seen, Softening, Verdict};
 use crate::sender::{Identity, Sender, Senders};
 use crate::snapshot::{Live, Snapshot};
 
@@ -158,7 +158,7 @@ pub(super) struct Message {
     pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Reason>,
     pub(super) trial: Option<Trial>,
-    pub(super) circuit_breaker: bool,
+    pub(super) softening: Softening,
     /// Its senders; `None` before MAIL and after the verdict.
     pub(super) workspace: Option<Box<Workspace>>,
     /// Fields that were not read, because no list checks them.
@@ -176,7 +176,6 @@ pub(super) struct Message {
     pub(super) reach: ListSets,
     pub(super) refused: u32,
     pub(super) deferred: u32,
-    pub(super) mailing_list: bool,
     pub(super) forged_tags: u32,
     pub(super) dkim: Vec<Vec<u8>>,
     pub(super) queue_id: Vec<u8>,
