@@ -70,7 +70,7 @@ impl Budget {
 #[derive(Default)]
 pub struct Scratch {
     forms: Vec<Canonical>,
-    pub(super) whitelist_form: Option<Canonical>,
+    pub(super) whitelist_form: Canonical,
     /// Whether it was used for an address longer than any in a real message.
     is_large: bool,
 }
@@ -308,7 +308,7 @@ impl Policy {
         sender: &Sender<'_>,
         hit: (Kind, &[u8], Rules),
         now: &Circumstances<'_>,
-        memory: &mut Option<Canonical>,
+        form: &mut Canonical,
         seen: &mut impl FnMut(Seen<'_>),
     ) -> Option<&[u8]> {
         let sets = [
@@ -320,7 +320,6 @@ impl Policy {
             if entries.is_empty() {
                 continue;
             }
-            let form = memory.get_or_insert_with(Canonical::new);
             let Some(entry) = named_by(entries, sender.address, hit, form, now.today) else {
                 continue;
             };

@@ -11,7 +11,6 @@ use super::action::Action;
 use super::examine::{Hit, Scratch};
 use super::exempt::Recipient;
 use super::list::{MixedRecipients, Policy};
-use crate::address::Canonical;
 use crate::sender::Identity;
 
 /// Most sets of lists that are distinguished among the recipients of a message.
@@ -54,7 +53,7 @@ impl Policy {
     /// Returns the lists that affect mail to this recipient; 0 means that it is exempt.
     pub fn lists_for(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
         scratch.note(recipient.longest());
-        let form = scratch.whitelist_form.get_or_insert_with(Canonical::new);
+        let form = &mut scratch.whitelist_form;
         let exempt = &self.exempt_recipients;
         if exempt.find_exempt(recipient, form).is_some() {
             return 0;
