@@ -136,13 +136,11 @@ impl Assembled {
     fn no_worse_than(self, old: &Snapshot) -> Result<Self, Error> {
         let is_new = |fault: &FileProblem| fault.instead.is_none() && !old.lacks(&fault.error);
         let (new, known): (Vec<_>, Vec<_>) = self.faults.into_iter().partition(is_new);
-        match Error::of(new.into_iter().map(|fault| fault.error).collect()) {
-            Some(error) => Err(error),
-            None => Ok(Self {
-                faults: known,
-                ..self
-            }),
-        }
+        Error::of(new.into_iter().map(|fault| fault.error).collect())?;
+        Ok(Self {
+            faults: known,
+            ..self
+        })
     }
 
     /// Adds why this configuration is in effect, and not the one of the file.
@@ -327,10 +325,8 @@ impl Snapshot {
     pub fn build(config: Config) -> Result<Self, Error> {
         let assembled = Files::default().assemble(config, Round::first(Instant::now()));
         let errors = assembled.faults.into_iter().map(|fault| fault.error);
-        match Error::of(errors.collect()) {
-            None => Ok(assembled.snapshot),
-            Some(error) => Err(error),
-        }
+        Error::of(errors.collect())?;
+        Ok(assembled.snapshot)
     }
 }
 

@@ -71,11 +71,11 @@ pub struct FileProblem {
 }
 
 impl Error {
-    /// One error for several; `None` if there are none.
-    pub(super) fn of(mut errors: Vec<Self>) -> Option<Self> {
+    /// One error for all of these, if there are any.
+    pub(super) fn of(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
-            0 | 1 => errors.pop(),
-            _ => Some(Self::Several(errors)),
+            0 | 1 => errors.pop().map_or(Ok(()), Err),
+            _ => Err(Self::Several(errors)),
         }
     }
 

@@ -136,7 +136,8 @@ pub fn cleared_senders(config: &Config) -> Result<(Arc<Entries>, Arc<Entries>), 
         read.push(file);
         errors.extend(result.err().map(|fault| fault.error));
     }
-    Error::of(errors).map_or_else(|| Ok(united(config, &read)), Err)
+    Error::of(errors)?;
+    Ok(united(config, &read))
 }
 
 /// Reads the valid entries of a file, and returns what is wrong with the others.
