@@ -156,6 +156,10 @@ impl Assembled {
 pub(super) struct Files {
     pub(super) states: FileStates,
     pub(super) filters: Filters,
+    /// When they are to be read again even if none changes.
+    pub(super) again: Option<Instant>,
+    /// The removals that wait, because of which that is soon.
+    pub(super) waiting: Vec<String>,
 }
 
 impl Files {

@@ -27,8 +27,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(30);
 pub struct Live {
     in_effect: InEffect,
     config_path: Option<PathBuf>,
-    /// Allows one reload at a time.
-    reloading: Mutex<Reloading>,
+    /// Locked during a reload.
+    files: Mutex<Files>,
     /// Never locked while a file is read, so that status queries do not wait for it.
     problems: Mutex<Problems>,
     copies: Mutex<Copies>,
@@ -40,15 +40,6 @@ pub struct Live {
     cases: AtomicU64,
     failure: Throttle<60>,
     has_room_for: fn(u64) -> bool,
-}
-
-/// What is known of the files, and when they are to be read again even if none changes.
-#[derive(Debug)]
-struct Reloading {
-    files: Files,
-    again: Option<Instant>,
-    /// Whether that is soon, because a removal waits.
-    waiting: Vec<String>,
 }
 
 /// The result of a reload.
@@ -93,15 +84,11 @@ impl Live {
         let started_with = snapshot.config.clone();
         let started = Instant::now();
         // Files may have changed since they were read.
-        let reloading = Reloading {
-            files,
-            again: Some(started),
-            waiting: Vec::new(),
-        };
+        files.again = Some(started);
         Self {
             in_effect: InEffect::new(snapshot),
             config_path,
-            reloading: Mutex::new(reloading),
+            files: Mutex::new(files),
             problems: Mutex::default(),
             copies: Mutex::default(),
             counters,
@@ -165,32 +152,31 @@ impl Live {
 
     /// Whether a file has changed since it was read, or must be read again now.
     pub fn is_out_of_date(&self, now: Instant) -> bool {
-        let reloading = lock(&self.reloading);
-        reloading.again.is_some_and(|again| again <= now) || reloading.files.states.have_changed()
+        let files = lock(&self.files);
+        files.again.is_some_and(|again| again <= now) || files.states.have_changed()
     }
 
     fn reload_at(&self, is_asked: bool, now: Instant) -> Reloaded {
-        let mut reloading = lock(&self.reloading);
+        let mut files = lock(&self.files);
         // In case of a panic.
-        reloading.again = Some(now + TRY_AGAIN);
+        files.again = Some(now + TRY_AGAIN);
         let old = self.snapshot();
         let began = Instant::now();
         let path = self.config_path.as_deref();
-        let assembled = reloading.files.reload(path, &old, is_asked, now);
         let Assembled {
             snapshot: new,
             faults,
             waiting,
             builds,
-        } = assembled;
-        reloading.files.filters.finish();
+        } = files.reload(path, &old, is_asked, now);
+        files.filters.finish();
         let changed = !new.is_same(&old);
-        reloading.wait(waiting, !faults.is_empty(), now);
+        files.wait(waiting, !faults.is_empty(), now);
         lock(&self.problems).note_files(&faults, builds);
         lock(&self.problems).reloads.refused += u64::from(!faults.is_empty());
         if changed {
             self.load_pages(&new);
-            reloading.files.filters.remember(new.files());
+            files.filters.remember(new.files());
             self.replace(new, old, began);
         }
         let mut problems = lock(&self.problems);
@@ -198,7 +184,7 @@ impl Live {
         Reloaded {
             changed,
             refused: problems.of_files(),
-            waiting: reloading.waiting.clone(),
+            waiting: files.waiting.clone(),
         }
     }
 
@@ -273,7 +259,7 @@ impl Live {
     pub fn upkeep(&self, now: Instant) -> bool {
         self.read_unread(now);
         let freed = self.in_effect.free(OLD_MAX);
-        let waits = !lock(&self.reloading).waiting.is_empty();
+        let waits = !lock(&self.files).waiting.is_empty();
         let snapshot = self.snapshot();
         if self.load_lacking_pages(&snapshot) {
             info!("pages that were on disk are in memory");
@@ -337,11 +323,11 @@ impl Live {
 
     /// The files whose changes require a [`reload`](Self::reload): those that were last read or looked for.
     pub fn files(&self) -> Vec<PathBuf> {
-        lock(&self.reloading).files.states.paths()
+        lock(&self.files).states.paths()
     }
 }
 
-impl Reloading {
+impl Files {
     /// Notes what waits, and when to read the files again.
     fn wait(&mut self, waiting: Vec<Waiting>, is_refused: bool, now: Instant) {
         let rests = waiting.iter().map(|one| one.rest);
@@ -400,7 +386,7 @@ mod tests {
     fn how_it_is_can_be_told_while_files_are_read() {
         let config = Config::parse("", Path::new("c.toml")).unwrap();
         let live = Live::new(Snapshot::build(config).unwrap(), None);
-        let _reads = lock(&live.reloading);
+        let _reads = lock(&live.files);
         let status = live.status();
         assert!(status.starts_with("serving 0 lists"), "{status}");
     }
