@@ -135,12 +135,6 @@ impl Snapshot {
         lacking
     }
 
-    /// Whether the filter of this list is an older one than the file at its path, because that is faulty.
-    pub fn has_older_filter(&self, list: &str) -> bool {
-        let mut lists = self.policy.lists().iter().zip(&self.filters);
-        lists.any(|(found, choice)| found.name() == list && choice.is_good && !choice.is_newest)
-    }
-
     /// What happens to the mail that cannot be checked as configured; `None`: there is no such mail.
     fn unchecked_mail(&self) -> Option<String> {
         let deed = match self.config.on_error {

@@ -166,7 +166,7 @@ impl Problems {
     }
 }
 
-/// The age of a list, in seconds.
+/// How recent a list is; its age is in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Freshness {
@@ -178,6 +178,8 @@ pub struct Freshness {
     pub too_old: bool,
     /// Whether its entries have been the same for longer than `max_unchanged`.
     pub unchanged_too_long: bool,
+    /// Whether it is older than the file, because that is damaged, missing or refused.
+    pub last_good_copy: bool,
     /// The limit of that.
     #[serde(skip)]
     max_unchanged_s: Option<u64>,
@@ -197,6 +199,7 @@ impl Snapshot {
                 unchanged_s,
                 too_old: settings.max_age_s.is_some_and(|max| age_s > max),
                 unchanged_too_long: limit_s.is_some_and(|max| unchanged_s > max),
+                last_good_copy: choice.is_good && !choice.is_newest,
                 max_unchanged_s: limit_s,
             })
         })

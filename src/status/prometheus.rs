@@ -45,7 +45,7 @@ const METRICS: &[Metric] = &[
     ("list_stale", "gauge", "1 while the list is older than this limit of the configuration.", |r, out| out.lists_by(r, "limit", |list| {
         vec![("max_age", is(list, |filter| filter.freshness.too_old)), ("max_unchanged", is(list, |filter| filter.freshness.unchanged_too_long))]
     })),
-    ("list_last_good_copy", "gauge", "1 while the last good copy of the filter is in effect, because the file is damaged or gone.", |r, out| out.lists(r, |list| is(list, |filter| filter.last_good_copy))),
+    ("list_last_good_copy", "gauge", "1 while the last good copy of the filter is in effect, because the file is damaged or gone.", |r, out| out.lists(r, |list| is(list, |filter| filter.freshness.last_good_copy))),
     ("list_messages_total", "counter", "Messages that a list decided.", |r, out| out.lists_by(r, "verdict", |list| each(&list.messages))),
     ("list_hits_total", "counter", "Senders that a list names.", |r, out| out.lists_by(r, "identity", |list| each(&list.hits))),
     ("list_source_hits_total", "counter", "The same by the source in the list.", |r, out| out.lists_by(r, "source", |list| each(&list.sources))),

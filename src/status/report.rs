@@ -111,8 +111,6 @@ pub struct Filter {
     pub built_s: u64,
     #[serde(flatten)]
     pub freshness: Freshness,
-    /// Whether it is older than the file, because that is damaged, missing or refused.
-    pub last_good_copy: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -237,7 +235,6 @@ fn lists(
                 generation: filter.spec().generation,
                 built_s: filter.spec().built,
                 freshness,
-                last_good_copy: snapshot.has_older_filter(list.name()),
             }),
             messages: counts(&counters.verdicts, Action::name_of),
             hits: of_fields,
