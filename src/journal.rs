@@ -41,10 +41,7 @@ pub fn entry(line: &str, now: i64) -> Entry<'_> {
     if let Some(entry) = journal_entry(line) {
         return entry;
     }
-    let (at, rest) = match read_time(line, now) {
-        Some((at, rest)) => (Some(at), rest),
-        None => (None, line),
-    };
+    let (at, rest) = read_time(line, now);
     let (program, text) = match at.and_then(|_| program(rest)) {
         Some((program, text)) => (Some(program.into()), text),
         None => (None, rest.trim_start()),
@@ -102,14 +99,13 @@ pub fn day(at: i64) -> Option<Day> {
 }
 
 /// Reads the time at the start of a line. Returns it in seconds since 1970, and the rest of the
-/// line.
-pub fn read_time(line: &str, now: i64) -> Option<(i64, &str)> {
-    if line.as_bytes().first()?.is_ascii_digit() {
-        let (stamp, rest) = line.split_once(' ')?;
-        Some((read_iso(stamp)?, rest))
-    } else {
-        read_syslog(line, now)
-    }
+/// line; without a time, the whole line.
+pub fn read_time(line: &str, now: i64) -> (Option<i64>, &str) {
+    let read = match line.starts_with(|first: char| first.is_ascii_digit()) {
+        true => (line.split_once(' ')).and_then(|(stamp, rest)| Some((read_iso(stamp)?, rest))),
+        false => read_syslog(line, now),
+    };
+    read.map_or((None, line), |(at, rest)| (Some(at), rest))
 }
 
 /// Reads `2026-11-21T14:03:22.123456+01:00`, `...Z` or `...+0100`; without a zone, as UTC.

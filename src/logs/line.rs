@@ -102,10 +102,7 @@ fn daemon_line(line: &str, now: i64) -> Option<LogLine> {
     if line.trim_start().starts_with('{') {
         return object(&serde_json::from_str(line).ok()?);
     }
-    let (at, rest) = match journal::read_time(line, now) {
-        Some((at, rest)) => (Some(at), rest),
-        None => (None, line),
-    };
+    let (at, rest) = journal::read_time(line, now);
     let mut rest = rest.trim_start();
     if rest.starts_with('<') {
         // The priority for the journal, if another program has read the output.
