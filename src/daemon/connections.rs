@@ -145,13 +145,13 @@ impl<S: Service> Connections<S> {
     /// Takes what other threads have to say. Returns how the worker must stop.
     pub(super) fn hear(&mut self) -> Option<Stop> {
         let returns = std::mem::take(&mut *lock(&self.home.returns));
-        for back in returns {
-            match (back.connection, self.places.get_mut(back.place)) {
+        for (number, back) in returns {
+            match (back, self.places.get_mut(number)) {
                 (Ok(connection), Some(place)) => {
                     place.state = State::Here(connection);
-                    self.places.set_due(back.place);
+                    self.places.set_due(number);
                 }
-                (Err(ended), _) => self.end(back.place, ended),
+                (Err(ended), _) => self.end(number, ended),
                 (Ok(_), None) => {}
             }
         }

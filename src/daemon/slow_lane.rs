@@ -38,18 +38,13 @@ pub(super) struct Visit<H> {
     pub(super) home: Arc<Home<H>>,
 }
 
-/// It comes back to its place, or has ended.
-pub(super) struct Return<H> {
-    pub(super) place: usize,
-    pub(super) connection: Result<Connection<H>, Ended>,
-}
-
 /// Where connections of a worker come back to.
 pub(super) struct Home<H> {
     pub(super) bell: Arc<Bell>,
     /// The seconds that the worker has counted.
     pub(super) heartbeat: Heartbeat,
-    pub(super) returns: Mutex<Vec<Return<H>>>,
+    /// Each with its place, or how it has ended.
+    pub(super) returns: Mutex<Vec<(usize, Result<Connection<H>, Ended>)>>,
 }
 
 /// The way into one of the threads, which ends when the last worker has dropped it.
@@ -114,13 +109,11 @@ fn step<H: Handler + Send + 'static>(
         made = catch_unwind(AssertUnwindSafe(|| connection.catch_up(cx, now, output)))
             .unwrap_or(Err(Ended::Cut(Cut::Panic)));
     }
-    let connection = match made {
-        Ok(true) => return Some(visit),
-        Ok(false) => Ok(visit.connection),
-        Err(ended) => Err(ended),
-    };
-    let place = visit.place;
-    lock(&visit.home.returns).push(Return { place, connection });
+    if made == Ok(true) {
+        return Some(visit);
+    }
+    let back = made.map(|_| visit.connection);
+    lock(&visit.home.returns).push((visit.place, back));
     visit.home.bell.ring();
     None
 }
