@@ -135,9 +135,11 @@ impl Csv {
         let Source::Columns(columns) = &self.table.source else {
             return b"";
         };
-        // A row may go on in the next line.
+        // A row may go on in the next line. To count quotes costs most lines more than to see that
+        // there are none.
         let was_quoted = self.is_quoted;
-        self.is_quoted ^= !memchr::memchr_iter(b'"', line).count().is_multiple_of(2);
+        self.is_quoted ^= memchr::memchr(b'"', line).is_some()
+            && !memchr::memchr_iter(b'"', line).count().is_multiple_of(2);
         if was_quoted || self.is_quoted || self.at_start {
             self.at_start &= line.trim_ascii().is_empty();
             return b"";
