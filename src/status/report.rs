@@ -287,6 +287,10 @@ fn newcomers(decisions: &[Arc<Decision>], now_s: u64) -> Vec<String> {
     let mut senders: BTreeMap<&str, (BTreeSet<&str>, bool)> = BTreeMap::new();
     let refused = decisions.iter().filter(|one| one.action != "accept");
     for (one, who) in refused.filter_map(|one| Some((one, one.who.as_ref()?))) {
+        // A message that could not be judged names nobody.
+        if who.sender.is_empty() {
+            continue;
+        }
         let (recipients, is_known) = senders.entry(&who.sender).or_default();
         *is_known |= one.time_s + DAY_S <= now_s;
         if !who.recipient.is_empty() {
@@ -320,6 +324,7 @@ mod tests {
         for number in 0..5 {
             decisions.push(refused("new@c.example", number, now - 9));
             decisions.push(refused("known@c.example", number, now - 9));
+            decisions.push(refused("", number, now - 9));
         }
         decisions.push(refused("new@few.example", 1, now - 9));
         let hits = [
