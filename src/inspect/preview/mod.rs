@@ -142,11 +142,7 @@ impl Look<'_> {
     }
 
     fn samples(&self, input: &Input) -> Result<Vec<Sample>, Error> {
-        let mut begun = self.begin(input)?;
-        let Ok(reading) = begun.reading else {
-            return Ok(Vec::new());
-        };
-        let samples = self.judge.samples(&reading, &begun.head, &mut begun.rest);
+        let samples = self.judge.samples(self.begin(input)?);
         samples.map_err(Error::io(&input.path, "read"))
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use crate::address::{Entry, escaped};
-use crate::compile::Plan;
 use crate::compile::guard::Guard;
-use crate::list::{Format, RawEntry, Reader, Reading, Row, lines};
+use crate::compile::{Begun, Plan};
+use crate::list::{Format, RawEntry, Reader, Row, lines};
 
 const SHOWN: usize = 10;
 const OUTCOMES: usize = 64;
@@ -39,28 +39,26 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns rows of a list that begins with `head`: the first of each outcome, then the second, until
+    /// Returns rows of a list that is not refused: the first of each outcome, then the second, until
     /// there are enough. They are those of the beginning, unless what follows may cancel them.
-    pub(super) fn samples(
-        &self,
-        reading: &Reading,
-        head: &[u8],
-        mut rest: &mut dyn Read,
-    ) -> io::Result<Vec<Sample>> {
+    pub(super) fn samples(&self, begun: Begun) -> io::Result<Vec<Sample>> {
+        let (head, mut rest) = (begun.head, begun.rest);
+        let Ok(reading) = begun.reading else {
+            return Ok(Vec::new());
+        };
         let mut next = Vec::new();
-        Read::by_ref(&mut rest).take(1).read_to_end(&mut next)?;
+        rest.by_ref().take(1).read_to_end(&mut next)?;
         let cut = reading.cut().filter(|_| !next.is_empty());
-        let is_whole = cut.is_none();
-        let length = cut.and_then(|cut| cut(head)).unwrap_or(head.len());
+        let length = cut.and_then(|cut| cut(&head)).unwrap_or(head.len());
         let (begin, _) = head.split_at(length);
-        let after = next.chain(rest).take(if is_whole { u64::MAX } else { 0 });
+        let after = next.chain(rest).take(cut.map_or(u64::MAX, |_| 0));
         let rows = begin.chain(after);
 
         let is_document = reading.format == Format::Json;
-        let written: Vec<&[u8]> = lines(head).map(<[u8]>::trim_ascii).collect();
+        let written: Vec<&[u8]> = lines(&head).map(<[u8]>::trim_ascii).collect();
         let mut kept: BTreeMap<(&str, String), Vec<Sample>> = BTreeMap::new();
         let mut entry = Entry::new();
-        Reader::new(reading).read_all(rows, &mut |line, row| {
+        Reader::new(&reading).read_all(rows, &mut |line, row| {
             let Some((outcome, class, detail)) = self.outcome(&mut entry, &row) else {
                 return;
             };

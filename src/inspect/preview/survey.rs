@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use super::column::{Column, quoted};
 use crate::list::{
-    BOM, Cells, Cut, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, decoded, detect,
+    self, BOM, Cells, Cut, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, decoded,
     newlines, read_entry, record_length, unescaped, without_line_end,
 };
 
@@ -77,18 +77,11 @@ impl Survey {
         rest: impl Read,
         declared: &Declared,
     ) -> io::Result<Option<Self>> {
-        let detected = || detect(head, false).ok().map(|(format, _)| format);
-        let format = declared.format.or_else(detected);
-        // As a build does: only a table has columns.
-        let columns = declared.format.is_none() && declared.is_of_table();
-        let format = format.filter(|format| format.is_table());
-        let Some(format) = format.or_else(|| columns.then_some(Format::Csv)) else {
-            return Ok(None);
-        };
-        let kind = match format {
-            Format::Json => Kind::Json { one_a_line: false },
-            Format::JsonLines => Kind::Json { one_a_line: true },
-            _ => cells_of(head, declared),
+        let kind = match list::format(head, false, declared) {
+            Ok((Format::Json, _)) => Kind::Json { one_a_line: false },
+            Ok((Format::JsonLines, _)) => Kind::Json { one_a_line: true },
+            Ok((Format::Csv, _)) => cells_of(head, declared),
+            _ => return Ok(None),
         };
         let mut walk = Walk {
             survey: Self {
@@ -103,18 +96,20 @@ impl Survey {
             cells: Cells::default(),
             paths: HashMap::new(),
         };
-        walk.read(head.chain(rest), format)?;
+        walk.read(head.chain(rest))?;
         Ok(Some(walk.survey))
     }
 }
 
 impl Walk {
     /// Reads a table, up to a record that is longer than any that a build reads.
-    fn read(&mut self, mut content: impl Read, format: Format) -> io::Result<()> {
-        let (most, length): (_, Cut) = match format {
-            Format::Json => (MAX_DOCUMENT_BYTES, |_| None),
-            Format::JsonLines => (MAX_LINE, |text| Some(memchr::memchr(b'\n', text)? + 1)),
-            _ => (MAX_LINE, record_length),
+    fn read(&mut self, mut content: impl Read) -> io::Result<()> {
+        let (most, length): (_, Cut) = match self.survey.kind {
+            Kind::Json { one_a_line: false } => (MAX_DOCUMENT_BYTES, |_| None),
+            Kind::Json { one_a_line: true } => {
+                (MAX_LINE, |text| Some(memchr::memchr(b'\n', text)? + 1))
+            }
+            Kind::Cells { .. } => (MAX_LINE, record_length),
         };
         let mut text = Vec::new();
         while text.len() <= most {

@@ -11,5 +11,5 @@ pub use build::{BuildSettings, Expires, FeedSettings, MaxRejects};
 pub use declared::Declared;
 pub(crate) use declared::{all_rows, separator};
 pub use list_toml::{LIST_TOML, ListToml};
-pub(crate) use resolve::Usual;
 pub use resolve::{Reading, Why, reading};
+pub(crate) use resolve::{Usual, format};

@@ -146,7 +146,12 @@ pub fn reading(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Readi
     })
 }
 
-fn format(head: &[u8], is_whole: bool, declared: &Declared) -> Result<(Format, Why), Refusal> {
+/// Decides which format the list has, and what decides it.
+pub(crate) fn format(
+    head: &[u8],
+    is_whole: bool,
+    declared: &Declared,
+) -> Result<(Format, Why), Refusal> {
     if let Some(format) = declared.format {
         return Ok(match declared.is_in_file {
             true => (format, Why::Declared),
