@@ -120,6 +120,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     }
 }
 
+#[inline(always)]
 fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
     chunks: &mut [Chunk<'m>; STAGES],
