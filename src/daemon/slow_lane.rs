@@ -38,13 +38,15 @@ pub(super) struct Visit<H> {
     pub(super) home: Arc<Home<H>>,
 }
 
+/// A place, and the connection that comes back to it, or how that has ended.
+type Return<H> = (usize, Result<Connection<H>, Ended>);
+
 /// Where connections of a worker come back to.
 pub(super) struct Home<H> {
     pub(super) bell: Arc<Bell>,
     /// The seconds that the worker has counted.
     pub(super) heartbeat: Heartbeat,
-    /// Each with its place, or how it has ended.
-    pub(super) returns: Mutex<Vec<(usize, Result<Connection<H>, Ended>)>>,
+    pub(super) returns: Mutex<Vec<Return<H>>>,
 }
 
 /// The way into one of the threads, which ends when the last worker has dropped it.
