@@ -58,7 +58,13 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l socket -d 'Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the configuration]' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l list -d 'Only decisions of this list' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l action -d 'Only decisions with this action, such as reject or tag; accept for whitelisted and exempt senders' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l action -d 'Only decisions with this action; accept is that of whitelisted and exempt senders' -r -f -a "accept\t''
+log\t''
+tag\t''
+quarantine\t''
+discard\t''
+tempfail\t''
+reject\t''"
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -s f -l follow -d 'Wait for new decisions, and show each, until interrupted'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l json -d 'Print one JSON object instead of text, with the commands that undo each decision'

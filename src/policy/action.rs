@@ -32,6 +32,12 @@ impl Action {
         action.map_or("accept", Self::name)
     }
 
+    /// Returns the names of what can happen to a message.
+    pub fn of_decisions() -> impl Iterator<Item = &'static str> {
+        let names = Self::NAMES.iter().map(|(name, _)| *name);
+        std::iter::once(Self::name_of(None)).chain(names)
+    }
+
     /// Returns the class of its reply codes, and its default reply; `None` if it does not refuse.
     pub const fn reply(self) -> Option<(u16, &'static str)> {
         match self {

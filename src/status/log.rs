@@ -136,8 +136,7 @@ pub(super) fn page(search: &Search, log: &Log) -> Page {
 }
 
 pub(super) fn form(search: &Search) -> String {
-    let names = Action::NAMES.iter().map(|(name, _)| *name);
-    let options = std::iter::once("accept").chain(names).map(|name| {
+    let options = Action::of_decisions().map(|name| {
         let is_selected = name == search.action;
         let selected = if is_selected { " selected" } else { "" };
         format!("<option{selected}>{name}</option>")

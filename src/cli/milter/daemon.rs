@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde::de::DeserializeOwned;
 
 use crate::base::paint::Painted;
@@ -17,6 +18,7 @@ use crate::cli::{Done, Output, say, whole_number};
 use crate::config::{self, Config};
 use crate::daemon::{ask_for_reload, fetch};
 use crate::endpoint::Endpoint;
+use crate::policy::Action;
 use crate::setup_check::stray_lists;
 use crate::status::{Health, Log as Decisions, Report, Running, is_running, monotonic_us};
 
@@ -115,8 +117,8 @@ pub(super) struct Log {
     /// Only decisions of this list.
     #[arg(long, value_name = "NAME")]
     list: Option<String>,
-    /// Only decisions with this action, such as reject or tag; accept for whitelisted and exempt senders.
-    #[arg(long, value_name = "ACTION")]
+    /// Only decisions with this action; accept is that of whitelisted and exempt senders.
+    #[arg(long, value_name = "ACTION", value_parser = PossibleValuesParser::new(Action::of_decisions()))]
     action: Option<String>,
     /// Print one JSON object instead of text, with the commands that undo each decision.
     #[arg(long)]
