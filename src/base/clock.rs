@@ -41,9 +41,10 @@ pub fn minute(s: u64) -> String {
     formatted(s, TimeZone::UTC, "%F %H:%M UTC")
 }
 
-/// The same to the second: `2026-11-22 05:00:59 UTC`.
-pub fn second(s: u64) -> String {
-    formatted(s, TimeZone::UTC, "%F %H:%M:%S UTC")
+/// The same to the second, `2026-11-22 05:00:59 UTC`, also before 1970; `None` if no calendar has it.
+pub fn second(s: i64) -> Option<String> {
+    let time = Timestamp::from_second(s).ok()?;
+    Some(time.strftime("%F %H:%M:%S UTC").to_string())
 }
 
 /// Formats a time in seconds since 1970, in the zone of the machine.

@@ -38,7 +38,7 @@ pub(super) struct Visit<H> {
     pub(super) home: Arc<Home<H>>,
 }
 
-/// A place, and the connection that comes back to it, or how that has ended.
+/// A place, and the connection that comes back to it, or how it has ended.
 type Return<H> = (usize, Result<Connection<H>, Ended>);
 
 /// Where connections of a worker come back to.
@@ -114,6 +114,7 @@ fn step<H: Handler + Send + 'static>(
     if made == Ok(true) {
         return Some(visit);
     }
+    // One that has failed is closed here, before its worker counts it.
     let back = made.map(|_| visit.connection);
     lock(&visit.home.returns).push((visit.place, back));
     visit.home.bell.ring();

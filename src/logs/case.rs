@@ -57,7 +57,7 @@ pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, E
         {
             let recipient = decision.get(Field::Recipient).to_owned();
             let case = found.get_or_insert_with(|| Case {
-                time: line.at.map(|at| second(at.cast_unsigned())),
+                time: line.at.and_then(second),
                 proved: decision.get(Field::Proved) != "false",
                 decision: *decision,
                 ..Case::default()

@@ -127,7 +127,10 @@ impl Histogram {
     }
 
     /// Returns the current values. The counts are consistent, because each counter is read once.
-    #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "2^53 ns are 104 days, and counts are far below it"
+    )]
     pub fn read(&self) -> Durations {
         let mut count = 0;
         let mut at_most = Vec::with_capacity(BOUNDS_US.len());

@@ -158,7 +158,7 @@ pub(super) struct Files {
     pub(super) filters: Filters,
     /// When they are to be read again even if none changes.
     pub(super) again: Option<Instant>,
-    /// The removals that wait, because of which that is soon.
+    /// The removals that wait; because of them, `again` is soon.
     pub(super) waiting: Vec<String>,
 }
 

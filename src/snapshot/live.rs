@@ -172,8 +172,10 @@ impl Live {
         files.filters.finish();
         let changed = !new.is_same(&old);
         files.wait(waiting, !faults.is_empty(), now);
-        lock(&self.problems).note_files(&faults, builds);
-        lock(&self.problems).reloads.refused += u64::from(!faults.is_empty());
+        let mut problems = lock(&self.problems);
+        problems.note_files(&faults, builds);
+        problems.reloads.refused += u64::from(!faults.is_empty());
+        drop(problems);
         if changed {
             self.load_pages(&new);
             files.filters.remember(new.files());

@@ -178,11 +178,11 @@ pub struct Freshness {
     pub too_old: bool,
     /// Whether its entries have been the same for longer than `max_unchanged`.
     pub unchanged_too_long: bool,
-    /// Whether it is older than the file, because that is damaged, missing or refused.
-    pub last_good_copy: bool,
     /// The limit of that.
     #[serde(skip)]
     max_unchanged_s: Option<u64>,
+    /// Whether it is older than the file, because that is damaged, missing or refused.
+    pub last_good_copy: bool,
 }
 
 impl Snapshot {
@@ -199,8 +199,8 @@ impl Snapshot {
                 unchanged_s,
                 too_old: settings.max_age_s.is_some_and(|max| age_s > max),
                 unchanged_too_long: limit_s.is_some_and(|max| unchanged_s > max),
-                last_good_copy: choice.is_good && !choice.is_newest,
                 max_unchanged_s: limit_s,
+                last_good_copy: choice.is_good && !choice.is_newest,
             })
         })
     }

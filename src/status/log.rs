@@ -9,13 +9,13 @@ use super::source::Status;
 use crate::base::clock::{local, now_s};
 use crate::daemon::Page;
 use crate::policy::Action;
-use crate::snapshot::Decision;
+use crate::snapshot::{Decision, Who};
 use crate::undo::{self, Undo};
 
 /// What is searched. An empty text matches everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Search {
-    /// Words that each occur in some field, in any case.
+    /// Words that each occur in some field, in any case; here in lower case.
     words: String,
     list: String,
     action: String,
@@ -48,7 +48,8 @@ impl Search {
     }
 
     fn finds_words(&self, decision: &Decision) -> bool {
-        let who = decision.who.clone().unwrap_or_default();
+        let unknown = Who::default();
+        let who = decision.who.as_ref().unwrap_or(&unknown);
         let fields = [
             &*decision.case,
             &decision.action,

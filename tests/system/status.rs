@@ -264,6 +264,7 @@ fn what_undoes_a_decision_can_be_pasted() {
         "*@bad.example",
         "/^x$/@bad.example",
         "bounce-7=a.example@bad.example",
+        "<Spam+x@Bad.example>",
     ] {
         let is = canonical(sender).expect("an address");
         let lists = |file: &Path| {
@@ -278,6 +279,7 @@ fn what_undoes_a_decision_can_be_pasted() {
         let is_an_entry = added.code == Some(0) && !sender.starts_with('*');
         let all = undo::commands(sender, &is, &list.display().to_string(), Some(&white));
         assert_eq!(all.len(), 3, "{sender}");
+        assert!(all[2].command.contains(" remove "), "{all:?}");
         // The domain comes first where the next mail has another address.
         let is_domain = all[0].command.ends_with(" @bad.example");
         assert_eq!(is_domain, sender.starts_with("bounce-"), "{all:?}");

@@ -81,7 +81,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
     let Some(mut case) = logs::find_case(id, &args.logs, now_s().cast_signed())? else {
-        let when = second(made.cast_unsigned());
+        let when = second(made).unwrap_or_default();
         let place = match args.logs.is_empty() {
             true => "journal",
             false => "given log",
