@@ -183,10 +183,13 @@ impl Batch {
         self.end_run(class, self.keys.len());
     }
 
-    /// Appends the keys of one class, of which there must be one at least.
+    /// Appends keys of one class.
     pub(crate) fn extend(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
+        let before = self.keys.len();
         self.keys.extend(keys);
-        self.end_run(class, self.keys.len());
+        if self.keys.len() > before {
+            self.end_run(class, self.keys.len());
+        }
     }
 
     /// Gives this class to the keys before `end` that have none yet.
