@@ -9,7 +9,7 @@
 //!                  +------------- E, A, C, H, K, M ------- Decided      |
 //!                  +----------------------------------------------------+
 //! ```
-//! (the codes of [`Command`])
+//! (the codes of [`Command`]; `Message` is `Headers`, then `Body`)
 //!
 //! Invariants: each awaited command ([`Agreed::is_awaited`]) gets exactly one answer, in order; no
 //! other command gets any. No state of a message remains for the next one, however it ends.
@@ -56,9 +56,10 @@ pub enum Status {
 enum Phase {
     Opening,
     Between,
-    Message {
-        headers_ended: bool,
-    },
+    /// Inside a message, before the end of its headers.
+    Headers,
+    /// Inside a message, after the end of its headers.
+    Body,
     /// Inside a message that has its verdict already.
     Decided(Reply),
 }
@@ -132,7 +133,7 @@ impl<H: Handler> State<H> {
     }
 
     pub(super) fn is_inside_message(&self) -> bool {
-        matches!(self.phase, Phase::Message { .. })
+        matches!(self.phase, Phase::Headers | Phase::Body)
     }
 
     pub(super) fn keep(&self, command: Command) -> usize {
@@ -141,13 +142,9 @@ impl<H: Handler> State<H> {
             Command::Connect => CONNECT_BYTES_MAX,
             Command::Mail | Command::Rcpt => ENVELOPE_BYTES_MAX,
             Command::Macro => MACRO_BYTES_MAX,
-            Command::Header => match self.phase {
-                Phase::Message {
-                    headers_ended: false,
-                } => HEADER_BYTES_MAX,
-                Phase::Opening | Phase::Between | Phase::Message { .. } | Phase::Decided(_) => 0,
-            },
-            Command::Abort
+            Command::Header if matches!(self.phase, Phase::Headers) => HEADER_BYTES_MAX,
+            Command::Header
+            | Command::Abort
             | Command::Body
             | Command::Data
             | Command::EndOfHeaders
@@ -209,7 +206,7 @@ impl<H: Handler> State<H> {
                 self.answer(command, &Reply::Continue, out);
             }
             Command::Unknown => self.answer(command, &Reply::Continue, out),
-            Command::Rcpt => self.in_message(command, out, |state, _| state.rcpt(payload))?,
+            Command::Rcpt => self.in_message(command, out, |state| state.rcpt(payload))?,
             // Most commands are headers. The answer is always to continue, and changes no phase.
             Command::Header if self.is_inside_message() => {
                 self.header(payload);
@@ -217,16 +214,10 @@ impl<H: Handler> State<H> {
                 self.history.end_command(true);
             }
             Command::Header | Command::Data => {
-                self.in_message(command, out, |_, _| Ok(Reply::Continue))?;
+                self.in_message(command, out, |_| Ok(Reply::Continue))?;
             }
             Command::EndOfHeaders | Command::Body | Command::EndOfMessage => {
-                self.in_message(command, out, |state, headers_ended| {
-                    Ok(if headers_ended {
-                        Reply::Continue
-                    } else {
-                        state.end_of_headers(command)
-                    })
-                })?;
+                self.in_message(command, out, |state| Ok(state.end_headers(command)))?;
             }
         }
         Ok(self.status())
@@ -261,21 +252,19 @@ impl<H: Handler> State<H> {
             return Err(ProtocolError::NoArgument(Command::Mail));
         }
         self.macros.begin_message();
-        self.phase = Phase::Message {
-            headers_ended: false,
-        };
+        self.phase = Phase::Headers;
         let argument = string(payload).0;
         self.history.mail(argument);
         self.handler.mail(argument, &self.macros);
         Ok(())
     }
 
-    /// Processes a command of a message; `act` gets whether the headers have ended.
+    /// Processes a command of a message.
     fn in_message(
         &mut self,
         command: Command,
         out: &mut Vec<u8>,
-        act: impl FnOnce(&mut Self, bool) -> Result<Reply, ProtocolError>,
+        act: impl FnOnce(&mut Self) -> Result<Reply, ProtocolError>,
     ) -> Result<(), ProtocolError> {
         match &self.phase {
             Phase::Opening | Phase::Between => Err(ProtocolError::OutsideMessage(command)),
@@ -287,8 +276,8 @@ impl<H: Handler> State<H> {
                 }
                 Ok(())
             }
-            &Phase::Message { headers_ended } => {
-                let reply = act(self, headers_ended)?;
+            Phase::Headers | Phase::Body => {
+                let reply = act(self)?;
                 self.conclude(command, reply, out);
                 Ok(())
             }
@@ -313,10 +302,7 @@ impl<H: Handler> State<H> {
     }
 
     fn header(&mut self, payload: &[u8]) {
-        if let Phase::Message {
-            headers_ended: false,
-        } = self.phase
-        {
+        if matches!(self.phase, Phase::Headers) {
             let (name, value) = header(payload);
             if self.handler.header(name, value) {
                 self.history.header(payload);
@@ -324,10 +310,12 @@ impl<H: Handler> State<H> {
         }
     }
 
-    fn end_of_headers(&mut self, command: Command) -> Reply {
-        self.phase = Phase::Message {
-            headers_ended: true,
-        };
+    /// The first command after the headers ends them, whichever it is.
+    fn end_headers(&mut self, command: Command) -> Reply {
+        if matches!(self.phase, Phase::Body) {
+            return Reply::Continue;
+        }
+        self.phase = Phase::Body;
         self.history.end_of_headers(command);
         self.handler.end_of_headers(&self.macros)
     }
@@ -426,7 +414,7 @@ impl<H: Handler> State<H> {
     fn abort(&mut self) {
         match self.phase {
             Phase::Opening | Phase::Between => {}
-            Phase::Message { .. } => {
+            Phase::Headers | Phase::Body => {
                 self.handler.abort();
                 self.phase = Phase::Between;
             }
