@@ -22,14 +22,9 @@ const PREFIX_BYTES: usize = 5;
 const HELD_BYTES_KEPT: usize = 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Packet<'p> {
-    pub(super) command: Command,
-    pub(super) payload: &'p [u8],
-}
-
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<'p> {
-    Packet(Packet<'p>),
+    /// A command, and its payload as far as it is kept.
+    Packet(Command, &'p [u8]),
     /// A part of a packet, or nothing. It is taken.
     Incomplete,
     TooLong,
@@ -95,12 +90,12 @@ impl Packets {
             && let Some(prefix) = input.first_chunk()
         {
             let shape = Shape::read(*prefix, &keep)?;
-            if input.len() >= shape.length() {
-                if shape.length() > most {
+            if input.len() >= shape.length {
+                if shape.length > most {
                     return Ok(Next::TooLong);
                 }
                 self.excess = shape.excess;
-                return Ok(shape.packet(take(input, shape.length())));
+                return Ok(shape.packet(take(input, shape.length)));
             }
         }
         self.top_up(input, PREFIX_BYTES);
@@ -108,11 +103,11 @@ impl Packets {
             return Ok(Next::Incomplete);
         };
         let shape = Shape::read(*prefix, keep)?;
-        self.top_up(input, shape.length());
-        if self.held.len() < shape.length() {
+        self.top_up(input, shape.length);
+        if self.held.len() < shape.length {
             return Ok(Next::Incomplete);
         }
-        if shape.length() > most {
+        if shape.length > most {
             return Ok(Next::TooLong);
         }
         self.excess = shape.excess;
@@ -134,10 +129,12 @@ impl Packets {
     }
 }
 
-/// The command of a packet, and how many bytes of its payload are kept and skipped.
+/// The command of a packet, and how much of it is wanted.
 struct Shape {
     command: Command,
-    keep: usize,
+    /// Bytes that are kept, with the prefix.
+    length: usize,
+    /// Bytes of the payload that are skipped.
     excess: usize,
 }
 
@@ -156,21 +153,14 @@ impl Shape {
         let keep = payload.min(keep(command));
         Ok(Self {
             command,
-            keep,
+            length: PREFIX_BYTES + keep,
             excess: payload - keep,
         })
     }
 
-    /// The length of what is kept, with the prefix.
-    fn length(&self) -> usize {
-        PREFIX_BYTES + self.keep
-    }
-
     fn packet<'p>(&self, bytes: &'p [u8]) -> Next<'p> {
-        Next::Packet(Packet {
-            command: self.command,
-            payload: bytes.get(PREFIX_BYTES..).unwrap_or_default(),
-        })
+        let payload = bytes.get(PREFIX_BYTES..).unwrap_or_default();
+        Next::Packet(self.command, payload)
     }
 }
 

@@ -179,8 +179,8 @@ impl<H: Handler> Session<H> {
         while status == Status::Open && out.len() < OUTPUT_BYTES_MAX {
             let keep = |command| self.state.keep(command);
             match self.packets.next(&mut rest, keep, most)? {
-                Next::Packet(packet) => {
-                    status = self.state.command(&packet, out)?;
+                Next::Packet(command, payload) => {
+                    status = self.state.command(command, payload, out)?;
                     commands += 1;
                 }
                 Next::Incomplete => break,

@@ -26,7 +26,7 @@ use super::handler::Handler;
 use super::history::History;
 use super::macros::{MACRO_BYTES_MAX, Macros};
 use super::negotiate::Agreed;
-use super::packet::{HEADER_BYTES_MAX, Packet, write_packet};
+use super::packet::{HEADER_BYTES_MAX, write_packet};
 use super::protocol::{Command, SMFIR_SKIP};
 use super::reply::Reply;
 
@@ -165,10 +165,10 @@ impl<H: Handler> State<H> {
 
     pub(super) fn command(
         &mut self,
-        packet: &Packet<'_>,
+        command: Command,
+        payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Status, ProtocolError> {
-        let &Packet { command, payload } = packet;
         tracing::trace!(command = command.name(), bytes = payload.len());
         if !self.is_negotiated() && !matches!(command, Command::Negotiate | Command::Quit) {
             return Err(ProtocolError::NotNegotiated(command));
