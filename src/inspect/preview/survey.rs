@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use super::column::{Column, quoted};
 use crate::list::{
     self, BOM, Cells, Cut, Declared, Format, MAX_DOCUMENT_BYTES, MAX_LINE, Value, decoded,
-    newlines, read_entry, record_length, unescaped, without_line_end,
+    newlines, read_entry, record_length, separator_of, unescaped, without_line_end,
 };
 
 const BLOCK_BYTES: u64 = 4 * MAX_LINE as u64;
@@ -278,7 +278,6 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
         cells.find(record, separator).map_or(0, |()| cells.count())
     };
     let candidates = [b',', b';', b'\t'].map(|separator| (count(separator), separator));
-    let several = candidates.iter().filter(|(count, _)| *count > 1).count() > 1;
     let most = candidates.into_iter().rev().max_by_key(|(count, _)| *count);
     let given = declared.separator;
     let separator = given.unwrap_or_else(|| most.map_or(b',', |(_, separator)| separator));
@@ -293,7 +292,7 @@ fn cells_of(head: &[u8], declared: &Declared) -> Kind {
     }
     Kind::Cells {
         separator,
-        is_one_of_several: several && given.is_none(),
+        is_one_of_several: given.is_none() && separator_of(record).is_err(),
         first,
     }
 }

@@ -193,7 +193,7 @@ fn csv(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Resolved, Ref
     };
     let separator = match declared.separator {
         Some(separator) => separator,
-        None => separator(record)?,
+        None => separator_of(record)?,
     };
     let mut cells = Cells::default();
     cells.find(record, separator).map_err(|_| Refusal::Quote)?;
@@ -253,7 +253,8 @@ fn first_record(head: &[u8], is_whole: bool) -> Result<Option<&[u8]>, Refusal> {
     }
 }
 
-fn separator(record: &[u8]) -> Result<u8, Refusal> {
+/// Returns what divides the columns of the first record.
+pub(crate) fn separator_of(record: &[u8]) -> Result<u8, Refusal> {
     let mut is_quoted = false;
     let mut found = record.iter().filter(|&&byte| {
         is_quoted ^= byte == b'"';
