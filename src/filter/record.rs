@@ -257,6 +257,43 @@ impl<'a> FromIterator<&'a Record> for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A batch is what a list of records is, however it was filled.
+        #[test]
+        fn a_batch_is_its_records(
+            steps in prop::collection::vec((0_u32..3, 0_usize..4), 0..9),
+            cuts in [0_usize..24, 0..24],
+        ) {
+            let (mut batch, mut plain) = (Batch::default(), Vec::new());
+            for (source, keys) in steps {
+                let class = Class { source, ..Class::default() };
+                let first = plain.len() as u64;
+                let keys = (first..).map(|key| Key(2 * key)).take(keys);
+                plain.extend(keys.clone().map(|key| class.record(key)));
+                match source {
+                    0 => keys.for_each(|key| batch.push(key, class)),
+                    _ => batch.extend(class, keys),
+                }
+            }
+            prop_assert_eq!(batch.records().collect::<Vec<_>>(), plain.clone());
+            let mut run = 0;
+            for (at, record) in plain.iter().enumerate() {
+                prop_assert_eq!(batch.key(at), Some(record.key));
+                prop_assert_eq!(batch.class(at, &mut run).record(record.key), *record);
+            }
+            let [mut from, mut to] = cuts.map(|cut| cut.min(plain.len()));
+            (from, to) = (from.min(to), from.max(to));
+            let runs: Vec<_> = batch.runs_in(from..to).collect();
+            prop_assert!(runs.is_sorted_by(|a, b| a.0 != b.0));
+            let found = runs.iter().flat_map(|(class, keys)| keys.iter().map(|key| class.record(*key)));
+            prop_assert_eq!(found.collect::<Vec<_>>(), plain[from..to].to_vec());
+            let end = Key(2 * to as u64);
+            prop_assert_eq!(batch.place(from, Some(end)), to);
+            prop_assert_eq!(batch.place(from, None), plain.len());
+        }
+    }
 
     #[test]
     fn classes_merge_alike_in_both_orders() {

@@ -423,34 +423,52 @@ mod tests {
         records: true,
     };
 
-    fn decoded(block: &[u8]) -> Result<Vec<Key>, &'static str> {
+    fn decoded(block: &[u8]) -> Result<Batch, &'static str> {
         let mut decoded = Batch::from_iter(&[Record::default()]);
         RecordBlock::parse(SHAPE, false, 0, block)?.decode(1, 1, &mut decoded)?;
-        Ok(decoded.keys)
+        Ok(decoded)
     }
 
     #[test]
-    fn keys_out_of_order_or_outside_their_page_are_faults() {
-        let mut sound = Vec::new();
-        let mut two = Batch::default();
-        two.extend(Class::default(), [Key(5), Key(1 << 40)].into_iter());
-        encode(LAYOUT, (&two, 0..2), &mut Scratch::default(), &mut sound);
+    fn a_damaged_block_is_a_fault_or_gives_sorted_records_of_its_page() {
+        let record = |(key, added)| Record {
+            key: Key(key),
+            added,
+            ..Record::default()
+        };
         let mut problems = Vec::new();
-        for at in 0..sound.len() {
-            for value in 0..=u8::MAX {
-                let mut block = sound.clone();
-                block[at] = value;
-                match decoded(&block) {
-                    Ok(keys) => {
-                        assert!(keys.is_sorted_by(|a, b| a < b));
-                        let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
-                        assert!(keys.iter().all(is_inside), "byte {at} = {value}");
+        for classes in [[0; 3], [0, 1, 2]] {
+            let records = [5, 6, 1 << 40].into_iter().zip(classes).map(record);
+            let records = Batch::from_iter(&records.collect::<Vec<_>>());
+            let mut sound = Vec::new();
+            encode(
+                LAYOUT,
+                (&records, 0..3),
+                &mut Scratch::default(),
+                &mut sound,
+            );
+            for at in 0..sound.len() {
+                for value in 0..=u8::MAX {
+                    let mut block = sound.clone();
+                    block[at] = value;
+                    match decoded(&block) {
+                        Ok(records) => {
+                            let keys: Vec<_> = records.records().map(|one| one.key).collect();
+                            assert_eq!(keys, records.keys, "each has a class");
+                            assert!(keys.is_sorted_by(|a, b| a < b));
+                            let is_inside = |key: &Key| page::page_of(*key, 2) == 0;
+                            assert!(keys.iter().all(is_inside), "byte {at} = {value}");
+                        }
+                        Err(problem) => problems.push(problem),
                     }
-                    Err(problem) => problems.push(problem),
                 }
             }
         }
-        for expected in ["keys out of order", "a key outside its page"] {
+        for expected in [
+            "keys out of order",
+            "a key outside its page",
+            "a record names a class that is not there",
+        ] {
             assert!(problems.contains(&expected));
         }
     }
