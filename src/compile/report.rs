@@ -306,13 +306,13 @@ impl Report {
         }
     }
 
-    pub(crate) fn of_lists<'a>(
+    pub(crate) fn of_lists(
         plan: &Plan,
-        inputs: impl IntoIterator<Item = &'a Input>,
-        lists: impl IntoIterator<Item = (Opened, InputCounts)>,
+        inputs: &[Input],
+        lists: Vec<(Opened, InputCounts)>,
     ) -> Self {
         let mut all = Self::new(plan);
-        for (input, (opened, counts)) in inputs.into_iter().zip(lists) {
+        for (input, (opened, counts)) in inputs.iter().zip(lists) {
             all.take_list(input.shown(), opened, &counts);
         }
         let rejects = &mut all.rejects;
@@ -406,6 +406,18 @@ impl Report {
         for (number, input) in (0..).zip(&mut self.inputs) {
             input.own = counts.of_source(number);
         }
+    }
+
+    /// Adds what became of the lists of removals. Their lines have rows of their own: an entry whose
+    /// line was rejected stays listed.
+    pub(crate) fn add_removals(&mut self, removals: Self) {
+        self.rejected += removals.rejected;
+        self.rejects.extend(removals.rejects);
+        self.skipped.extend(removals.skipped);
+        self.broad.extend(removals.broad);
+        self.refused_files.extend(removals.refused_files);
+        self.inputs.extend(removals.inputs);
+        self.rows += removals.rows;
     }
 
     pub(crate) fn has_notable_skips(&self) -> bool {

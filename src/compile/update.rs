@@ -111,10 +111,9 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let removed = job.read::<Narrow>(&remove.lists, (target, &mut removing), &options)?;
     let removed = removed.expect("removals have no dates of their own");
 
-    let inputs = add.lists.iter().chain(&remove.lists);
-    let mut report = Report::of_lists(plan, inputs, added.lists.into_iter().chain(removed.lists));
-    // The lists to add come first; those to remove are no sources.
-    sources.add(&report.sources()[..add.lists.len()]);
+    let mut report = Report::of_lists(plan, &add.lists, added.lists);
+    sources.add(&report.sources());
+    report.add_removals(Report::of_lists(plan, &remove.lists, removed.lists));
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     if refuse(plan, &found, &mut report) {
         return Ok(report);

@@ -190,8 +190,9 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
     Ok(chain)
 }
 
-/// Maximum number of records between two keys, far above what the pages written at once can have.
-const MAX_AT_ONCE: usize = 4 << 20;
+/// Maximum number of records between two keys: 96 MiB if no two neighbours have one class; far above what
+/// the pages written at once can have.
+const MAX_AT_ONCE: usize = 3 << 20;
 
 pub(super) struct Patched<'a> {
     old: Box<dyn Sorted + 'a>,
