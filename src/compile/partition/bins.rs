@@ -96,8 +96,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Seldom: inlined into the loop over the lines, it would take their registers.
-    #[inline(never)]
     fn empty(&mut self, bin: usize) {
         let count = mem::take(&mut self.counts[bin]);
         let keys = &self.bins[bin][..count];

@@ -55,7 +55,6 @@ impl Rules {
     }
 
     /// Judges a row by its values, trimmed; returns what is the same for all of its entries.
-    #[inline]
     pub(crate) fn judge<'v>(
         &self,
         value: impl Fn(usize) -> Value<'v>,
