@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use blocklist_milter::base::path::{beside, folder_of, if_exists};
 use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::compile::{self, Deltas, Progress};
+use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
 
 use crate::keys::{self, signer_of};
@@ -358,9 +358,8 @@ fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Re
         store.download_to(&name, (delta.bytes, &delta.sha256), &path)?;
         paths.push(path);
     }
-    let mut deltas = Deltas::new(&wanted.output, &paths);
-    deltas.sha256 = Some(full.sha256.clone());
-    compile::apply(&wanted.output, &deltas, &Progress::new())?;
+    let plan = Plan::new(&wanted.output, paths);
+    compile::apply(&plan, &wanted.output, Some(&full.sha256), &Progress::new())?;
     Ok(())
 }
 

@@ -22,7 +22,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use blocklist_milter::compile::{Deltas, Progress, apply};
+use blocklist_milter::compile::{Plan, Progress, apply};
 use blocklist_milter::filter::{Digest, Filter, Load};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -104,9 +104,9 @@ fuzz_target!(|input: &[u8]| {
     let Some(delta) = delta(input) else { return };
     let [old, path, out] = ["old.blf", "delta", "out.blf"].map(|name| FOLDER.join(name));
     fs::write(&path, delta).expect("room");
-    let mut deltas = Deltas::new(&old, &[path]);
-    deltas.threads = 1;
-    match apply(&out, &deltas, &Progress::new()) {
+    let mut plan = Plan::new(&out, vec![path]);
+    plan.threads = 1;
+    match apply(&plan, &old, None, &Progress::new()) {
         Ok(applied) => {
             assert_eq!(fs::read(&out).expect("it was written"), NEW);
             assert_eq!(

@@ -27,8 +27,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let replacement = Replacement::claim(&plan.output)?;
     let found = find(plan)?;
     check_not_input(&plan.output, found.lists.iter().map(|input| &input.path))?;
-    let is_part = plan.part.is_some();
-    let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite, is_part)?;
+    let lineage = Lineage::of(plan, &plan.seed)?;
     let sources: Vec<u32> = match plan.source {
         Some(_) => vec![0; found.lists.len()],
         None => (0..).take(found.lists.len()).collect(),

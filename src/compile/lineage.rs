@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::Error;
-use super::plan::Seed;
+use super::plan::{Plan, Seed};
 use crate::base::path::{is_missing, is_same_file};
 use crate::filter::{self, Filter, FilterFile, Header, Load};
 
@@ -17,19 +17,15 @@ pub(crate) struct Lineage {
 impl Lineage {
     /// Reads the filter at the output; fails if that is of another kind, unless it may be overwritten.
     /// A part of a list replaces an older part, whatever it holds.
-    pub(crate) fn of(
-        output: &Path,
-        seed: &Seed,
-        overwrite: bool,
-        is_part: bool,
-    ) -> Result<Self, Error> {
+    pub(crate) fn of(plan: &Plan, seed: &Seed) -> Result<Self, Error> {
+        let (output, is_part) = (&plan.output, plan.part.is_some());
         let found = match is_part {
             true => FilterFile::is_part(output).map(|is_part| (is_part, None)),
             false => Filter::open(output, Load::Disk).map(|old| (true, Some(old.header().clone()))),
         };
         let before = match found {
             Ok((true, before)) => before,
-            Ok(_) | Err(_) if overwrite || is_missing(output) => None,
+            Ok(_) | Err(_) if plan.overwrite || is_missing(output) => None,
             Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
             Ok(_) | Err(_) => {
                 let wanted = match is_part {
@@ -38,7 +34,7 @@ impl Lineage {
                 };
                 let else_do = "move it away, or replace it with --overwrite";
                 return Err(Error::NotReplaced {
-                    path: output.to_path_buf(),
+                    path: output.clone(),
                     why: format!("exists but is not {wanted}; {else_do}"),
                 });
             }

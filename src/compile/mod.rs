@@ -49,7 +49,7 @@ mod write;
 
 pub use build::build;
 pub use build_report::write_build_report;
-pub use delta::{Applied, Deltas, Made, apply, make as make_delta};
+pub use delta::{Applied, Made, apply, make as make_delta};
 pub use edit::{Done, Edited, add_or_renew, line_of, may_list, remove_lines};
 pub use error::Error;
 pub(crate) use limits::SMALL;

@@ -27,27 +27,15 @@ use crate::base::replacement::Replacement;
 use crate::filter::{Batch, Filter, Key, Load, Source, Spec};
 use crate::lookup::Lookup;
 
-/// The changes to make. The output of the plan is the filter to change.
+/// The changes to make beside adding what the inputs of the plan list.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// The settings, the filter to change, and the lists to add.
-    pub plan: Plan,
     /// Lists of entries to remove.
     pub remove: Vec<PathBuf>,
     /// Single entries to add.
     pub add_entries: Vec<String>,
     /// Single entries to remove.
     pub remove_entries: Vec<String>,
-}
-
-impl Changes {
-    /// Returns changes that add what the plan's inputs list, and remove nothing.
-    pub fn new(plan: Plan) -> Self {
-        Self {
-            plan,
-            ..Self::default()
-        }
-    }
 }
 
 /// Returns the address rules of a filter whose entries can be changed.
@@ -69,17 +57,17 @@ fn open(path: &Path) -> Result<Lookup, Error> {
     )))
 }
 
-/// Adds and removes entries, drops those that have expired, and gives the filter a new size.
+/// Adds and removes entries of the filter that is the output of `plan`, drops those that have expired,
+/// and gives it a new size.
 ///
 /// # Errors
 /// Whatever prevents writing the new filter; the old one then stays.
-pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
-    let plan = &changes.plan;
+pub fn update(plan: &Plan, changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
     let lookup = open(&plan.output)?;
     let old = lookup.filter();
-    let found = find(changes)?;
+    let found = find(plan, changes)?;
     let [add, remove] = &found;
     let text_bytes = total_bytes(&add.lists) + total_bytes(&remove.lists);
     progress.begin(Phase::Reading, text_bytes);
@@ -138,8 +126,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     write(&job, replacement, old, sources.to_list(), stream, report)
 }
 
-fn find(changes: &Changes) -> Result<[Found; 2], Error> {
-    let Changes { plan, .. } = changes;
+fn find(plan: &Plan, changes: &Changes) -> Result<[Found; 2], Error> {
     let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
     let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
     if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {

@@ -58,8 +58,8 @@ proptest! {
             ("left.txt", &lines(&left)),
         ]);
         dir.build("a.blf", &["a.txt"]);
-        let changes = Changes { remove: vec![dir.at("remove.txt")], ..Changes::new(dir.plan("a.blf", &["b.txt"])) };
-        compile::update(&changes, &Progress::new()).unwrap();
+        let changes = Changes { remove: vec![dir.at("remove.txt")], ..Changes::default() };
+        compile::update(&dir.plan("a.blf", &["b.txt"]), &changes, &Progress::new()).unwrap();
         Filter::verify(&dir.at("a.blf")).unwrap();
         let keys = |name: &str| dir.records(name).iter().map(|record| (record.key, record.kind)).collect::<Vec<_>>();
         if left.is_empty() {
@@ -74,8 +74,7 @@ proptest! {
         dir.build("both.blf", &sides[..1]);
         dir.build("both.blf", &sides);
         dir.build("grown.blf", &sides[..1]);
-        let changes = Changes::new(dir.plan("grown.blf", &sides[1..]));
-        compile::update(&changes, &Progress::new()).unwrap();
+        compile::update(&dir.plan("grown.blf", &sides[1..]), &Changes::default(), &Progress::new()).unwrap();
         // A file that would not change is not written.
         let (first, more) = if records_of_both { (&kept, &added) } else { (&added, &kept) };
         assert!(more.is_subset(first) || dir.read("both.blf") == dir.read("grown.blf"));

@@ -8,11 +8,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
-use blocklist_milter::compile::{Applied, Deltas, Error, Made, Progress, apply, make_delta};
+use blocklist_milter::compile::{Applied, Error, Made, Plan, Progress, apply, make_delta};
 use blocklist_milter::filter::{Key, Record};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
@@ -28,10 +27,10 @@ fn made(dir: &Scratch, delta: &str, old: &str, new: &str) -> Result<Made, Error>
 }
 
 fn applied(dir: &Scratch, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, Error> {
-    let deltas: Vec<PathBuf> = deltas.iter().map(|name| dir.at(name)).collect();
-    let mut deltas = Deltas::new(&dir.at(old), &deltas);
-    deltas.threads = 2;
-    apply(&dir.at(out), &deltas, &Progress::new())
+    let deltas = deltas.iter().map(|name| dir.at(name)).collect();
+    let mut plan = Plan::new(dir.at(out), deltas);
+    plan.threads = 2;
+    apply(&plan, &dir.at(old), None, &Progress::new())
 }
 
 /// Makes a delta, applies it, and compares the result.
@@ -207,7 +206,7 @@ fn an_interrupt_leaves_nothing() {
     progress.stop_flag().store(true, Relaxed);
     let [old, new, delta, out] =
         ["old.blf", "new.blf", "there.delta", "out"].map(|name| dir.at(name));
-    let error = apply(&out, &Deltas::new(&old, &[delta]), &progress).unwrap_err();
+    let error = apply(&Plan::new(&out, vec![delta]), &old, None, &progress).unwrap_err();
     assert!(matches!(error, Error::Interrupted));
     let error = make_delta(&out, [&old, &new], &progress).unwrap_err();
     assert!(matches!(error, Error::Interrupted));

@@ -23,7 +23,7 @@ use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::path::{folder_of, is_same_file};
-use crate::compile::{self, Changes, Deltas, Error, Expected, Input, Plan, Progress, Report, Seed};
+use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::format::MAGIC;
 use crate::filter::{Filter, FilterFile};
 use crate::inspect;
@@ -180,10 +180,12 @@ fn update(args: &Update, out: &mut Output) -> Done {
     // Skip entries among them, which are not files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
+    let changes = Changes {
+        remove: args.remove.clone(),
+        ..Changes::default()
+    };
     work(&plan, &args.work, &reads, out, |plan, progress| {
-        let mut changes = Changes::new(plan.clone());
-        changes.remove.clone_from(&args.remove);
-        compile::update(&changes, progress)
+        compile::update(plan, &changes, progress)
     })
 }
 
@@ -205,14 +207,14 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
         compile::remove_lines(&plan, &args.list, &args.entries, |_| true)?
     };
     let report = args.filter.is_some().then(|| {
-        let mut changes = Changes::new(plan);
+        let mut changes = Changes::default();
         let entries = args.entries.clone();
         if adds {
             changes.add_entries = entries;
         } else {
             changes.remove_entries = entries;
         }
-        compile::update(&changes, &Progress::new())
+        compile::update(&plan, &changes, &Progress::new())
     });
     out.line(format_args!("{edited}"))?;
     if let Some(report) = report {
@@ -267,13 +269,13 @@ fn make_delta(args: &Delta, out: &mut Output) -> Done {
 }
 
 fn apply(args: &Apply, out: &mut Output) -> Done {
-    let mut deltas = Deltas::new(&args.old, &args.deltas);
-    deltas.overwrite = args.overwrite;
-    deltas.max_shrink = args.max_shrink.map(|most| most.0);
-    deltas.max_growth = args.max_growth.map(|most| most.0);
-    deltas.threads = args.threads.unwrap_or(deltas.threads);
+    let mut plan = Plan::new(&args.output, args.deltas.clone());
+    plan.overwrite = args.overwrite;
+    plan.max_shrink = args.max_shrink.map(|most| most.0);
+    plan.max_growth = args.max_growth.map(|most| most.0);
+    plan.threads = args.threads.unwrap_or(plan.threads);
     let applied = watched(args.quiet, |progress| {
-        compile::apply(&args.output, &deltas, progress)
+        compile::apply(&plan, &args.old, None, progress)
     })?;
     out.tell(&applied, applied.refused.is_some(), args.json, args.quiet)
 }

@@ -11,47 +11,15 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::make::Mapped;
-use crate::base::parallel::processors;
 use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
 use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
-use crate::compile::plan::Seed;
+use crate::compile::plan::{Plan, Seed};
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, assemble};
 use crate::filter::delta::{Delta, Head, Touch};
 use crate::filter::{self, Batch, Class, Digest, Filter, Key, Load, Problem, Writer};
-
-/// The files from which to make a filter, and how.
-#[derive(Clone, Debug, Default)]
-pub struct Deltas {
-    /// The filter to which the first delta belongs.
-    pub old: PathBuf,
-    /// The deltas in order.
-    pub deltas: Vec<PathBuf>,
-    /// Replace an output that is not a filter, or is damaged.
-    pub overwrite: bool,
-    /// By how many percent the result may have fewer entries than `old`, expired ones included.
-    pub max_shrink: Option<u32>,
-    /// By how many percent it may have more.
-    pub max_growth: Option<u32>,
-    /// Number of workers, at least one.
-    pub threads: usize,
-    /// SHA-256 of the expected filter, in hexadecimal; deltas that make another filter are refused.
-    pub sha256: Option<String>,
-}
-
-impl Deltas {
-    /// Returns the deltas of a filter, with every default.
-    pub fn new(old: &Path, deltas: &[PathBuf]) -> Self {
-        Self {
-            old: old.to_owned(),
-            deltas: deltas.to_vec(),
-            threads: processors(),
-            ..Self::default()
-        }
-    }
-}
 
 /// The result.
 #[derive(Clone, Debug, Serialize)]
@@ -76,34 +44,39 @@ pub struct Applied {
     pub seconds: f64,
 }
 
-/// Applies the deltas to the old filter, and writes the result to `output`, which may be the old
-/// filter; not if [`Applied::refused`] is set.
+/// Makes the output of `plan` from `old` and deltas, the inputs of the plan in their order. The output
+/// may be `old`. It is not written if [`Applied::refused`] is set.
 ///
 /// # Errors
 /// When a delta does not belong to the filter before it, or is damaged; when the result differs in
-/// any byte from the filter that the last delta was made for; and whatever prevents writing it.
-pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Applied, Error> {
+/// any byte from the filter that the last delta was made for, or that one has another SHA-256 than
+/// `sha256` (in hexadecimal); and whatever prevents writing it.
+pub fn apply(
+    plan: &Plan,
+    old: &Path,
+    sha256: Option<&str>,
+    progress: &Progress,
+) -> Result<Applied, Error> {
     let started = Instant::now();
-    check_not_input(output, &deltas.deltas)?;
-    let replacement = Replacement::claim(output)?;
-    let old = Filter::open(&deltas.old, Load::Disk)?;
+    check_not_input(&plan.output, &plan.inputs)?;
+    let replacement = Replacement::claim(&plan.output)?;
+    let old = Filter::open(old, Load::Disk)?;
     let seed = Seed::Fixed(old.spec().seed);
-    Lineage::of(output, &seed, deltas.overwrite, false)?;
-    let chain = open_chain(&old, &deltas.deltas)?;
+    Lineage::of(plan, &seed)?;
+    let chain = open_chain(&old, &plan.inputs)?;
     let Some(last) = chain.last() else {
         return Err(Error::Plan("no delta to apply".to_owned()));
     };
     let (last, path) = (last.head.clone(), last.path.clone());
-    let wanted = deltas.sha256.as_ref();
-    if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
+    if sha256.is_some_and(|wanted| wanted != last.digest.to_string()) {
         let path = path.display();
         let why = format!("{path}: does not make the expected filter");
         return Err(Error::Plan(why));
     }
     let outcome = |refused| Applied {
-        output: output.to_owned(),
+        output: plan.output.clone(),
         refused,
-        deltas: deltas.deltas.len(),
+        deltas: plan.inputs.len(),
         bytes: last.new.file_bytes(),
         entries: last.new.entries,
         generation: last.new.spec.generation,
@@ -112,10 +85,10 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
         seconds: started.elapsed().as_secs_f64(),
     };
     let refused = refused_change(
-        "",
-        &deltas.old.display().to_string(),
+        &plan.command,
+        &old.path().display().to_string(),
         (old.entries(), last.new.entries),
-        (deltas.max_shrink, deltas.max_growth),
+        (plan.max_shrink, plan.max_growth),
     );
     if refused.is_some() {
         return Ok(outcome(refused));
@@ -127,7 +100,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     progress.begin(Phase::Writing, last.new.entries);
     let spec = last.new.spec.clone();
     let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape, None)?;
-    let writer = assemble(writer, stream, deltas.threads.max(1), progress)?;
+    let writer = assemble(writer, stream, plan.threads.max(1), progress)?;
     if !put_in_place(writer, &last, progress)? {
         let problem = Problem::Delta("it does not make the filter that it names");
         return Err(filter::Error::invalid(&path, problem).into());

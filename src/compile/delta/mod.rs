@@ -17,5 +17,5 @@
 mod apply;
 mod make;
 
-pub use apply::{Applied, Deltas, apply};
+pub use apply::{Applied, apply};
 pub use make::{Made, make};

@@ -45,7 +45,7 @@ pub fn merge(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Re
     }
     let first = &files[0].header.spec;
     let seed = Seed::Fixed(first.seed);
-    let lineage = Lineage::of(&plan.output, &seed, plan.overwrite, false)?;
+    let lineage = Lineage::of(plan, &seed)?;
     let specs = files.iter().map(|file| &file.header.spec);
     let spec = Spec {
         name: plan.name.clone(),
