@@ -20,8 +20,8 @@ use crate::base::path::folder_of;
 use crate::base::replacement::Replacement;
 use crate::base::settings;
 use crate::compile::{
-    Against, Begun, Error, Found, Input, Plan, Progress, RefusedFile, Report, base_name,
-    begin_input, in_its_folder, look,
+    Against, Error, Found, Input, Plan, Progress, RefusedFile, Report, base_name, in_its_folder,
+    look,
 };
 use crate::list::{LIST_TOML, ListToml, Why};
 
@@ -84,82 +84,61 @@ pub fn preview(
     let judge = Judge {
         plan,
         guard: plan.guard()?,
-    };
-    let look = Look {
-        judge,
         progress,
-        path: &folder.join(LIST_TOML),
     };
-    let mut files = Vec::with_capacity(lists.len());
-    for input in &lists {
-        let mut refused = report.refused_files.iter();
-        let refused = refused.find(|refused| refused.file == input.shown());
-        let mut file = look.file(input, refused.cloned())?;
-        let name = base_name(&input.label());
-        if let Some(survey) = &file.survey
-            && file.reading.is_none()
-            && !list_toml.has_file(&name)
-        {
-            let mut proposal = Proposal::new(&name, survey, &plan.declared);
-            if proposal.names_rows {
-                look.try_out(input, &name, &mut proposal)?;
-            }
-            file.proposal = Some(proposal);
-        }
-        files.push(file);
-    }
-    Ok(Preview {
-        files,
+    let mut seen = Preview {
+        files: Vec::with_capacity(lists.len()),
         report,
         against,
-        list_toml: look.path.to_owned(),
-    })
-}
-
-struct Look<'a> {
-    judge: Judge<'a>,
-    progress: &'a Progress,
-    path: &'a Path,
-}
-
-impl Look<'_> {
-    fn file(&self, input: &Input, refused: Option<RefusedFile>) -> Result<FilePreview, Error> {
-        let begun = self.begin(input)?;
-        let reading = begun.reading.as_ref().ok();
-        Ok(FilePreview {
+        list_toml: folder.join(LIST_TOML),
+    };
+    for input in &lists {
+        let begun = judge.begin(input)?;
+        let survey = Survey::of(&begun.head, begun.rest, &input.declared);
+        let survey = survey.map_err(Error::io(&input.path, "read"))?;
+        let reading = begun.reading.ok();
+        let name = base_name(&input.label());
+        let proposal = match &survey {
+            Some(survey) if reading.is_none() && !list_toml.has_file(&name) => {
+                let made = Proposal::new(&name, survey, &plan.declared);
+                Some(tried_out(made, &judge, &seen.list_toml, input)?)
+            }
+            _ => None,
+        };
+        let mut refused = seen.report.refused_files.iter();
+        seen.files.push(FilePreview {
             file: input.shown(),
             reading: reading.map(|reading| (reading.format.to_string(), reading.why)),
-            refused,
-            survey: Survey::of(&begun.head, begun.rest, &input.declared)
-                .map_err(Error::io(&input.path, "read"))?,
-            samples: self.samples(input)?,
-            proposal: None,
-        })
+            samples: judge.samples(input)?,
+            refused: refused.find(|it| it.file == input.shown()).cloned(),
+            proposal,
+            survey,
+        });
     }
+    Ok(seen)
+}
 
-    fn begin(&self, input: &Input) -> Result<Begun, Error> {
-        begin_input(input, self.progress).map_err(Error::io(&input.path, "read"))
-    }
-
-    fn samples(&self, input: &Input) -> Result<Vec<Sample>, Error> {
-        let samples = self.judge.samples(self.begin(input)?);
-        samples.map_err(Error::io(&input.path, "read"))
-    }
-
-    /// Reads a file as a proposal says, unless the `list.toml` has no place for it.
-    fn try_out(&self, input: &Input, name: &str, proposal: &mut Proposal) -> Result<(), Error> {
-        let plan = self.judge.plan;
-        let list_toml = joined(self.path, &[proposal]).ok();
-        let lower = list_toml.and_then(|(_, list_toml)| list_toml.declared(&[name]));
-        if let Some(lower) = lower {
-            let mut input = input.clone();
-            input.declared = Arc::new(plan.declared.clone().or(&lower));
-            proposal.samples = self.samples(&input)?;
-            let (report, _) = look(plan, slice::from_ref(&input), None, self.progress)?;
-            proposal.report = Some(report);
-        }
-        Ok(())
-    }
+/// Reads a file as a proposal says, unless it leaves open which rows count, or the `list.toml` has no
+/// place for it.
+fn tried_out(
+    made: Proposal,
+    judge: &Judge<'_>,
+    list_toml: &Path,
+    input: &Input,
+) -> Result<Proposal, Error> {
+    let joined = joined(list_toml, &[&made]).ok().filter(|_| made.names_rows);
+    let name = base_name(&input.label());
+    let Some(lower) = joined.and_then(|(_, list_toml)| list_toml.declared(&[&name])) else {
+        return Ok(made);
+    };
+    let mut input = input.clone();
+    input.declared = Arc::new(judge.plan.declared.clone().or(&lower));
+    let (report, _) = look(judge.plan, slice::from_ref(&input), None, judge.progress)?;
+    Ok(Proposal {
+        samples: judge.samples(&input)?,
+        report: Some(report),
+        ..made
+    })
 }
 
 /// Returns a `list.toml` with proposals at its end. What stands in it stays.

@@ -1,11 +1,11 @@
 //! Some rows of a list, with what becomes of each.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::Read as _;
 
 use crate::address::{Entry, escaped};
 use crate::compile::guard::Guard;
-use crate::compile::{Begun, Plan};
+use crate::compile::{Begun, Error, Input, Plan, Progress, begin_input};
 use crate::list::{Format, RawEntry, Reader, Row, lines};
 
 const SHOWN: usize = 10;
@@ -36,18 +36,26 @@ type Outcome = (&'static str, String, String);
 pub(super) struct Judge<'a> {
     pub(super) plan: &'a Plan,
     pub(super) guard: Guard,
+    pub(super) progress: &'a Progress,
 }
 
 impl Judge<'_> {
+    pub(super) fn begin(&self, input: &Input) -> Result<Begun, Error> {
+        begin_input(input, self.progress).map_err(Error::io(&input.path, "read"))
+    }
+
     /// Returns rows of a list that is not refused: the first of each outcome, then the second, until
     /// there are enough. They are those of the beginning, unless what follows may cancel them.
-    pub(super) fn samples(&self, begun: Begun) -> io::Result<Vec<Sample>> {
+    pub(super) fn samples(&self, input: &Input) -> Result<Vec<Sample>, Error> {
+        let failed = || Error::io(&input.path, "read");
+        let begun = self.begin(input)?;
         let (head, mut rest) = (begun.head, begun.rest);
         let Ok(reading) = begun.reading else {
             return Ok(Vec::new());
         };
         let mut next = Vec::new();
-        rest.by_ref().take(1).read_to_end(&mut next)?;
+        let read = rest.by_ref().take(1).read_to_end(&mut next);
+        read.map_err(failed())?;
         let cut = reading.cut().filter(|_| !next.is_empty());
         let length = cut.and_then(|cut| cut(&head)).unwrap_or(head.len());
         let (begin, _) = head.split_at(length);
@@ -58,7 +66,7 @@ impl Judge<'_> {
         let written: Vec<&[u8]> = lines(&head).map(<[u8]>::trim_ascii).collect();
         let mut kept: BTreeMap<(&str, String), Vec<Sample>> = BTreeMap::new();
         let mut entry = Entry::new();
-        Reader::new(&reading).read_all(rows, &mut |line, row| {
+        let read = Reader::new(&reading).read_all(rows, &mut |line, row| {
             let Some((outcome, class, detail)) = self.outcome(&mut entry, &row) else {
                 return;
             };
@@ -87,7 +95,8 @@ impl Judge<'_> {
                 outcome,
                 detail,
             });
-        })?;
+        });
+        read.map_err(failed())?;
         let turns = (0..SHOWN).flat_map(|turn| kept.values().filter_map(move |it| it.get(turn)));
         let mut samples: Vec<Sample> = Vec::new();
         for sample in turns {
