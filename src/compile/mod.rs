@@ -62,7 +62,9 @@ pub use plan::{
 };
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
-pub(crate) use read::{Begun, Found, base_name, begin as begin_input, in_its_folder, may_be_list};
+pub(crate) use read::{
+    Begun, Found, NO_PLACE_FOR_END, base_name, begin as begin_input, in_its_folder, may_be_list,
+};
 pub use read::{Block, Input, Line, build_settings, inputs, is_fetched};
 pub use report::{
     Changed, FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped,

@@ -18,4 +18,5 @@ pub(crate) use found::{in_its_folder, is_whitelist, may_be_list};
 pub use input::Input;
 pub(super) use input::{cut, name_of, text, total_bytes};
 pub(crate) use open::open;
+pub(crate) use worker::NO_PLACE_FOR_END;
 pub(super) use worker::{Read, read};

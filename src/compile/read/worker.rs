@@ -23,7 +23,7 @@ use crate::compile::progress::Progress;
 use crate::filter::{Class, Dates, Key};
 use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
 
-const NO_PLACE_FOR_END: &str =
+pub(crate) const NO_PLACE_FOR_END: &str =
     "it expires, and a filter without records cannot store dates; build it without --no-records";
 
 pub(crate) struct Read<'m, I> {

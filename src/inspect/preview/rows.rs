@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use crate::address::{Entry, escaped};
 use crate::compile::guard::Guard;
-use crate::compile::{Begun, Error, Input, Plan, Progress, begin_input};
+use crate::compile::{Begun, Error, Input, NO_PLACE_FOR_END, Plan, Progress, begin_input};
 use crate::list::{Format, RawEntry, Reader, Row, lines};
 
 const SHOWN: usize = 10;
@@ -131,6 +131,9 @@ impl Judge<'_> {
         let expires = raw.expires.or(self.plan.expires);
         if let Some(day) = expires.filter(|day| *day <= self.plan.today()) {
             return ("expired", String::new(), format!("on {day}"));
+        }
+        if expires.is_some() && !self.plan.records {
+            return rejected(NO_PLACE_FOR_END);
         }
         if let Err(danger) = self.guard.check(kind, text) {
             return alike("LEFT OUT", danger.to_string());
