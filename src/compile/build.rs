@@ -75,12 +75,11 @@ fn write<I: StagedKey>(
     let plan = job.plan;
     let spilled_bytes = read.keys.spilled_bytes();
     let digest = plan.part.as_ref().and_then(|_| digest_of(&read.lists));
-    let mut report = Report::of_lists(plan, &found.lists, read.lists);
+    let mut report = Report::of_lists(plan, found, read.lists);
     report.spilled_bytes = spilled_bytes;
     if let Some(file) = &plan.source {
         report.count_as(file);
     }
-    report.passed_over.clone_from(&found.passed_over);
     report.compare_with(lineage.before.as_ref());
     if report.refuse(plan) {
         return Ok(report);
@@ -92,8 +91,7 @@ fn write<I: StagedKey>(
     if plan.part.is_none() {
         report.check_nothing_lost(plan)?;
     }
-    report.refuse_changed_lists(plan);
-    if report.refused.is_some() {
+    if report.refuse_changed_lists(plan) {
         return Ok(report);
     }
 

@@ -73,13 +73,13 @@ impl<'a> Job<'a> {
         sort_all(keys, sorters, self.progress)
     }
 
-    /// Sorts, counts and writes staged keys; with the digest of a text, to a part of a list. Finds the
-    /// `kinds` of `spec`. The inputs of `report` are the sources, in the order of their numbers.
+    /// Sorts, counts and writes staged keys; with the digest of a text, to a part of a list. The inputs
+    /// of `report` are the sources, in the order of their numbers.
     pub(crate) fn finish<I: StagedKey>(
         &self,
         replacement: Replacement,
         keys: &Sealed<'_, I>,
-        mut spec: Spec,
+        spec: Spec,
         digest: Option<u128>,
         mut report: Report,
     ) -> Result<Report, Error> {
@@ -87,8 +87,7 @@ impl<'a> Job<'a> {
         progress.begin(Phase::Sorting, report.rows);
         let counts = self.sort(keys)?;
         let entries = counts.entries();
-        report.refuse_shrunk_filter(plan, entries);
-        if report.refused.is_some() {
+        if report.refuse_shrunk_filter(plan, entries) {
             return Ok(report);
         }
         report.count(&counts);
@@ -99,20 +98,21 @@ impl<'a> Job<'a> {
             approval.entries = entries;
             let _ = approval.write(&plan.output);
         }
-        spec.kinds = counts.kind_bits();
         let records = Box::new(InOrder::new(keys));
-        self.write(replacement, spec, digest, entries, records, report)
+        self.write(replacement, spec, digest, (&counts, records), report)
     }
 
+    /// Writes sorted records, which were counted. Finds the `kinds` of `spec`.
     pub(crate) fn write(
         &self,
         replacement: Replacement,
-        spec: Spec,
+        mut spec: Spec,
         digest: Option<u128>,
-        entries: u64,
-        records: Box<dyn Sorted + '_>,
+        (counts, records): (&EntryCounts, Box<dyn Sorted + '_>),
         report: Report,
     ) -> Result<Report, Error> {
+        spec.kinds = counts.kind_bits();
+        let entries = counts.entries();
         self.progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
         let writer = Writer::begin(replacement, spec, entries, shape, digest)?;

@@ -97,23 +97,24 @@ impl Report {
         lost.map_or(Ok(()), no_entry_in)
     }
 
-    pub(crate) fn refuse_changed_lists(&mut self, plan: &Plan) {
-        let changed = self.inputs.iter().find_map(|input| {
+    /// Refuses the output if a list has lost or gained too much; returns whether it did.
+    pub(crate) fn refuse_changed_lists(&mut self, plan: &Plan) -> bool {
+        self.refused = self.inputs.iter().find_map(|input| {
             let had = input.before?;
             // Expired entries were in the list, too.
             let now = input.entries + input.expired;
             let most = (plan.max_shrink, plan.max_growth);
             refused_change(&plan.command, &input.file, (had, now), most)
         });
-        self.refused = self.refused.take().or(changed);
+        self.refused.is_some()
     }
 
-    pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, entries: u64) {
+    pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, entries: u64) -> bool {
         // Expired entries were in the list, too.
         let change = (self.entries_before.unwrap_or(0), entries + self.expired);
         let (file, most) = (plan.output.display().to_string(), (plan.max_shrink, None));
-        self.refused =
-            refused_change(&plan.command, &file, change, most).or_else(|| self.refused.take());
+        self.refused = refused_change(&plan.command, &file, change, most);
+        self.refused.is_some()
     }
 }
 

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::partition::InOrder;
 use super::plan::Plan;
 use super::progress::Progress;
-use super::read::{Input, ReadOptions, begin, total_bytes};
+use super::read::{Found, Input, ReadOptions, begin, total_bytes};
 use super::report::{Changed, Report};
 use super::write::{STEPS, Sorted, Walk};
 use crate::address::{Entry, Rules, escaped};
@@ -33,10 +33,11 @@ pub struct Against {
 /// addresses are then read as they were for it.
 pub(crate) fn look(
     plan: &Plan,
-    inputs: &[Input],
+    found: &Found,
     against: Option<&Path>,
     progress: &Progress,
 ) -> Result<(Report, Against), Error> {
+    let inputs = &found.lists;
     let job = Job::begin(plan, progress)?;
     let filter = against.map(|path| Filter::open(path, Load::Disk));
     let filter = filter.transpose()?;
@@ -56,17 +57,17 @@ pub(crate) fn look(
     // A list that is larger than the memory goes through a file there.
     let spill = temp_dir().join("preview");
     let read = job.read_wide(inputs, (&spill, &mut arena), &options)?;
-    let mut report = Report::of_lists(plan, inputs, read.lists);
+    let mut report = Report::of_lists(plan, found, read.lists);
     report.refuse(plan);
     report.count(&job.sort(&read.keys)?);
-    let mut found = Against::default();
+    let mut changes = Against::default();
     if let Some(filter) = filter.filter(|_| report.refused.is_none()) {
         let keys = InOrder::new(&read.keys);
-        let (changed, new) = compare(&filter, keys, &mut found, progress)?;
+        let (changed, new) = compare(&filter, keys, &mut changes, progress)?;
         report.changed = Some(changed);
-        found.added = places(inputs, new, &options, progress)?;
+        changes.added = places(inputs, new, &options, progress)?;
     }
-    Ok((report, found))
+    Ok((report, changes))
 }
 
 fn compare(

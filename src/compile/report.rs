@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::plan::Plan;
-use super::read::{Input, InputCounts, NotListed, Opened, name_of, text};
+use super::read::{Found, InputCounts, NotListed, Opened, name_of, text};
 use super::write::{EntryCounts, add_counts};
 use crate::address::Kind;
 use crate::base::numbers::counted;
@@ -306,13 +306,10 @@ impl Report {
         }
     }
 
-    pub(crate) fn of_lists(
-        plan: &Plan,
-        inputs: &[Input],
-        lists: Vec<(Opened, InputCounts)>,
-    ) -> Self {
+    pub(crate) fn of_lists(plan: &Plan, found: &Found, lists: Vec<(Opened, InputCounts)>) -> Self {
         let mut all = Self::new(plan);
-        for (input, (opened, counts)) in inputs.iter().zip(lists) {
+        all.passed_over.clone_from(&found.passed_over);
+        for (input, (opened, counts)) in found.lists.iter().zip(lists) {
             all.take_list(input.shown(), opened, &counts);
         }
         let rejects = &mut all.rejects;
@@ -417,6 +414,7 @@ impl Report {
         self.broad.extend(removals.broad);
         self.refused_files.extend(removals.refused_files);
         self.inputs.extend(removals.inputs);
+        self.passed_over.extend(removals.passed_over);
         self.rows += removals.rows;
     }
 

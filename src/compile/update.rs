@@ -99,9 +99,9 @@ pub fn update(plan: &Plan, changes: &Changes, progress: &Progress) -> Result<Rep
     let removed = job.read::<Narrow>(&remove.lists, (target, &mut removing), &options)?;
     let removed = removed.expect("removals have no dates of their own");
 
-    let mut report = Report::of_lists(plan, &add.lists, added.lists);
+    let mut report = Report::of_lists(plan, add, added.lists);
     sources.add(&report.sources());
-    report.add_removals(Report::of_lists(plan, &remove.lists, removed.lists));
+    report.add_removals(Report::of_lists(plan, remove, removed.lists));
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
     if refuse(plan, &found, &mut report) {
         return Ok(report);
@@ -137,7 +137,6 @@ fn find(plan: &Plan, changes: &Changes) -> Result<[Found; 2], Error> {
 }
 
 fn refuse(plan: &Plan, [add, remove]: &[Found; 2], report: &mut Report) -> bool {
-    report.passed_over = [&add.passed_over[..], &remove.passed_over].concat();
     // A person who types an entry wants exactly that one.
     let mut typed = (add.lists.iter().chain(&remove.lists)).filter(|input| input.is_typed());
     if typed.any(|input| report.leaves_out(&input.shown())) {
@@ -172,14 +171,12 @@ fn write<'a>(
     let spec = Spec {
         generation: before.generation.saturating_add(1),
         built: job.plan.built,
-        kinds: counts.kind_bits(),
         fpr,
         sources,
         ..before.clone()
     };
-    let entries = counts.entries();
     let records = Box::new(stream()?);
-    job.write(replacement, spec, None, entries, records, report)
+    job.write(replacement, spec, None, (&counts, records), report)
 }
 
 struct Updated<'a> {

@@ -140,7 +140,7 @@ impl Merge<'_> {
         }
         let mut report = self.report(&spec, &expired);
         report.spilled_bytes = keys.spilled_bytes();
-        if report.refused.is_some() {
+        if report.refuse_changed_lists(self.job.plan) {
             return Ok(report);
         }
         self.job.finish(replacement, keys, spec, None, report)
@@ -154,7 +154,7 @@ impl Merge<'_> {
     ) -> Result<Report, Error> {
         let Job { plan, progress, .. } = *self.job;
         let mut report = self.report(&spec, &[]);
-        if report.refused.is_some() {
+        if report.refuse_changed_lists(plan) {
             return Ok(report);
         }
         alike::check_same_pages(filters)?;
@@ -165,8 +165,7 @@ impl Merge<'_> {
             reason = "a sum of positive estimates, far below 2^53"
         )]
         let entries = entries.round() as u64;
-        report.refuse_shrunk_filter(plan, entries);
-        if report.refused.is_some() {
+        if report.refuse_shrunk_filter(plan, entries) {
             return Ok(report);
         }
         // Fuller pages have a higher rate.
@@ -207,7 +206,6 @@ impl Merge<'_> {
             ..Report::new(self.job.plan)
         };
         report.compare_with(self.lineage.before.as_ref());
-        report.refuse_changed_lists(self.job.plan);
         report
     }
 }

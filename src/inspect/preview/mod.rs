@@ -13,7 +13,6 @@ mod survey;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::slice;
 use std::sync::Arc;
 
 use crate::base::path::folder_of;
@@ -74,25 +73,22 @@ pub fn preview(
         let why = "not a regular file; save its content to a file first";
         return Err(Error::io(path, "preview")(io::Error::other(why)));
     }
-    let Found {
-        lists, passed_over, ..
-    } = in_its_folder(path, &plan.declared)?;
+    let found = in_its_folder(path, &plan.declared)?;
     let folder = if path.is_dir() { path } else { folder_of(path) };
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
-    let (mut report, against) = look(plan, &lists, against, progress)?;
-    report.passed_over = passed_over;
+    let (report, against) = look(plan, &found, against, progress)?;
     let judge = Judge {
         plan,
         guard: plan.guard()?,
         progress,
     };
     let mut seen = Preview {
-        files: Vec::with_capacity(lists.len()),
+        files: Vec::with_capacity(found.lists.len()),
         report,
         against,
         list_toml: folder.join(LIST_TOML),
     };
-    for input in &lists {
+    for input in &found.lists {
         let begun = judge.begin(input)?;
         let survey = Survey::of(&begun.head, begun.rest, &input.declared);
         let survey = survey.map_err(Error::io(&input.path, "read"))?;
@@ -133,9 +129,14 @@ fn tried_out(
     };
     let mut input = input.clone();
     input.declared = Arc::new(judge.plan.declared.clone().or(&lower));
-    let (report, _) = look(judge.plan, slice::from_ref(&input), None, judge.progress)?;
+    let samples = judge.samples(&input)?;
+    let found = Found {
+        lists: vec![input],
+        ..Found::default()
+    };
+    let (report, _) = look(judge.plan, &found, None, judge.progress)?;
     Ok(Proposal {
-        samples: judge.samples(&input)?,
+        samples,
         report: Some(report),
         ..made
     })
