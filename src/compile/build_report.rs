@@ -14,7 +14,7 @@ const KEPT_LINES: usize = 3;
 
 /// Replaces the report beside the filter `output`, after a build. A build that was not meant for this
 /// file, or never began, leaves it as it is.
-pub fn write_build_report(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
+pub(crate) fn write_build_report(output: &Path, result: Result<&Report, &Error>) -> io::Result<()> {
     let report = match result {
         Ok(report) => report.summary(),
         Err(

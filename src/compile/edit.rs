@@ -26,20 +26,19 @@ use crate::unpack;
 
 /// What was done about each entry, in the order given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edited {
-    /// The list.
-    pub list: PathBuf,
+pub(crate) struct Edited {
+    pub(crate) list: PathBuf,
     /// The entries, as given, and what was done.
-    pub entries: Vec<(String, Done)>,
+    pub(crate) entries: Vec<(String, Done)>,
     /// Entries to remove that stay on some line, each with the first such line.
-    pub kept: Vec<(String, u64)>,
+    pub(crate) kept: Vec<(String, u64)>,
     /// Entries that were not found, each with an entry that lists them all the same, and its line.
-    pub covered: Vec<(String, String, u64)>,
+    pub(crate) covered: Vec<(String, String, u64)>,
 }
 
 /// What was done about one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub(crate) enum Done {
     /// It was added as a new line at the end.
     Added,
     /// It was there, on this line.
@@ -57,13 +56,13 @@ pub enum Done {
 
 impl Edited {
     /// Returns whether the list was written.
-    pub fn changed(&self) -> bool {
+    pub(crate) fn changed(&self) -> bool {
         let mut done = self.entries.iter().map(|(_, done)| done);
         done.any(|done| matches!(done, Done::Added | Done::Removed { .. }))
     }
 
     /// Returns whether an entry to remove was not found.
-    pub fn misses_some(&self) -> bool {
+    pub(crate) fn misses_some(&self) -> bool {
         self.entries.iter().any(|(_, done)| *done == Done::NotFound)
     }
 
@@ -92,7 +91,7 @@ impl Edited {
 ///
 /// # Errors
 /// When an entry is invalid or too broad, and when the list is not plain text or cannot be written.
-pub fn add_or_renew(
+pub(crate) fn add_or_renew(
     plan: &Plan,
     list: &Path,
     entries: &[(&str, &str)],
@@ -144,7 +143,7 @@ pub fn add_or_renew(
 
 /// Removes the lines of the list that name one of `entries`, if `may_remove` is true for them. An
 /// entry that is also on other lines is in [`kept`](Edited::kept).
-pub fn remove_lines(
+pub(crate) fn remove_lines(
     plan: &Plan,
     list: &Path,
     entries: &[String],
@@ -211,7 +210,7 @@ fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Vec<
 }
 
 /// Checks whether an entry may be added to a blocklist.
-pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
+pub(crate) fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
     refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
 }
 
@@ -360,7 +359,11 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
 
 /// Returns the first line of a text list that names this entry, in canonical form, with its
 /// number; `None` if no line does, or the list is larger than 64 MiB.
-pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
+pub(crate) fn line_of(
+    list: &Path,
+    rules: Rules,
+    entry: &[u8],
+) -> Result<Option<(u64, String)>, Error> {
     let mut text = Vec::new();
     // A filter names the path: it may be that of a device, or of a pipe without a writer.
     open_regular(list)

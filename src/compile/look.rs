@@ -21,11 +21,11 @@ const SHOWN: usize = 10;
 
 /// Examples of what a build would change in a filter.
 #[derive(Debug, Default)]
-pub struct Against {
+pub(crate) struct Against {
     /// Some entries that the filter does not have, each with its file and line.
-    pub added: Vec<String>,
+    pub(crate) added: Vec<String>,
     /// Number of entries that would no longer be listed, by the list that they came from.
-    pub removed: BTreeMap<String, u64>,
+    pub(crate) removed: BTreeMap<String, u64>,
 }
 
 /// Reads lists as a build does, and counts their entries. With `against`, `changed` in the report says

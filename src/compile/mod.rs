@@ -48,27 +48,27 @@ mod update;
 mod write;
 
 pub use build::build;
-pub use build_report::write_build_report;
+pub(crate) use build_report::write_build_report;
 pub use delta::{Applied, Made, apply, make as make_delta};
-pub use edit::{Done, Edited, add_or_renew, line_of, may_list, remove_lines};
+pub(crate) use edit::{Done, Edited, add_or_renew, line_of, may_list, remove_lines};
 pub use error::Error;
 pub(crate) use limits::SMALL;
-pub use look::Against;
-pub(crate) use look::look;
+pub(crate) use look::{Against, look};
 pub use merge::{Expected, merge};
 pub(crate) use merge::{estimate_union, open_alike};
-pub use plan::{
-    DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed, list_name, source_date,
-};
+pub use plan::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed};
+pub(crate) use plan::{list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub(crate) use read::{
     Begun, Found, NO_PLACE_FOR_END, base_name, begin as begin_input, in_its_folder, may_be_list,
 };
-pub use read::{Block, Input, Line, build_settings, inputs, is_fetched};
+pub use read::{Block, Input, Line, inputs};
+pub(crate) use read::{build_settings, is_fetched};
 pub use report::{
     Changed, FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped,
 };
 pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts, preview_hint};
-pub use update::{Changes, changeable, update};
+pub(crate) use update::changeable;
+pub use update::{Changes, update};
 pub(crate) use write::{EntryCounts, STEPS, Walk};

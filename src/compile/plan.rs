@@ -114,7 +114,7 @@ impl Plan {
     }
 
     /// Takes the settings of a `list.toml` in place of those here; lists of entries add up.
-    pub fn take(&mut self, settings: &BuildSettings) {
+    pub(crate) fn take(&mut self, settings: &BuildSettings) {
         let BuildSettings {
             fpr,
             expires,
@@ -153,7 +153,7 @@ impl Plan {
     }
 
     /// Takes what the `list.toml` beside a list says about single entries.
-    pub fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
+    pub(crate) fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
         let folder = list.parent().unwrap_or_else(|| Path::new(""));
         let settings = ListToml::of_folder(folder)?.unwrap_or_default().build;
         self.take(&BuildSettings {
@@ -216,7 +216,7 @@ impl Plan {
 
 /// Returns the time that `SOURCE_DATE_EPOCH` sets, in seconds since 1970; `None` if it sets none
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
-pub fn source_date() -> Result<Option<u64>, Error> {
+pub(crate) fn source_date() -> Result<Option<u64>, Error> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
         return Ok(None);
     };
@@ -229,6 +229,6 @@ pub fn source_date() -> Result<Option<u64>, Error> {
 }
 
 /// Makes the name of a list printable and short.
-pub fn list_name(name: &str) -> String {
+pub(crate) fn list_name(name: &str) -> String {
     text(Path::new(name))
 }

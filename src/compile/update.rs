@@ -42,7 +42,7 @@ pub struct Changes {
 ///
 /// # Errors
 /// When it cannot be opened, was made with other rules, or has no records.
-pub fn changeable(path: &Path) -> Result<Rules, Error> {
+pub(crate) fn changeable(path: &Path) -> Result<Rules, Error> {
     Ok(open(path)?.rules())
 }
 

@@ -12,93 +12,78 @@ use crate::lookup::{Lookup, rate_per_sender};
 
 /// What a filter, or a part of a list, was made of, and how.
 #[derive(Clone, Debug, Serialize)]
-pub struct Made {
+pub(crate) struct Made {
     /// The day it was built, as 2026-01-31.
-    pub built: String,
-    /// Number of distinct entries.
-    pub entries: u64,
-    /// Names of the kinds that occur.
-    pub kinds_present: Vec<&'static str>,
-    /// Size of the file in bytes.
-    pub bytes: u64,
-    /// Target false-positive rate.
-    pub fpr_target: f64,
+    pub(crate) built: String,
+    pub(crate) entries: u64,
+    pub(crate) kinds_present: Vec<&'static str>,
+    pub(crate) bytes: u64,
+    pub(crate) fpr_target: f64,
     /// Distinguishes seeds without revealing them.
-    pub seed_id: String,
-    /// Version of the address rules.
-    pub rules_version: u16,
+    pub(crate) seed_id: String,
+    pub(crate) rules_version: u16,
     /// The address rules that are on.
-    pub rules: Vec<&'static str>,
-    /// The lists it was made from.
-    pub sources: Vec<SourceInfo>,
+    pub(crate) rules: Vec<&'static str>,
+    pub(crate) sources: Vec<SourceInfo>,
 }
 
 /// A list that a filter was made from.
 #[derive(Clone, Debug, Serialize)]
-pub struct SourceInfo {
+pub(crate) struct SourceInfo {
     /// The list, as the filter names and counts it.
     #[serde(flatten)]
-    pub source: Source,
+    pub(crate) source: Source,
     /// Number of entries whose record names it; `None` if there are no records.
-    pub own: Option<u64>,
+    pub(crate) own: Option<u64>,
 }
 
-/// The description of a filter file.
 #[derive(Clone, Debug, Serialize)]
-pub struct Info {
-    /// Name of the list.
-    pub name: String,
-    /// Number of the build of this list.
-    pub generation: u64,
-    /// What it was made of.
+pub(crate) struct Info {
+    pub(crate) name: String,
+    pub(crate) generation: u64,
     #[serde(flatten)]
-    pub made: Made,
+    pub(crate) made: Made,
     /// Number of days since it was built.
-    pub age_days: u64,
+    pub(crate) age_days: u64,
     /// Whether the number of entries is an estimate: for a union of filters without records.
-    pub estimated: bool,
+    pub(crate) estimated: bool,
     /// Number of distinct entries by kind; empty if there are no records.
-    pub kinds: Vec<KindCount>,
-    /// Size of the pages in bytes.
-    pub page_bytes: u64,
-    /// Size of the records in bytes.
-    pub record_bytes: u64,
-    /// Bits of the pages per entry.
-    pub bits_per_entry: f64,
+    pub(crate) kinds: Vec<KindCount>,
+    pub(crate) page_bytes: u64,
+    pub(crate) record_bytes: u64,
+    pub(crate) bits_per_entry: f64,
     /// Number of bits that a key sets.
-    pub probes: u32,
+    pub(crate) probes: u32,
     /// Number of pages of 4096 bytes.
-    pub pages: u64,
+    pub(crate) pages: u64,
     /// Fraction of all bits that are set.
-    pub fill: f64,
+    pub(crate) fill: f64,
     /// False-positive rate of the actual pages.
-    pub fpr_expected: f64,
+    pub(crate) fpr_expected: f64,
     /// The same rate for a sender, who is looked up under a key for each kind.
-    pub fpr_per_sender: f64,
+    pub(crate) fpr_per_sender: f64,
     /// Number of entries, estimated from the fill of the pages.
-    pub entries_estimated: f64,
+    pub(crate) entries_estimated: f64,
     /// Standard deviation of that estimate.
-    pub entries_deviation: f64,
+    pub(crate) entries_deviation: f64,
     /// Whether records confirm every hit.
-    pub records: bool,
+    pub(crate) records: bool,
     /// What the last build did, or why it failed.
-    pub report: Option<BuildReport>,
+    pub(crate) report: Option<BuildReport>,
 }
 
-/// The description of a part of a list.
 #[derive(Clone, Debug, Serialize)]
-pub struct PartInfo {
+pub(crate) struct PartInfo {
     /// Name of the piece; empty for standard input.
-    pub piece: String,
+    pub(crate) piece: String,
     /// XXH3-128 of the text, as 32 hexadecimal digits.
-    pub digest: String,
-    /// What it was made of.
+    pub(crate) digest: String,
     #[serde(flatten)]
-    pub made: Made,
+    pub(crate) made: Made,
 }
 
 /// Describes a part of a list by its header.
-pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
+pub(crate) fn part_info(path: &Path) -> Result<PartInfo, Error> {
     let part = FilterFile::open_part(path)?;
     let header = &part.header;
     Ok(PartInfo {
@@ -109,7 +94,7 @@ pub fn part_info(path: &Path) -> Result<PartInfo, Error> {
 }
 
 /// Describes a filter file. Reads all of its records.
-pub fn info(path: &Path) -> Result<Info, Error> {
+pub(crate) fn info(path: &Path) -> Result<Info, Error> {
     let lookup = Lookup::open(path, Load::Disk)?;
     let filter = lookup.filter();
     let (header, spec, stats) = (filter.header(), filter.spec(), filter.stats()?);

@@ -29,15 +29,14 @@ const BLOCK_BYTES: u64 = 4 << 20;
 const LINE_BYTES: u64 = 64 << 10;
 const MIN_PART_BYTES: usize = 64 << 10;
 
-/// The result of looking up known good senders in a filter.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct KnownGood {
+pub(crate) struct KnownGood {
     /// Number of distinct addresses that were found and looked up.
-    pub asked: u64,
+    pub(crate) asked: u64,
     /// The listed addresses, and their entries.
-    pub listed: Vec<Finding>,
+    pub(crate) listed: Vec<Finding>,
     /// The addresses that hit the pages without being listed.
-    pub hit: Vec<String>,
+    pub(crate) hit: Vec<String>,
 }
 
 /// The canonical form of an address, and the finding if it is listed or hits the pages.
@@ -45,13 +44,17 @@ type Asked = (Vec<u8>, Option<Finding>);
 
 impl KnownGood {
     /// Returns whether none of them is listed or hits the pages.
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.listed.is_empty() && self.hit.is_empty()
     }
 }
 
 /// Looks up every address in `known` in the filter.
-pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<KnownGood, Error> {
+pub(crate) fn false_positives(
+    filter: &Path,
+    known: &[PathBuf],
+    today: Day,
+) -> Result<KnownGood, Error> {
     let query = Query::open(filter, Load::Memory, today)?;
     let mut found = KnownGood::default();
     let mut seen = HashSet::new();

@@ -4,10 +4,11 @@
 mod info;
 mod known_good;
 mod overlap;
-pub mod preview;
+pub(crate) mod preview;
 mod query;
 
-pub use info::{Info, Made, PartInfo, SourceInfo, info, part_info};
-pub use known_good::{KnownGood, false_positives};
-pub use overlap::{Comparison, Overlap, compare, overlap};
+pub(crate) use info::{Info, Made, PartInfo, SourceInfo, info, part_info};
+pub(crate) use known_good::false_positives;
+pub(crate) use overlap::overlap;
+pub use overlap::{Comparison, compare};
 pub use query::{Finding, Match, Query};

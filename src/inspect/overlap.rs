@@ -30,24 +30,22 @@ use crate::filter::{Filter, sizing};
 
 /// The number of entries that each of several filters shares with each other one.
 #[derive(Clone, Debug, Serialize)]
-pub struct Overlap {
-    /// Names of the filters.
-    pub names: Vec<String>,
-    /// Number of entries of each filter.
-    pub entries: Vec<u64>,
+pub(crate) struct Overlap {
+    pub(crate) names: Vec<String>,
+    pub(crate) entries: Vec<u64>,
     /// Number of entries that filter i and filter j share.
-    pub shared: Vec<Vec<u64>>,
+    pub(crate) shared: Vec<Vec<u64>>,
     /// Number of entries of each filter that no other one has; `None` if records are missing.
-    pub alone: Option<Vec<u64>>,
+    pub(crate) alone: Option<Vec<u64>>,
     /// Whether all numbers are exact.
-    pub exact: bool,
+    pub(crate) exact: bool,
     /// Two standard deviations of the number that the last two filters share; 0 when exact.
     #[serde(skip)]
     error: u64,
 }
 
 /// Compares each filter with each other one.
-pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
+pub(crate) fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     let filters = open_alike(files)?;
     let name = |filter: &Arc<Filter>| escaped(filter.spec().name.as_bytes()).to_string();
     let exact = filters.iter().all(|filter| filter.spec().records);

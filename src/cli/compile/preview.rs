@@ -24,7 +24,6 @@ const TEXT_CHARS: usize = 44;
 const NAME_CHARS: usize = 36;
 const EXAMPLE_CHARS: usize = 32;
 
-/// Runs the command.
 pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     let path = &args.input;
     let folder = if path.is_dir() { path } else { folder_of(path) };
@@ -51,7 +50,6 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     Ok(ExitCode::from(u8::from(is_refused)))
 }
 
-/// Adds the proposals to `list.toml`.
 fn save(seen: &Preview) -> Result<(), Error> {
     let proposals = seen.files.iter().filter_map(|file| file.proposal.as_ref());
     let proposals: Vec<&Proposal> = proposals.collect();
@@ -63,7 +61,6 @@ fn save(seen: &Preview) -> Result<(), Error> {
     write(&seen.list_toml, &proposals)
 }
 
-/// Shows what was seen, in words.
 fn show(seen: &Preview, has_written: bool, f: &mut String) -> fmt::Result {
     let report = &seen.report;
     for file in &seen.files {
@@ -147,7 +144,6 @@ fn show_file(file: &FilePreview, seen: &Preview, has_written: bool, f: &mut Stri
     writeln!(f, "{}", counts(report))
 }
 
-/// Shows some rows.
 fn samples(samples: &[Sample], f: &mut String) -> fmt::Result {
     for sample in samples {
         let line = format!(
@@ -177,7 +173,6 @@ fn why_shown(why: Why) -> String {
     }
 }
 
-/// Describes a table in a few words.
 fn kind(survey: &Survey) -> String {
     match survey.kind {
         Kind::Cells {

@@ -16,12 +16,10 @@ use crate::inspect::{Info, Made, PartInfo, SourceInfo};
 const SHOWN: usize = 8;
 /// Number of rejected lines shown of each reason.
 const LINES_SHOWN: usize = 3;
-/// Number of sources of a filter that are shown.
 const SOURCES_SHOWN: usize = 12;
 /// Above this, bits per entry only show that one page is the minimum size.
 const MANY_BITS: f64 = 200.0;
 
-/// The lines of a text.
 #[derive(Default)]
 struct Lines(Vec<String>);
 
@@ -426,7 +424,6 @@ fn rules(made: &Made, text: &mut Lines) {
     text.row("rules", rules);
 }
 
-/// Shows what the last build did.
 fn last_build(report: &BuildReport, text: &mut Lines) {
     text.rows("problem", report.failure_after(None));
     for (label, reasons) in [
@@ -464,7 +461,6 @@ fn sources(all: &[SourceInfo], text: &mut Lines) {
     text.others("  ", all.len(), SOURCES_SHOWN, " (--json");
 }
 
-/// Rounds an estimate to a whole number.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

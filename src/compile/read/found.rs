@@ -29,7 +29,7 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
 ///
 /// # Errors
 /// When it has faults, or two folders say different things.
-pub fn build_settings<'a>(
+pub(crate) fn build_settings<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<BuildSettings, Error> {
     let mut found: Option<(&Path, BuildSettings)> = None;
@@ -135,7 +135,7 @@ pub(crate) fn find<'a>(
 }
 
 /// Returns whether a folder is a feed that has fetched something.
-pub fn is_fetched(folder: &Path, fetched: Option<&Path>) -> Result<bool, Error> {
+pub(crate) fn is_fetched(folder: &Path, fetched: Option<&Path>) -> Result<bool, Error> {
     let is_there = fetched.is_some_and(|path| path.is_file() || has_file(path));
     Ok(is_there && ListToml::of_folder(folder)?.is_some_and(|list| list.feed.is_some()))
 }

@@ -35,22 +35,22 @@ const DATE_FORMATS: [&str; 10] = [
 
 /// The values of a column.
 #[derive(Debug, Default)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its heading, number or path.
-    pub name: String,
+    pub(crate) name: String,
     /// How a declaration names it as the entry, and beside the entry: as values of TOML.
     pub(super) as_entry: String,
     pub(super) as_value: String,
     /// The path of the object of JSON that holds it; for a table, empty.
     pub(super) object: String,
     /// Number of cells that are not empty.
-    pub filled: u64,
+    pub(crate) filled: u64,
     /// Number of cells that are entries.
-    pub entries: u64,
+    pub(crate) entries: u64,
     /// Number of cells that hold several entries.
-    pub several: u64,
+    pub(crate) several: u64,
     /// Some different values.
-    pub samples: Vec<String>,
+    pub(crate) samples: Vec<String>,
     hashes: HashSet<u64>,
     few: HashMap<String, Value>,
     is_large: bool,
@@ -59,13 +59,12 @@ pub struct Column {
 
 /// A value of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Value {
-    /// Its text.
-    pub text: String,
+pub(crate) struct Value {
+    pub(crate) text: String,
     /// Number of rows that have it.
-    pub count: u64,
+    pub(crate) count: u64,
     /// The first of them.
-    pub line: u64,
+    pub(crate) line: u64,
 }
 
 #[derive(Debug, Default)]
@@ -132,15 +131,13 @@ impl Column {
     }
 
     /// Returns the number of different values; `None` if there are too many to count.
-    #[must_use]
-    pub fn distinct(&self) -> Option<usize> {
+    pub(crate) fn distinct(&self) -> Option<usize> {
         let count = self.hashes.len();
         (count < DISTINCT).then_some(count)
     }
 
     /// Returns the values with their counts, the most frequent first, if they are few.
-    #[must_use]
-    pub fn values(&self) -> Option<Vec<Value>> {
+    pub(crate) fn values(&self) -> Option<Vec<Value>> {
         let mut values: Vec<Value> = self.few.values().cloned().collect();
         // Several values of a JSON document may be on one line.
         values.sort_by(|a, b| (b.count, a.line, &a.text).cmp(&(a.count, b.line, &b.text)));
@@ -148,8 +145,7 @@ impl Column {
     }
 
     /// Returns whether nearly every filled cell is an entry.
-    #[must_use]
-    pub fn is_of_entries(&self) -> bool {
+    pub(crate) fn is_of_entries(&self) -> bool {
         self.entries > 0 && self.entries.saturating_mul(100) >= self.filled.saturating_mul(95)
     }
 

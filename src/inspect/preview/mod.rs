@@ -24,45 +24,41 @@ use crate::compile::{
 };
 use crate::list::{LIST_TOML, ListToml, Why};
 
-pub use column::{Column, Value};
-pub use proposal::Proposal;
+pub(crate) use column::Column;
+pub(crate) use proposal::Proposal;
 use rows::Judge;
-pub use rows::Sample;
-pub use survey::{First, Kind, Survey};
+pub(crate) use rows::Sample;
+pub(crate) use survey::{First, Kind, Survey};
 
 /// What would come of a list.
 #[derive(Debug)]
-pub struct Preview {
+pub(crate) struct Preview {
     /// Its files, in the order of their numbers.
-    pub files: Vec<FilePreview>,
+    pub(crate) files: Vec<FilePreview>,
     /// What a build would count.
-    pub report: Report,
-    /// What comes and goes, compared with a filter.
-    pub against: Against,
-    /// The `list.toml` that is about the files.
-    pub list_toml: PathBuf,
+    pub(crate) report: Report,
+    pub(crate) against: Against,
+    pub(crate) list_toml: PathBuf,
 }
 
 /// What would come of one file.
 #[derive(Debug)]
-pub struct FilePreview {
-    /// The file.
-    pub file: String,
+pub(crate) struct FilePreview {
+    pub(crate) file: String,
     /// How it is read: the format, and what decided it.
-    pub reading: Option<(String, Why)>,
-    /// Some of its rows.
-    pub samples: Vec<Sample>,
+    pub(crate) reading: Option<(String, Why)>,
+    pub(crate) samples: Vec<Sample>,
     /// Why a build would use nothing of it.
-    pub refused: Option<RefusedFile>,
+    pub(crate) refused: Option<RefusedFile>,
     /// Its columns, if it is a table.
-    pub survey: Option<Survey>,
+    pub(crate) survey: Option<Survey>,
     /// What to declare, if nothing is declared about it.
-    pub proposal: Option<Proposal>,
+    pub(crate) proposal: Option<Proposal>,
 }
 
 /// Reads a file, or the files of a folder, as a build of the folder would. `plan` has what options
 /// say; `against` is a filter to compare with.
-pub fn preview(
+pub(crate) fn preview(
     path: &Path,
     plan: &Plan,
     against: Option<&Path>,
@@ -160,7 +156,7 @@ fn joined(path: &Path, proposals: &[&Proposal]) -> Result<(String, ListToml), se
 }
 
 /// Adds proposals to a `list.toml`.
-pub fn write(path: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
+pub(crate) fn write(path: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
     let replacement = Replacement::claim(path)?;
     let (text, _) = joined(path, proposals)?;
     Ok(replacement.commit_text(text.as_bytes())?)

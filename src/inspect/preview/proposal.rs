@@ -28,16 +28,15 @@ const NOTES: usize = 46;
 
 /// A `[[file]]`, as text.
 #[derive(Debug, Default)]
-pub struct Proposal {
-    /// Its lines of TOML.
-    pub toml: String,
+pub(crate) struct Proposal {
+    pub(crate) toml: String,
     /// Whether something is left to decide.
-    pub is_open: bool,
+    pub(crate) is_open: bool,
     pub(super) names_rows: bool,
     /// What a build would count in the file with it, if it says which rows count.
-    pub report: Option<Report>,
+    pub(crate) report: Option<Report>,
     /// Some rows of the file, read with it.
-    pub samples: Vec<Sample>,
+    pub(crate) samples: Vec<Sample>,
 }
 
 impl Proposal {

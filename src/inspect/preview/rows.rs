@@ -14,15 +14,15 @@ const SHOWN_BYTES: usize = 120;
 
 /// A row and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// The line, counted from 1.
-    pub line: u64,
+    pub(crate) line: u64,
     /// Its text, escaped.
-    pub text: String,
+    pub(crate) text: String,
     /// What becomes of it: "listed", "expired", "skipped", "LEFT OUT" or "REJECTED".
-    pub outcome: &'static str,
+    pub(crate) outcome: &'static str,
     /// As what, or why.
-    pub detail: String,
+    pub(crate) detail: String,
 }
 
 pub(super) fn shown(text: &[u8]) -> String {

@@ -16,43 +16,36 @@ const MAX_PATHS: usize = 512;
 const MAX_DEPTH: usize = 16;
 const MAX_KEY_BYTES: usize = 200;
 
-/// What is in a table.
 #[derive(Debug)]
-pub struct Survey {
-    /// Of which kind it is.
-    pub kind: Kind,
+pub(crate) struct Survey {
+    pub(crate) kind: Kind,
     /// Its columns; of JSON, the paths to values.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// Number of rows below the heading; of JSON, of documents.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Whether some text is not UTF-8, so that it is read as Windows-1252.
-    pub is_windows_1252: bool,
+    pub(crate) is_windows_1252: bool,
     /// Whether there are more columns.
-    pub has_more: bool,
+    pub(crate) has_more: bool,
 }
 
 /// The kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Rows with cells between separators.
     Cells {
-        /// What divides them.
         separator: u8,
         /// Whether the first line has several candidates.
         is_one_of_several: bool,
-        /// What the first row is.
         first: First,
     },
     /// JSON; one document, or one a line.
-    Json {
-        /// One a line.
-        one_a_line: bool,
-    },
+    Json { one_a_line: bool },
 }
 
 /// What the first row of a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum First {
+pub(crate) enum First {
     /// The names of the columns.
     Heading,
     /// A row: it has an address.
