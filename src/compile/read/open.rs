@@ -28,16 +28,15 @@ const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Opens an input, unpacked. Counts bytes as they are on disk.
 pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
-    let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
     match &input.content {
         Content::Whole => {}
         Content::Typed(text) => return Ok(Box::new(Cursor::new(text.clone()))),
         Content::Member(member) => {
             let input = unpack::open_member(&input.path, member)?;
-            return Ok(Box::new(CountedMember { input, bytes, stop }));
+            return Ok(Box::new(Counted::new(input, progress)));
         }
     }
-    let input = if input.is_stdin() {
+    let file = if input.is_stdin() {
         // Not `io::stdin()`: its buffer may hold the data that poll would wait for.
         File::from(io::stdin().as_fd().try_clone_to_owned()?)
     } else {
@@ -48,12 +47,8 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
             .custom_flags(NONBLOCK)
             .open(&input.path)?
     };
-    unpack::text(Counted {
-        state: state_of(&input)?,
-        input,
-        bytes,
-        stop,
-    })
+    let state = state_of(&file)?;
+    unpack::text(Counted::new(Unchanged { file, state }, progress))
 }
 
 /// The size of a file and the time of its last change; `None` for a pipe or a terminal.
@@ -63,61 +58,59 @@ fn state_of(file: &File) -> io::Result<Option<(u64, SystemTime)>> {
     state.transpose()
 }
 
-struct Counted {
-    input: File,
+/// A file or pipe. While a pipe has no data, reading fails with [`io::ErrorKind::WouldBlock`].
+struct Unchanged {
+    file: File,
     /// The state of the file when it was opened, also of standard input (`- <list`).
     state: Option<(u64, SystemTime)>,
+}
+
+impl Read for Unchanged {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.state.is_none() {
+            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&POLL)) {
+                Ok(0) | Err(Errno::INTR) => return Err(io::ErrorKind::WouldBlock.into()),
+                polled => polled?,
+            };
+        }
+        let count = self.file.read(buffer)?;
+        if count == 0 && !buffer.is_empty() && state_of(&self.file)? != self.state {
+            return Err(io::Error::other(
+                "it changed while it was read; try again when it is complete",
+            ));
+        }
+        Ok(count)
+    }
+}
+
+struct Counted<R> {
+    input: R,
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
-impl Counted {
-    fn is_ready(&self) -> io::Result<bool> {
-        let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
-        match poll(&mut ready, Some(&POLL)) {
-            Err(Errno::INTR) => Ok(false),
-            polled => Ok(polled? > 0),
+impl<R: Read> Counted<R> {
+    fn new(input: R, progress: &Progress) -> Self {
+        Self {
+            input,
+            bytes: progress.done_counter(),
+            stop: progress.stop_flag(),
         }
     }
 }
 
-impl Read for Counted {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("interrupted"));
             }
-            if self.state.is_none() && !self.is_ready()? {
-                continue;
-            }
             match self.input.read(buffer) {
-                // Another process has read the data.
+                // There are no data yet, or another process has read them.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => break read?,
             }
         };
-        if count == 0 && !buffer.is_empty() && state_of(&self.input)? != self.state {
-            return Err(io::Error::other(
-                "it changed while it was read; try again when it is complete",
-            ));
-        }
-        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
-struct CountedMember {
-    input: Box<dyn Read + Send>,
-    bytes: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Read for CountedMember {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(io::Error::other("interrupted"));
-        }
-        let count = self.input.read(buffer)?;
         self.bytes.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
