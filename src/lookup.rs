@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules};
-use crate::filter::{self, Answer, Filter, Key, Load, Record};
+use crate::filter::{self, Answer, Filter, Key, Load, Record, Spec};
 
 /// Why a filter gives no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -129,14 +129,7 @@ impl Lookup {
     /// # Errors
     /// [`Error::Rules`]: this program makes other keys, so the filter would miss what it lists.
     pub fn new(filter: Arc<Filter>) -> Result<Self, Error> {
-        let spec = filter.spec();
-        let Some((rules, kinds)) = understood(spec.rules_version, spec.rules, spec.kinds) else {
-            return Err(Error::Rules {
-                path: filter.path().to_owned(),
-                found: spec.rules_version,
-                options: spec.rules,
-            });
-        };
+        let (rules, kinds) = keys_of(filter.path(), filter.spec())?;
         Ok(Self {
             filter,
             rules,
@@ -204,6 +197,16 @@ impl Lookup {
             }
         }
     }
+}
+
+/// Returns how the keys of a filter, or of a part of a list, are made, if this program can.
+pub(crate) fn keys_of(path: &Path, spec: &Spec) -> Result<(Rules, Kinds), Error> {
+    let keys = understood(spec.rules_version, spec.rules, spec.kinds);
+    keys.ok_or_else(|| Error::Rules {
+        path: path.to_owned(),
+        found: spec.rules_version,
+        options: spec.rules,
+    })
 }
 
 /// Returns whether this program can make the keys of a filter, by the values of its header.

@@ -24,7 +24,7 @@ use crate::compile::progress::Progress;
 use crate::compile::read::text;
 use crate::compile::report::digest_shown;
 use crate::filter::FilterFile;
-use crate::lookup;
+use crate::lookup::keys_of;
 
 const SHOWN: usize = 8;
 /// Longest file of names, in bytes: enough for a million names of 64 bytes.
@@ -42,14 +42,7 @@ pub struct Expected {
 impl MergedFile {
     fn of_part(path: &Path) -> Result<Self, Error> {
         let header = FilterFile::open_part(path)?.header;
-        let spec = &header.spec;
-        if !lookup::knows(spec.rules_version, spec.rules, spec.kinds) {
-            return Err(Error::Lookup(lookup::Error::Rules {
-                path: path.to_owned(),
-                found: spec.rules_version,
-                options: spec.rules,
-            }));
-        }
+        keys_of(path, &header.spec)?;
         Ok(Self {
             path: path.to_owned(),
             header,
