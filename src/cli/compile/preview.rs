@@ -1,6 +1,5 @@
 //! `preview`: what each file is read as, and what would come of it, in words.
 
-use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,9 +31,8 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     args.reading.put_into(&mut plan);
     let seen = preview(path, &plan, args.against.as_deref(), &Progress::new())?;
     let saved = if args.write { save(&seen) } else { Ok(()) };
-    let mut text = String::new();
-    show(&seen, args.write && saved.is_ok(), &mut text)?;
-    out.line(format_args!("{}", text.trim_end()))?;
+    let text = shown(&seen, args.write && saved.is_ok());
+    out.line(format_args!("{}", text.join("\n")))?;
     saved?;
     // What has been written counts from now on.
     let is_mended = |file: &FilePreview| {
@@ -61,101 +59,98 @@ fn save(seen: &Preview) -> Result<(), Error> {
     write(&seen.list_toml, &proposals)
 }
 
-fn show(seen: &Preview, has_written: bool, f: &mut String) -> fmt::Result {
+/// Says what was seen, in lines.
+fn shown(seen: &Preview, has_written: bool) -> Vec<String> {
     let report = &seen.report;
+    let mut lines = Vec::new();
     for file in &seen.files {
-        show_file(file, seen, has_written, f)?;
-        writeln!(f)?;
+        show_file(file, seen, has_written, &mut lines);
+        lines.push(String::new());
     }
     if seen.files.is_empty() {
-        writeln!(f, "No list to read.")?;
+        lines.push("No list to read.".to_owned());
     }
-    let has_changed = |file: &FilePreview| has_written && file.proposal.is_some();
-    if seen.files.iter().any(has_changed) {
-        return Ok(());
+    if has_written && seen.files.iter().any(|file| file.proposal.is_some()) {
+        lines.pop();
+        return lines;
     }
-    writeln!(f, "{}", counts(report))?;
+    lines.push(counts(report));
     for added in &seen.against.added {
-        writeln!(f, "added     {added}")?;
+        lines.push(format!("added     {added}"));
     }
     for (file, count) in &seen.against.removed {
         let count = counted(*count, "entry", "entries");
-        writeln!(f, "removed   {}: {count}", escaped(file.as_bytes()))?;
+        lines.push(format!("removed   {}: {count}", escaped(file.as_bytes())));
     }
-    f.write_str(match (&report.refused, report.rows) {
+    let outcome = match (&report.refused, report.rows) {
         (Some(_), _) => "A build would be refused.",
         (None, 0) => "Nobody is listed.",
         (None, _) => "A build would use this.",
-    })
+    };
+    lines.push(outcome.to_owned());
+    lines
 }
 
-fn show_file(file: &FilePreview, seen: &Preview, has_written: bool, f: &mut String) -> fmt::Result {
-    write!(f, "{}: ", file.file)?;
-    match &file.reading {
-        Some((format, why)) => write!(f, "read as {format} ({})", why_shown(*why))?,
-        None if file.survey.is_none() => write!(f, "not read")?,
-        None => {}
-    }
-    if let Some(survey) = &file.survey {
-        let comma = if file.reading.is_some() { "; " } else { "" };
-        writeln!(f, "{comma}{}", kind(survey))?;
-        columns(survey, f)?;
-    } else {
-        writeln!(f)?;
-    }
-    samples(&file.samples, f)?;
+fn show_file(file: &FilePreview, seen: &Preview, has_written: bool, lines: &mut Vec<String>) {
+    let reading = file.reading.as_ref();
+    let reading = reading.map(|(format, why)| format!("read as {format} ({})", why_shown(*why)));
+    let what: Vec<String> = reading
+        .into_iter()
+        .chain(file.survey.as_ref().map(kind))
+        .collect();
+    let what = match what.as_slice() {
+        [] => "not read".to_owned(),
+        what => what.join("; "),
+    };
+    lines.push(format!("{}: {what}", file.file));
+    lines.extend(file.survey.iter().flat_map(columns));
+    lines.extend(file.samples.iter().map(sample));
     let Some(refused) = &file.refused else {
-        return Ok(());
+        return;
     };
     let reason = refused
         .reason
         .strip_suffix(&preview_hint(&file.file))
         .unwrap_or(&refused.reason);
-    match (refused.line, refused.text.as_str()) {
-        (0, _) => writeln!(f, "REFUSED: {reason}.")?,
-        (line, "") => writeln!(f, "REFUSED at line {line}: {reason}.")?,
-        (line, text) => writeln!(f, "REFUSED at line {line}: \"{text}\": {reason}.")?,
-    }
+    lines.push(match (refused.line, refused.text.as_str()) {
+        (0, _) => format!("REFUSED: {reason}."),
+        (line, "") => format!("REFUSED at line {line}: {reason}."),
+        (line, text) => format!("REFUSED at line {line}: \"{text}\": {reason}."),
+    });
     let path = path_shown(&seen.list_toml);
     let Some(proposal) = &file.proposal else {
         if file.reading.is_none() && file.survey.is_some() {
-            writeln!(f, "{path} has a [[file]] about it: complete that.")?;
+            lines.push(format!("{path} has a [[file]] about it: complete that."));
         }
-        return Ok(());
+        return;
     };
-    match has_written {
-        true => write!(f, "Added to {path}")?,
-        false => write!(f, "Add this to {path} (preview --write does it)")?,
-    }
     let open = if proposal.is_open {
         "; complete it"
     } else {
         ""
     };
-    writeln!(f, "{open}:")?;
-    for line in proposal.toml.lines() {
-        writeln!(f, "   {line}")?;
-    }
+    lines.push(match has_written {
+        true => format!("Added to {path}{open}:"),
+        false => format!("Add this to {path} (preview --write does it){open}:"),
+    });
+    lines.extend(proposal.toml.lines().map(|line| format!("   {line}")));
     let Some(report) = &proposal.report else {
-        return writeln!(f, "Until then, the file is refused.");
+        return lines.push("Until then, the file is refused.".to_owned());
     };
-    writeln!(f, "With it:")?;
-    samples(&proposal.samples, f)?;
-    writeln!(f, "{}", counts(report))
+    lines.push("With it:".to_owned());
+    lines.extend(proposal.samples.iter().map(sample));
+    lines.push(counts(report));
 }
 
-fn samples(samples: &[Sample], f: &mut String) -> fmt::Result {
-    for sample in samples {
-        let line = format!(
-            "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
-            grouped(sample.line),
-            shortened(&sample.text, TEXT_CHARS),
-            sample.outcome,
-            sample.detail,
-        );
-        writeln!(f, "{}", line.trim_end())?;
-    }
-    Ok(())
+fn sample(sample: &Sample) -> String {
+    let line = format!(
+        "{:>8}  {:<TEXT_CHARS$}  {:<8}  {}",
+        grouped(sample.line),
+        shortened(&sample.text, TEXT_CHARS),
+        sample.outcome,
+        sample.detail,
+    );
+    line.trim_end().to_owned()
 }
 
 fn path_shown(path: &Path) -> String {
@@ -200,7 +195,7 @@ fn kind(survey: &Survey) -> String {
     }
 }
 
-fn columns(survey: &Survey, f: &mut String) -> fmt::Result {
+fn columns(survey: &Survey) -> Vec<String> {
     let shown = survey.columns.iter().take(COLUMNS);
     let name =
         |column: &Column| shortened(&escaped(column.name.as_bytes()).to_string(), NAME_CHARS);
@@ -212,7 +207,7 @@ fn columns(survey: &Survey, f: &mut String) -> fmt::Result {
         Kind::Json { .. } => "path",
     };
     let heading = "filled   entries  different  for example";
-    writeln!(f, "   {title:<width$}    {heading}")?;
+    let mut lines = vec![format!("   {title:<width$}    {heading}")];
     for (column, name) in shown.zip(&names) {
         let different = column.distinct();
         let line = format!(
@@ -222,12 +217,12 @@ fn columns(survey: &Survey, f: &mut String) -> fmt::Result {
             different.map_or_else(|| "many".to_owned(), |count| grouped(count as u64)),
             examples(column),
         );
-        writeln!(f, "{}", line.trim_end())?;
+        lines.push(line.trim_end().to_owned());
     }
     if survey.columns.len() > COLUMNS || survey.has_more {
-        writeln!(f, "   and more, which are not shown")?;
+        lines.push("   and more, which are not shown".to_owned());
     }
-    Ok(())
+    lines
 }
 
 /// Shows the values of a column with their counts, or some of them if they are many.
