@@ -167,7 +167,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
 /// the pages written at once can have.
 const MAX_AT_ONCE: usize = 3 << 20;
 
-pub(super) struct Patched<'a> {
+struct Patched<'a> {
     old: Box<dyn Sorted + 'a>,
     edits: Delta,
     mapped: Mapped,
@@ -182,7 +182,7 @@ pub(super) struct Patched<'a> {
 }
 
 impl<'a> Patched<'a> {
-    pub(super) fn new(old: Box<dyn Sorted + 'a>, edits: Delta) -> Self {
+    fn new(old: Box<dyn Sorted + 'a>, edits: Delta) -> Self {
         Self {
             old,
             mapped: Mapped::new(&edits.head.mapped),

@@ -183,7 +183,7 @@ const MAX_PAIRS: usize = 4 << 20;
 
 /// One key in OLD or NEW.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Difference {
+enum Difference {
     /// Its class in OLD and in NEW.
     Kept(Class, Class),
     Removed,
@@ -192,7 +192,7 @@ pub(super) enum Difference {
 
 /// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
 /// `expired` or before: a filter that is built on this day does not contain them.
-pub(super) fn differences(
+fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,
     progress: &Progress,
@@ -239,10 +239,10 @@ impl Mapped {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) removed: u64,
-    pub(super) added: u64,
-    pub(super) kept: u64,
+struct Tally {
+    removed: u64,
+    added: u64,
+    kept: u64,
     pairs: HashMap<(Class, Class), u64>,
     added_classes: HashMap<Class, u64>,
     /// The pair of the last record, and the number of consecutive records with this pair.
@@ -251,16 +251,16 @@ pub(super) struct Tally {
 }
 
 #[derive(Debug)]
-pub(super) struct Classes {
-    pub(super) mapped: Vec<(Class, Class)>,
+struct Classes {
+    mapped: Vec<(Class, Class)>,
     /// Classes of exceptions, and of added records; each with the most frequent first.
-    pub(super) changed: Vec<Class>,
-    pub(super) added: Vec<Class>,
-    pub(super) changed_count: u64,
+    changed: Vec<Class>,
+    added: Vec<Class>,
+    changed_count: u64,
 }
 
 impl Tally {
-    pub(super) fn count(&mut self, difference: Difference) {
+    fn count(&mut self, difference: Difference) {
         match difference {
             Difference::Removed => self.removed += 1,
             Difference::Added(_, class) => {
@@ -294,7 +294,7 @@ impl Tally {
     }
 
     /// Returns the changes of classes; `None` if there are more than a delta can have.
-    pub(super) fn classes(mut self) -> Option<Classes> {
+    fn classes(mut self) -> Option<Classes> {
         /// A pair takes about as many bytes as this many exceptions.
         const WORTH_A_PAIR: u64 = 8;
         self.end_run();
