@@ -26,9 +26,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use mta::read_log;
-pub use sent::read_mailbox;
-
 use crate::address::{Entry, Kind, escaped};
 use crate::base::day::Day;
 use crate::base::numbers::counted;
@@ -58,48 +55,6 @@ pub struct Rules {
     pub uids: Vec<u32>,
 }
 
-/// The addresses to which users wrote, and when last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    addresses: BTreeMap<String, Day>,
-    counts: Counts,
-}
-
-/// What was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Counts {
-    /// Messages from users.
-    messages: u64,
-    /// Recipients ignored because the message looks like an automatic reply.
-    automatic: u64,
-    /// Recipients ignored because the message has too many.
-    crowds: u64,
-}
-
-impl Written {
-    fn add(&mut self, address: &str, sender_domain: &str, day: Day, rules: &Rules) {
-        let Some(address) = correspondent(address) else {
-            return;
-        };
-        let domain = domain_of(&address);
-        let is_own = domain == sender_domain || rules.own_domains.iter().any(|own| own == domain);
-        if is_own {
-            return;
-        }
-        if let Some(last) = self.addresses.get_mut(&address) {
-            *last = day.max(*last);
-        } else if self.addresses.len() < ADDRESSES_MAX {
-            self.addresses.insert(address, day);
-        }
-    }
-}
-
-/// The addresses, each with the last day on which a user wrote to it.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Book {
-    addresses: BTreeMap<String, Day>,
-}
-
 /// The changes that one run made to the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -113,8 +68,23 @@ pub struct Change {
     pub seen_again: u64,
     /// Number of addresses dropped because nobody wrote to them for too long.
     pub dropped: u64,
-    #[serde(flatten)]
-    counts: Counts,
+    /// Messages from users.
+    messages: u64,
+    /// Recipients ignored because the message looks like an automatic reply.
+    automatic: u64,
+    /// Recipients ignored because the message has too many.
+    crowds: u64,
+}
+
+/// The file, and what a run has read.
+#[derive(Debug, Default)]
+pub struct Book {
+    rules: Rules,
+    /// The addresses in the file, each with the last day on which a user wrote to it.
+    known: BTreeMap<String, Day>,
+    /// Those to which users wrote according to what was read.
+    written: BTreeMap<String, Day>,
+    change: Change,
 }
 
 impl Book {
@@ -122,14 +92,15 @@ impl Book {
     ///
     /// # Errors
     /// It cannot be read, or is not a file of correspondents.
-    pub fn read(path: &Path) -> Result<Self, FileError> {
-        let text = whole_file::read(path, FILE_BYTES_MAX, "a file of correspondents")?;
-        let Some(text) = text else {
-            return Ok(Self::default());
+    pub fn read(path: &Path, rules: Rules) -> Result<Self, FileError> {
+        let mut book = Self {
+            rules,
+            ..Self::default()
         };
-        let text = String::from_utf8(text)
+        book.change.file = path.to_owned();
+        let text = whole_file::read(path, FILE_BYTES_MAX, "a file of correspondents")?;
+        let text = String::from_utf8(text.unwrap_or_default())
             .map_err(|_| FileError::of(path)("not a file of correspondents: not text"))?;
-        let mut addresses = BTreeMap::new();
         for (number, line) in (1..).zip(text.lines()) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -144,57 +115,64 @@ impl Book {
                 );
                 return Err(FileError::of(path)(why));
             };
-            addresses.insert(address, day);
+            book.known.insert(address, day);
         }
-        Ok(Self { addresses })
+        Ok(book)
     }
 
-    /// Adds the addresses to which users wrote, and drops those to which nobody wrote for `keep`
-    /// days.
-    pub fn take(&mut self, written: &Written, today: Day, keep: u16) -> Change {
-        let mut change = Change {
-            counts: written.counts,
-            ..Change::default()
+    fn add(&mut self, address: &str, sender_domain: &str, day: Day) {
+        let Some(address) = correspondent(address) else {
+            return;
         };
+        let domain = domain_of(&address);
+        if domain == sender_domain || self.rules.own_domains.iter().any(|own| own == domain) {
+            return;
+        }
+        if let Some(last) = self.written.get_mut(&address) {
+            *last = day.max(*last);
+        } else if self.written.len() < ADDRESSES_MAX {
+            self.written.insert(address, day);
+        }
+    }
+
+    /// Adds the addresses to which users wrote, drops those to which nobody wrote for `keep` days, and
+    /// replaces the file if its content changes.
+    ///
+    /// # Errors
+    /// It cannot be written; then the old file stays.
+    pub fn update(mut self, today: Day, keep: u16) -> Result<Change, replacement::Error> {
+        let (known, change) = (&mut self.known, &mut self.change);
         let oldest = Day(today.0.saturating_sub(keep));
-        for (address, &day) in &written.addresses {
+        for (address, day) in self.written {
             // A wrong clock must not keep an address forever.
             let day = day.min(today);
             if day < oldest {
                 continue;
             }
-            match self.addresses.get_mut(address) {
+            match known.get_mut(&address) {
                 Some(last) if *last < day => {
                     *last = day;
                     change.seen_again += 1;
                 }
                 Some(_) => {}
                 None => {
-                    self.addresses.insert(address.clone(), day);
+                    known.insert(address, day);
                     change.added += 1;
                 }
             }
         }
-        let before = self.addresses.len();
-        self.addresses.retain(|_, day| *day >= oldest);
-        change.dropped = (before - self.addresses.len()) as u64;
-        change.addresses = self.addresses.len() as u64;
-        change
-    }
-
-    /// Replaces the file if its content changes.
-    ///
-    /// # Errors
-    /// It cannot be written; then the old file stays.
-    pub fn write(&self, path: &Path) -> Result<(), replacement::Error> {
+        let before = known.len();
+        known.retain(|_, day| *day >= oldest);
+        change.dropped = (before - known.len()) as u64;
+        change.addresses = known.len() as u64;
         let mut text = HEAD.to_owned();
-        for (address, day) in &self.addresses {
+        for (address, day) in known {
             text.push_str(&format!("{}{SEEN}{day}\n", written_address(address)));
         }
-        if fs::read_to_string(path).is_ok_and(|old| old == text) {
-            return Ok(());
+        if !fs::read_to_string(&change.file).is_ok_and(|old| old == text) {
+            Replacement::claim(&change.file)?.commit_text(text.as_bytes())?;
         }
-        Replacement::claim(path)?.commit_text(text.as_bytes())
+        Ok(self.change)
     }
 }
 
@@ -208,11 +186,11 @@ impl Display for Change {
             self.added,
             self.seen_again,
             self.dropped,
-            counted(self.counts.messages, "message", "messages")
+            counted(self.messages, "message", "messages")
         )?;
         for (count, what) in [
-            (self.counts.automatic, "recipients of automatic replies"),
-            (self.counts.crowds, "recipients of messages to very many"),
+            (self.automatic, "recipients of automatic replies"),
+            (self.crowds, "recipients of messages to very many"),
         ] {
             if count > 0 {
                 write!(f, "; left out: {count} {what}")?;
@@ -244,14 +222,13 @@ mod tests {
     fn addresses_are_kept_until_nobody_writes_to_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("correspondents");
+        let read = || Book::read(&path, Rules::default());
         let take = |day: u16, addresses: &[&str]| {
-            let mut written = Written::default();
+            let mut book = read().unwrap();
             for address in addresses {
-                written.addresses.insert((*address).to_owned(), Day(day));
+                book.add(address, "our.example", Day(day));
             }
-            let mut book = Book::read(&path).unwrap();
-            let change = book.take(&written, Day(day), 120);
-            book.write(&path).unwrap();
+            let change = book.update(Day(day), 120).unwrap();
             (change.added, change.seen_again, change.dropped)
         };
         assert_eq!(take(20_000, &["a@x.example", "b@x.example"]), (2, 0, 0));
@@ -268,24 +245,19 @@ mod tests {
         // Whatever the local part looks like.
         let odd =
             "-kei-@x +p@x a?b@x a|b@x 'q@x #h@x x{y@x x$@x ^x@x !b@x a*b@x ;x@x =x@x %x%@x ü²@x";
-        let mut written = Written::default();
-        for address in odd.split(' ') {
-            written.add(address, "our.example", Day(20_000), &Rules::default());
-        }
-        assert_eq!(written.addresses.len(), odd.split(' ').count());
-        let mut book = Book::default();
-        book.take(&written, Day(20_000), 120);
-        book.write(&path).unwrap();
-        assert_eq!(Book::read(&path).unwrap(), book);
+        let odd: Vec<&str> = odd.split(' ').collect();
+        assert_eq!(take(20_242, &odd), (odd.len() as u64, 0, 1));
+        let book = read().unwrap();
+        assert_eq!(book.known.len(), odd.len());
         for line in fs::read_to_string(&path).unwrap().lines().skip(1) {
             let (entry, _) = list::split_comment(line.as_bytes(), false);
             let entry = list::read_entry(entry).unwrap();
             let address = correspondent(str::from_utf8(&entry).unwrap());
-            assert!(book.addresses.contains_key(&address.unwrap()), "{line}");
+            assert!(book.known.contains_key(&address.unwrap()), "{line}");
         }
 
         fs::write(&path, "a@x.example\n").unwrap();
-        let error = Book::read(&path).unwrap_err().to_string();
+        let error = read().unwrap_err().to_string();
         assert!(error.contains("line 1 is not"), "{error}");
     }
 }

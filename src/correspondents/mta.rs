@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::{RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use super::{Book, RECIPIENTS_MAX, correspondent, domain_of};
 use crate::base::clock::now_s;
 use crate::base::day::Day;
 use crate::base::whole_file::FileError;
@@ -54,19 +54,20 @@ const LOCAL_MAILERS: [&str; 9] = [
     "lmtp",
 ];
 
-/// Adds the recipients of the messages in a log.
-///
-/// # Errors
-/// The log cannot be read.
-pub fn read_log(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), FileError> {
-    let mut queue = Queue {
-        rules,
-        now: now_s().cast_signed(),
-        written,
-        messages: HashMap::new(),
-        incoming: HashMap::new(),
-    };
-    journal::each_line(path, |line| queue.line(line)).map_err(FileError::of(path))
+impl Book {
+    /// Adds the recipients of the messages in a log.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn add_log(&mut self, path: &Path) -> Result<(), FileError> {
+        let mut queue = Queue {
+            now: now_s().cast_signed(),
+            book: self,
+            messages: HashMap::new(),
+            incoming: HashMap::new(),
+        };
+        journal::each_line(path, |line| queue.line(line)).map_err(FileError::of(path))
+    }
 }
 
 /// The state of a message in a mail server's queue, at the current line of the log.
@@ -88,9 +89,8 @@ struct Message {
 }
 
 struct Queue<'a> {
-    rules: &'a Rules,
     now: i64,
-    written: &'a mut Written,
+    book: &'a mut Book,
     messages: HashMap<String, Message>,
     /// When each sender last wrote to us.
     incoming: HashMap<String, i64>,
@@ -106,38 +106,46 @@ impl Queue<'_> {
             return;
         }
         let program = entry.program.as_deref();
-        if let Some(client) = text.strip_prefix("client=")
-            && is_of_postfix(program, &["smtpd", "qmqpd"])
-        {
-            let has_login = client.contains(", sasl_username=");
-            let origin = client.split(", ").nth(1);
-            let origin = origin.and_then(|field| field.strip_prefix("orig_queue_id="));
-            let message = Message {
-                is_users: has_login
-                    || self.is_trusted(client)
-                    || origin.is_some_and(|id| self.is_users(id)),
-                is_from_loopback: is_loopback(client),
-                origin: origin.map(str::to_owned),
-                at: entry.at,
-                ..Message::default()
-            };
-            self.begin(id, message);
-        } else if let Some(submitted) = text.strip_prefix("uid=")
-            && is_of_postfix(program, &["pickup"])
-        {
-            let uid = submitted.split(' ').next().and_then(|uid| uid.parse().ok());
-            let message = Message {
-                is_users: uid.is_some_and(|uid| self.rules.uids.contains(&uid)),
-                at: entry.at,
-                ..Message::default()
-            };
-            self.begin(id, message);
-        } else if let Some(from) = text.strip_prefix("from=") {
-            self.from(id, from, program, entry.at);
-        } else if let Some(to) = text.strip_prefix("to=") {
-            self.to(id, to, program, entry.at);
-        } else if text == "removed" && is_of_postfix(program, &["qmgr"]) {
-            self.messages.remove(id);
+        let (what, rest) = text.split_once('=').unwrap_or((text, ""));
+        let mut message = Message {
+            at: entry.at,
+            ..Message::default()
+        };
+        match what {
+            "client" if is_of_postfix(program, &["smtpd", "qmqpd"]) => {
+                let has_login = rest.contains(", sasl_username=");
+                let origin = rest.split(", ").nth(1);
+                let origin = origin.and_then(|field| field.strip_prefix("orig_queue_id="));
+                message.is_users = has_login
+                    || self.is_trusted(rest)
+                    || origin.is_some_and(|id| self.is_users(id));
+                message.is_from_loopback = is_loopback(rest);
+                message.origin = origin.map(str::to_owned);
+                self.begin(id, message);
+            }
+            "uid" if is_of_postfix(program, &["pickup"]) => {
+                let uid = rest.split(' ').next().and_then(|uid| uid.parse().ok());
+                message.is_users = uid.is_some_and(|uid| self.book.rules.uids.contains(&uid));
+                self.begin(id, message);
+            }
+            "from" => {
+                // Sendmail logs everything in this line; Postfix has logged the client before.
+                let has = |field| rest.contains(field);
+                if is_of_sendmail(program) && has(", nrcpts=") && !has(", nrcpt=") {
+                    let relay = rest.rsplit_once(", relay=").map_or("", |(_, relay)| relay);
+                    message.is_users = has_login_in_sendmail(rest) || self.is_trusted(relay);
+                    message.is_local = relay.ends_with("@localhost");
+                    self.begin(id, message);
+                    self.from(id, rest, ", nrcpts=", entry.at);
+                } else if is_of_postfix(program, &["qmgr"]) {
+                    self.from(id, rest, ", nrcpt=", entry.at);
+                }
+            }
+            "to" => self.to(id, rest, program, entry.at),
+            "removed" if is_of_postfix(program, &["qmgr"]) => {
+                self.messages.remove(id);
+            }
+            _ => {}
         }
     }
 
@@ -149,8 +157,8 @@ impl Queue<'_> {
 
     /// Returns whether a client needs no authentication.
     fn is_trusted(&self, client: &str) -> bool {
-        host_address(client)
-            .is_some_and(|address| self.rules.clients.iter().any(|net| net.contains(address)))
+        let mut trusted = self.book.rules.clients.iter();
+        host_address(client).is_some_and(|address| trusted.any(|net| net.contains(address)))
     }
 
     /// Returns whether this delivery of Postfix went to a content filter, which has returned the
@@ -180,30 +188,12 @@ impl Queue<'_> {
         self.messages.insert(id.to_owned(), message);
     }
 
-    fn from(&mut self, id: &str, from: &str, program: Option<&str>, at: Option<i64>) {
-        // Sendmail logs everything in this line; Postfix has logged the client before.
-        let sendmail = from
-            .rsplit_once(", nrcpts=")
-            .map(|(_, rest)| rest)
-            .filter(|_| is_of_sendmail(program) && !from.contains(", nrcpt="));
-        if sendmail.is_none() && !is_of_postfix(program, &["qmgr"]) {
-            return;
-        }
-        let nrcpt = from.rsplit_once(", nrcpt=").map(|(_, rest)| rest);
-        let recipients = sendmail.or(nrcpt).and_then(|rest| {
+    /// Notes the sender of a message, and how many recipients it has, in the field `count`.
+    fn from(&mut self, id: &str, from: &str, count: &str, at: Option<i64>) {
+        let recipients = from.rsplit_once(count).and_then(|(_, rest)| {
             let number = rest.split([' ', ',']).next()?;
             number.parse().ok()
         });
-        if sendmail.is_some() {
-            let relay = from.rsplit_once(", relay=").map_or("", |(_, relay)| relay);
-            let message = Message {
-                is_users: has_login_in_sendmail(from) || self.is_trusted(relay),
-                is_local: relay.ends_with("@localhost"),
-                at,
-                ..Message::default()
-            };
-            self.begin(id, message);
-        }
         let sender = from.strip_prefix('<').unwrap_or(from);
         let sender = sender.split(['>', ',']).next().unwrap_or_default();
         let sender = sender.to_ascii_lowercase();
@@ -238,17 +228,17 @@ impl Queue<'_> {
         if message.is_local
             && let Some(uid) = controlling_uid(rest)
         {
-            message.is_users |= self.rules.uids.contains(&uid);
+            message.is_users |= self.book.rules.uids.contains(&uid);
         }
         if !message.is_users || message.sender.is_empty() {
             return;
         }
         if !message.is_counted {
             message.is_counted = true;
-            self.written.counts.messages += 1;
+            self.book.change.messages += 1;
         }
         if message.recipients > RECIPIENTS_MAX {
-            self.written.counts.crowds += 1;
+            self.book.change.crowds += 1;
             return;
         }
         let day = at.and_then(journal::day);
@@ -260,10 +250,10 @@ impl Queue<'_> {
                 .zip(message.at)
                 .is_some_and(|(&came_in, at)| (0..=AUTOMATIC_S).contains(&(at - came_in)));
             if is_automatic {
-                self.written.counts.automatic += 1;
+                self.book.change.automatic += 1;
             } else {
                 let own = domain_of(&message.sender);
-                self.written.add(address, own, day, self.rules);
+                self.book.add(address, own, day);
             }
         }
     }
@@ -283,20 +273,17 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
     }
     // Postfix: after the status comes the reply of the other server.
     let status = value(", status=").unwrap_or_default();
-    let service = program.and_then(|program| program.rsplit('/').next());
-    let relay = value("relay=").unwrap_or_default();
-    let is_remote = match service {
-        Some("smtp" | "relay") => true,
+    let is_remote = match program {
+        Some(_) => is_of_postfix(program, &["smtp", "relay"]),
         // Unknown service: require a host with address and port, unlike "local", "virtual" or a
         // socket.
-        None => relay.contains("]:"),
-        Some(_) => false,
+        None => value("relay=").is_some_and(|relay| relay.contains("]:")),
     };
     is_remote && (status == "sent" || status.starts_with("sent ("))
 }
 
 /// Returns whether a line is from one of these services of Postfix, such as
-/// `postfix/submission/smtpd`; true if the line names no program.
+/// `postfix/submission/smtpd`; true if it names no program.
 fn is_of_postfix(program: Option<&str>, services: &[&str]) -> bool {
     program.is_none_or(|program| {
         let service = program.rsplit_once('/').map(|(_, service)| service);

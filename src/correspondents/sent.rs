@@ -6,39 +6,41 @@ use std::time::UNIX_EPOCH;
 
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::{RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use super::{Book, RECIPIENTS_MAX, correspondent, domain_of};
 use crate::base::day::Day;
 use crate::base::whole_file::FileError;
 use crate::explain::{Headers, each_message};
 use crate::journal;
 use crate::sender::Strength;
 
-/// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
-///
-/// # Errors
-/// The mailbox cannot be read.
-pub fn read_mailbox(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), FileError> {
-    let read = each_message(path, &mut |name, headers| {
-        let Some(headers) = headers else { return };
-        if is_automatic(&headers) {
-            written.counts.automatic += 1;
-            return;
-        }
-        let sender = named(&headers, &["From"]).into_iter().next();
-        let (Some(sender), Some(day)) = (sender, day(&name, &headers)) else {
-            return;
-        };
-        written.counts.messages += 1;
-        let recipients = named(&headers, &["To", "Cc", "Bcc"]);
-        if recipients.len() as u64 > RECIPIENTS_MAX {
-            written.counts.crowds += 1;
-            return;
-        }
-        for recipient in recipients {
-            written.add(&recipient, domain_of(&sender), day, rules);
-        }
-    });
-    read.map_err(FileError::of(path))
+impl Book {
+    /// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
+    ///
+    /// # Errors
+    /// The mailbox cannot be read.
+    pub fn add_mailbox(&mut self, path: &Path) -> Result<(), FileError> {
+        let read = each_message(path, &mut |name, headers| {
+            let Some(headers) = headers else { return };
+            if is_automatic(&headers) {
+                self.change.automatic += 1;
+                return;
+            }
+            let sender = named(&headers, &["From"]).into_iter().next();
+            let (Some(sender), Some(day)) = (sender, day(&name, &headers)) else {
+                return;
+            };
+            self.change.messages += 1;
+            let recipients = named(&headers, &["To", "Cc", "Bcc"]);
+            if recipients.len() as u64 > RECIPIENTS_MAX {
+                self.change.crowds += 1;
+                return;
+            }
+            for recipient in recipients {
+                self.add(&recipient, domain_of(&sender), day);
+            }
+        });
+        read.map_err(FileError::of(path))
+    }
 }
 
 /// Returns whether a program sent or forwarded it (RFC 3834 section 5, RFC 2919).

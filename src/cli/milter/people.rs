@@ -10,7 +10,7 @@ use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::cli::{Done, Output, whole_number};
 use crate::config::Config;
-use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
+use crate::correspondents::{Book, Rules};
 use crate::junk::{self, Options};
 use crate::policy::{Entries, Network};
 
@@ -54,17 +54,14 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     if args.logs.is_empty() && args.sent.is_empty() {
         return Err("no input: give a log, - for standard input, or --sent MAILBOX".into());
     }
-    let mut book = Book::read(&args.output)?;
-    let mut written = Written::default();
+    let mut book = Book::read(&args.output, rules)?;
     for log in &args.logs {
-        read_log(log, &rules, &mut written)?;
+        book.add_log(log)?;
     }
     for mailbox in &args.sent {
-        read_mailbox(mailbox, &rules, &mut written)?;
+        book.add_mailbox(mailbox)?;
     }
-    let mut change = book.take(&written, Day(today()), args.keep);
-    book.write(&args.output)?;
-    change.file.clone_from(&args.output);
+    let change = book.update(Day(today()), args.keep)?;
     out.show(&change, args.json)
 }
 
