@@ -98,15 +98,12 @@ pub fn report(
         list: options.list.clone(),
         ..ListChange::default()
     };
-    let may_list = |sender: &str, headers: &Headers| {
+    let reports = reports(mailboxes, &mut change, |sender, _, headers| {
         check(sender, headers, &[&whitelist, &correspondents], config)?;
-        compile::may_list(&plan, sender).map_err(|error| error.to_string())
-    };
-    let note = |_: &str, headers: &Headers| {
+        compile::may_list(&plan, sender).map_err(|error| error.to_string())?;
         let note = format!("{}{} {}", &REPORTED[1..], options.by, message_id(headers));
-        note.trim_end().to_owned()
-    };
-    let reports = reports(mailboxes, &mut change, may_list, note)?;
+        Ok(note.trim_end().to_owned())
+    })?;
     let entries: Vec<(&str, &str)> = reports
         .iter()
         .map(|(sender, note)| (sender.as_str(), note.as_str()))
@@ -134,8 +131,7 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    let note = |name: &str, _: &Headers| name.to_owned();
-    let mut reports = reports(mailboxes, &mut change, |_, _| Ok(()), note)?;
+    let mut reports = reports(mailboxes, &mut change, |_, name, _| Ok(name.to_owned()))?;
     if reports.is_empty() {
         return Ok(change);
     }
@@ -172,24 +168,25 @@ fn report_end(line: &[u8]) -> Option<Day> {
     Day::read(ends.as_bytes()).filter(|_| is_ours)
 }
 
-/// Returns each sender that may be listed, with the note about its first message.
+/// Returns each sender that may be listed, with the note about its first message. `note` gets a sender, the file of
+/// the message and its headers; it fails if the sender may not be listed.
 fn reports(
     mailboxes: &[PathBuf],
     change: &mut ListChange,
-    may_list: impl Fn(&str, &Headers) -> Result<(), String>,
-    note: impl Fn(&str, &Headers) -> String,
+    note: impl Fn(&str, &str, &Headers) -> Result<String, String>,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut reports = BTreeMap::new();
     for mailbox in mailboxes {
         let read = each_message(mailbox, &mut |name, headers| {
             let Some(headers) = headers else { return };
             change.messages += 1;
-            let sender =
-                sender(&headers).and_then(|sender| may_list(&sender, &headers).map(|()| sender));
-            match sender {
-                Ok(sender) if reports.len() < REPORTS_MAX => {
-                    let note = || note(&name, &headers);
-                    reports.entry(sender).or_insert_with(note);
+            let noted = sender(&headers).and_then(|sender| {
+                let note = note(&sender, &name, &headers)?;
+                Ok((sender, note))
+            });
+            match noted {
+                Ok((sender, note)) if reports.len() < REPORTS_MAX => {
+                    reports.entry(sender).or_insert(note);
                 }
                 Ok(_) => change.leave_out(&name, "too many reports at once"),
                 Err(why) => change.leave_out(&name, &why),
