@@ -30,17 +30,6 @@ const VERSION: u32 = 6;
 const ACTIONS: u32 = 0x1ff;
 const STEPS: u32 = 0x001f_ffff;
 
-const NO_CONNECT: u32 = 0x1;
-const NO_MAIL: u32 = 0x4;
-const NO_RCPT: u32 = 0x8;
-const NO_HEADERS: u32 = 0x20;
-const NO_END_OF_HEADERS: u32 = 0x40;
-const QUIET_HEADERS: u32 = 0x80;
-const QUIET_CONNECT: u32 = 0x1000;
-const QUIET_MAIL: u32 = 0x4000;
-const QUIET_RCPT: u32 = 0x8000;
-const QUIET_END_OF_HEADERS: u32 = 0x4_0000;
-
 /// Longest packet that a milter may send; libmilter's limit.
 const PACKET_MAX_BYTES: usize = 1 << 16;
 /// A milter that does not answer for this long is broken.
@@ -93,10 +82,8 @@ pub struct TestMail {
     pub recipients: Vec<Vec<u8>>,
     /// Names and values; folds are LF and white space.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Macros of MAIL, such as `{auth_authen}`.
+    /// Macros of MAIL, such as `{auth_authen}`, and of every RCPT: those that begin with `{rcpt_`.
     pub macros: Vec<(String, String)>,
-    /// Macros of every RCPT, such as `{rcpt_addr}`.
-    pub recipient_macros: Vec<(String, String)>,
 }
 
 impl TestMail {
@@ -118,7 +105,7 @@ impl TestMail {
 /// The result for a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// The answer for each recipient for which an answer was requested.
+    /// The answer for each recipient.
     pub recipients: Vec<Answer>,
     /// The answer for the message; `None` if all recipients were refused.
     pub message: Option<Answer>,
@@ -192,16 +179,13 @@ impl Peer {
     /// Announces an SMTP client. Postfix reports port 0 of 127.0.0.1 for local mail.
     pub fn client(&mut self, address: IpAddr, port: u16) -> io::Result<Answer> {
         let (name, version) = ("mx.test", "Postfix 3.7.11");
-        self.macros(
-            b'C',
-            &[("j", name), ("{daemon_name}", name), ("v", version)],
-        );
+        let macros = [("j", name), ("{daemon_name}", name), ("v", version)];
         let family = if address.is_ipv4() { b'4' } else { b'6' };
         let mut payload = format!("[{address}]\0").into_bytes();
         payload.push(family);
         payload.extend_from_slice(&port.to_be_bytes());
         payload.extend_from_slice(format!("{address}\0").as_bytes());
-        let answer = self.step(b'C', &[&payload], NO_CONNECT, QUIET_CONNECT)?;
+        let answer = self.step(b'C', &macros, &[&payload])?;
         self.macros(b'H', &[]);
         Ok(answer)
     }
@@ -230,26 +214,25 @@ impl Peer {
         id: &str,
         outcome: &mut Delivery,
     ) -> io::Result<Option<Answer>> {
-        self.macros(b'M', &borrowed(&mail.macros));
+        let macros = mail.macros.iter().map(|(name, value)| (&**name, &**value));
+        let (mut of_rcpt, of_mail): (Vec<_>, Vec<_>) =
+            macros.partition(|(name, _)| name.starts_with("{rcpt_"));
         let argument = [mail.mail_from.as_slice(), b"\0SIZE=1000\0"];
-        let answer = self.step(b'M', &argument, NO_MAIL, QUIET_MAIL)?;
+        let answer = self.step(b'M', &of_mail, &argument)?;
         if answer != Answer::Continue {
             return Ok(Some(answer));
         }
         let mut accepted = mail.recipients.is_empty();
         for recipient in &mail.recipients {
-            // Postfix creates the queue file at the first accepted recipient.
-            let mut macros = borrowed(&mail.recipient_macros);
-            if accepted {
-                macros.push(("i", id));
-            }
-            self.macros(b'R', &macros);
-            let answer = self.step(b'R', &[recipient, b"\0"], NO_RCPT, QUIET_RCPT)?;
-            if self.steps & NO_RCPT == 0 {
-                outcome.recipients.push(answer.clone());
-            }
+            let answer = self.step(b'R', &of_rcpt, &[recipient, b"\0"])?;
+            outcome.recipients.push(answer.clone());
             match answer {
-                Answer::Continue => accepted = true,
+                // Postfix creates the queue file at the first accepted recipient.
+                Answer::Continue if !accepted => {
+                    of_rcpt.push(("i", id));
+                    accepted = true;
+                }
+                Answer::Continue => {}
                 Answer::Accept | Answer::Discard => return Ok(Some(answer)),
                 Answer::Reject | Answer::Tempfail | Answer::Text(_) => {}
             }
@@ -259,17 +242,13 @@ impl Peer {
         }
         self.macros(b'T', &[("i", id)]);
         for (name, value) in &mail.headers {
-            if self.steps & NO_HEADERS == 0 {
-                self.macros(b'L', &[("i", id)]);
-            }
             let header = [name.as_slice(), b"\0", value, b"\0"];
-            let answer = self.step(b'L', &header, NO_HEADERS, QUIET_HEADERS)?;
+            let answer = self.step(b'L', &[("i", id)], &header)?;
             if answer != Answer::Continue {
                 return Ok(Some(answer));
             }
         }
-        self.macros(b'N', &[("i", id)]);
-        let answer = self.step(b'N', &[], NO_END_OF_HEADERS, QUIET_END_OF_HEADERS)?;
+        let answer = self.step(b'N', &[("i", id)], &[])?;
         if answer != Answer::Continue {
             return Ok(Some(answer));
         }
@@ -302,15 +281,26 @@ impl Peer {
         self.flush()
     }
 
-    /// Sends a command, unless the milter declines it, and reads the answer, if there is one.
-    fn step(&mut self, code: u8, parts: &[&[u8]], declined: u32, quiet: u32) -> io::Result<Answer> {
-        if self.steps & declined == 0 {
-            self.put(code, &parts.concat());
+    /// Sends a command after its macros, unless the milter declines it, and reads the answer, if there is one.
+    fn step(&mut self, code: u8, macros: &[(&str, &str)], parts: &[&[u8]]) -> io::Result<Answer> {
+        // The bits by which a milter declines a step, and leaves it unanswered (SMFIP_NO..., SMFIP_NR_...).
+        let (declined, quiet) = match code {
+            b'C' => (0x1, 0x1000),
+            b'M' => (0x4, 0x4000),
+            b'R' => (0x8, 0x8000),
+            b'L' => (0x20, 0x80),
+            _ => (0x40, 0x4_0000),
+        };
+        if self.steps & declined != 0 {
+            return Ok(Answer::Continue);
         }
-        match self.steps & (declined | quiet) {
-            0 => self.answer(),
-            _ => Ok(Answer::Continue),
+        self.macros(code, macros);
+        self.put(code, &parts.concat());
+        if self.steps & quiet != 0 {
+            return Ok(Answer::Continue);
         }
+        let (code, payload) = self.packet()?;
+        final_answer(code, &payload)
     }
 
     fn macros(&mut self, step: u8, macros: &[(&str, &str)]) {
@@ -334,11 +324,6 @@ impl Peer {
         self.stream.flush()
     }
 
-    fn answer(&mut self) -> io::Result<Answer> {
-        let (code, payload) = self.packet()?;
-        final_answer(code, &payload)
-    }
-
     /// Sends the buffer, and reads one packet.
     fn packet(&mut self) -> io::Result<(u8, Vec<u8>)> {
         self.flush()?;
@@ -353,11 +338,6 @@ impl Peer {
         let payload = packet.split_off(1);
         Ok((packet[0], payload))
     }
-}
-
-fn borrowed(macros: &[(String, String)]) -> Vec<(&str, &str)> {
-    let macros = macros.iter();
-    macros.map(|(name, value)| (&**name, &**value)).collect()
 }
 
 fn broken<T>(what: &str) -> io::Result<T> {

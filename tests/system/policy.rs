@@ -173,7 +173,6 @@ fn mail<'r>(envelope: &'r str, fields: &str) -> (TestMail, Option<(&'r str, &'r 
         match name {
             "to" => mail.recipients = words(value).into_iter().map(Into::into).collect(),
             "client" => client = Some(value.split_once(' ').expect("an address and a port")),
-            "{rcpt_addr}" => mail.recipient_macros.push((name.into(), value.into())),
             _ => {
                 assert!(name.starts_with('{'), "{part}");
                 mail.macros.push((name.into(), value.into()));
