@@ -254,11 +254,7 @@ fn show(
         out,
         "{title:<37} {} {:<10} {:<11} {:>6} {:>6}",
         paint.verdict(verdict, 9),
-        if decision.identity.is_empty() {
-            "-"
-        } else {
-            decision.identity
-        },
+        decision.listed.identity.unwrap_or("-"),
         decision.list.as_deref().unwrap_or("-"),
         decision.spent.as_micros(),
         outcome.time.as_micros()
@@ -266,7 +262,7 @@ fn show(
     for line in below.lines() {
         writeln!(out, "{}", paint.dim(&format!("    {line}")))?;
     }
-    let is_expected = verdict == expected && decision.identity == field;
+    let is_expected = verdict == expected && decision.listed.identity.unwrap_or_default() == field;
     if !is_expected {
         writeln!(out, "    expected: {expected} {field}")?;
     }

@@ -12,7 +12,7 @@ use crate::base::day::Day;
 use crate::compile;
 use crate::lookup::Outcome;
 use crate::policy::{Action, Entries, List, Policy, Reason, Seen};
-use crate::screen::{Decision, Observer};
+use crate::screen::{Decision, Observer, source_of};
 use crate::sender::{Identity, Sender, Strength};
 
 /// A verdict with all evidence. The JSON fields are stable; more may be added.
@@ -158,12 +158,25 @@ pub struct RecordedDecision {
     pub list: Option<String>,
     /// The list's own action, if the reason led to a milder one.
     pub unsoftened: Option<&'static str>,
-    /// The field with the listed sender; empty if there is none.
+    /// The sender that decided.
     #[serde(skip)]
-    pub identity: &'static str,
+    pub listed: Listed,
     /// The time that it took.
     #[serde(skip)]
     pub spent: Duration,
+}
+
+/// The sender that a list has decided about, if there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The field: `mail-from`, `from` ...
+    pub identity: Option<&'static str>,
+    /// In canonical form.
+    pub sender: Option<String>,
+    /// The entry that names it.
+    pub entry: Option<String>,
+    /// The text list with the entry, if there is a record.
+    pub source: Option<String>,
 }
 
 impl RecordedDecision {
@@ -177,12 +190,20 @@ impl RecordedDecision {
             (_, reason) => reason.name(),
         };
         let action = verdict.action.filter(|&action| action != Action::Log);
+        let shown = |text: &[u8]| (!text.is_empty()).then(|| escaped(text).to_string());
+        let listed = hit.filter(|hit| !hit.is_undecided());
+        let listed = listed.map_or_else(Listed::default, |hit| Listed {
+            identity: Some(hit.identity.name()),
+            sender: shown(&hit.canonical),
+            entry: shown(&hit.entry),
+            source: shown(source_of(decision.snapshot, hit).as_bytes()),
+        });
         Self {
             verdict: Action::name_of(action),
             reply: decision.reply.shown(),
             reason,
             list: list.map(|list| list.name().to_owned()),
-            identity: hit.map_or("", |hit| hit.identity.name()),
+            listed,
             unsoftened: verdict.softened().map(Action::name),
             spent: decision.spent,
         }

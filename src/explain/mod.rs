@@ -109,30 +109,20 @@ impl Explainer {
     pub fn explain(&mut self, mail: &Mail) -> Explanation {
         let snapshot = self.live.snapshot();
         // The evidence: nobody is exempt, and no recipient is refused before the headers.
-        self.screen.observer = Recorder::default();
-        self.connect(None);
-        let macros = macros("mail_addr", mail.mail_addr.as_deref());
-        self.begin(mail, &macros);
+        self.begin(mail, None, false);
         self.headers(mail);
         let mut explanation = Explanation {
             identities: self.identities(&snapshot),
             truncated: self.screen.senders().is_some_and(Senders::truncated),
             ..Explanation::default()
         };
-        // The verdict.
-        self.screen.observer = Recorder::default();
-        self.connect(mail.client);
-        let macros = match mail.authenticated {
-            true => macros.with("auth_authen", b"-"),
-            false => macros,
-        };
-        self.begin(mail, &macros);
-        self.verdict(mail, &mut explanation);
-        self.screen.abort();
+        self.decide(mail, &mut explanation);
         explanation
     }
 
-    fn connect(&mut self, client: Option<IpAddr>) {
+    /// Begins a message of this client.
+    fn begin(&mut self, mail: &Mail, client: Option<IpAddr>, is_authenticated: bool) {
+        self.screen.observer = Recorder::default();
         // With a port, because port 0 means local mail.
         let client = Client {
             host: b"unknown",
@@ -141,11 +131,13 @@ impl Explainer {
             family: Family::Inet,
         };
         self.screen.connect(&client, &Macros::default());
-    }
-
-    fn begin(&mut self, mail: &Mail, macros: &Macros) {
+        let macros = macros("mail_addr", mail.mail_addr.as_deref());
+        let macros = match is_authenticated {
+            true => macros.with("auth_authen", b"-"),
+            false => macros,
+        };
         let argument = mail.mail_from.as_deref().unwrap_or(b"<>");
-        self.screen.mail(argument, macros);
+        self.screen.mail(argument, &macros);
     }
 
     fn headers(&mut self, mail: &Mail) -> Reply {
@@ -155,7 +147,9 @@ impl Explainer {
         self.screen.end_of_headers(&Macros::default())
     }
 
-    fn verdict(&mut self, mail: &Mail, explanation: &mut Explanation) {
+    /// Plays the message as received, for everything but the evidence.
+    fn decide(&mut self, mail: &Mail, explanation: &mut Explanation) {
+        self.begin(mail, mail.client, mail.authenticated);
         let mut goes_on = mail.recipients.is_empty();
         for (number, recipient) in mail.recipients.iter().enumerate() {
             let understood = mail.recipient_addrs.get(number).map(Vec::as_slice);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::explanation::{Listed, RecordedDecision};
 use super::{Explainer, Explanation, Headers, Mail, each_message};
 use crate::base::numbers::{counted, most_first, percent};
 use crate::base::paint::Painted;
@@ -52,13 +53,8 @@ pub struct Decided {
     pub verdict: &'static str,
     /// The deciding list.
     pub list: Option<String>,
-    /// The field with the listed sender: `mail-from`, `from` ...
-    pub identity: Option<&'static str>,
-    /// The listed sender, in canonical form.
-    pub sender: Option<String>,
-    /// The entry that names it.
-    pub entry: Option<String>,
-    pub source: Option<String>,
+    #[serde(flatten)]
+    pub listed: Listed,
 }
 
 /// Most messages kept that were not accepted; all are counted.
@@ -111,8 +107,11 @@ pub fn replay(
 /// What one thread needs: the configuration, and the other one.
 type Judge = (Explainer, Option<Explainer>);
 
-/// Returns the result with the configuration, and the verdict with the other one.
-fn judge((explainer, other): &mut Judge, headers: Headers) -> (Explanation, Option<&'static str>) {
+/// Returns the decision with the configuration, and with the other one.
+fn judge(
+    (explainer, other): &mut Judge,
+    headers: Headers,
+) -> (RecordedDecision, Option<RecordedDecision>) {
     let recipient = headers.get("Delivered-To");
     let recipient = recipient.or_else(|| headers.get("X-Original-To"));
     let recipient = recipient.map(|recipient| recipient.trim_ascii().to_vec());
@@ -122,9 +121,12 @@ fn judge((explainer, other): &mut Judge, headers: Headers) -> (Explanation, Opti
         headers,
         ..Mail::default()
     };
-    let other = other.as_mut();
-    let other = other.map(|other| other.explain(&mail).decision.verdict);
-    (explainer.explain(&mail), other)
+    let decide = |explainer: &mut Explainer| {
+        let mut explanation = Explanation::default();
+        explainer.decide(&mail, &mut explanation);
+        explanation.decision
+    };
+    (decide(explainer), other.as_mut().map(decide))
 }
 
 /// The results so far, and the counts that are not sorted yet.
@@ -152,23 +154,27 @@ impl Sums {
             let judged = run.map(|(name, headers)| (name, judge(one, headers)));
             judged.collect::<Vec<_>>()
         });
-        for (name, (explanation, other)) in judged.into_iter().flatten() {
-            self.add(name, &explanation, other);
+        for (name, (decision, other)) in judged.into_iter().flatten() {
+            self.add(name, decision, other.map(|other| other.verdict));
         }
     }
 
-    fn add(&mut self, name: String, explanation: &Explanation, other: Option<&'static str>) {
+    fn add(&mut self, name: String, decision: RecordedDecision, other: Option<&'static str>) {
         self.replay.messages += 1;
-        let before = explanation.decision.verdict;
+        let before = decision.verdict;
         count(&mut self.verdicts, Some(before));
         if before != "accept" {
-            let decided = Decided::new(name.clone(), explanation);
-            count(&mut self.senders, decided.sender.clone());
-            count(&mut self.sources, decided.source.clone());
-            let list = decided.list.clone().unwrap_or_default();
-            count(&mut self.lists, Some(list));
+            let RecordedDecision { list, listed, .. } = decision;
+            count(&mut self.senders, listed.sender.clone());
+            count(&mut self.sources, listed.source.clone());
+            count(&mut self.lists, Some(list.clone().unwrap_or_default()));
             if self.replay.decided.len() < MAX_DECIDED {
-                self.replay.decided.push(decided);
+                self.replay.decided.push(Decided {
+                    message: name.clone(),
+                    verdict: before,
+                    list,
+                    listed,
+                });
             }
         }
         let Some(after) = other.filter(|after| *after != before) else {
@@ -197,37 +203,16 @@ impl Sums {
     }
 }
 
-impl Decided {
-    /// Returns what decided about a message: the first sender that the deciding list names.
-    fn new(message: String, explanation: &Explanation) -> Self {
-        let list = &explanation.decision.list;
-        let mut identities = explanation.identities.iter();
-        let named = identities.find(|named| !named.whitelisted && named.list == *list);
-        let lookups = named.into_iter().flat_map(|named| &named.lookups);
-        let mut of_list = lookups.filter(|found| Some(&found.list) == list.as_ref());
-        let source = of_list.find_map(|found| found.source.clone());
-        Self {
-            message,
-            verdict: explanation.decision.verdict,
-            list: list.clone(),
-            identity: named.map(|named| named.identity),
-            sender: named.and_then(|named| named.canonical.clone()),
-            entry: named.and_then(|named| named.entry.clone()),
-            source,
-        }
-    }
-}
-
 /// Writes `md/cur/1:2,S  from spam@bad.example (list spammers, source feed)`.
 impl Display for Decided {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        if let (Some(identity), Some(sender)) = (&self.identity, &self.sender) {
+        if let (Some(identity), Some(sender)) = (self.listed.identity, &self.listed.sender) {
             write!(f, "  {identity} {sender}")?;
         }
         if let Some(list) = &self.list {
             write!(f, " (list {list}")?;
-            if let Some(source) = &self.source {
+            if let Some(source) = &self.listed.source {
                 write!(f, ", source {source}")?;
             }
             f.write_str(")")?;

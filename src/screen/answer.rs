@@ -113,7 +113,7 @@ pub(super) fn shown_address(hit: &Hit) -> &[u8] {
 }
 
 /// The name of the source whose entry it is; empty if unknown.
-pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
+pub(crate) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
     source(snapshot, hit).map_or("", |source| source.name.as_str())
 }
 

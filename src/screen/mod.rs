@@ -37,6 +37,7 @@ use crate::policy::{Action, Authentication, Reason, Recipient, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
 pub use answer::case_time;
+pub(crate) use answer::source_of;
 use answer::tag;
 pub use reads::Reader;
 pub(crate) use record::ALSO_UNDECIDED;
