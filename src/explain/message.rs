@@ -160,7 +160,7 @@ type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
 /// The first file that cannot be read.
 pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     if path == Path::new("-") {
-        each("-".to_owned(), Some(Headers::read(io::stdin().lock())?));
+        each("-".to_owned(), Some(Headers::read(open(path)?)?));
         return Ok(());
     }
     if !path.is_dir() {
@@ -184,9 +184,12 @@ pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file, and decompresses it if necessary. A list would be decoded, too, but what is no message, such as
-/// an index, must not be an error.
-fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+/// Opens a file, and decompresses it if necessary; `-` is standard input. A list would be decoded, too, but what is no
+/// message, such as an index, must not be an error.
+pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
     let file = File::open(path)?;
     let mut head = Vec::new();
     (&file).take(4).read_to_end(&mut head)?;

@@ -10,8 +10,6 @@ mod message;
 mod replay;
 mod text;
 
-use std::fs::File;
-use std::io::{self, BufReader};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,16 +50,12 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// Reads the header block of a file, or of standard input for `-`.
+    /// Reads the header block of a file, which may be compressed, or of standard input for `-`.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let headers = if path == Path::new("-") {
-            Headers::read(io::stdin().lock())
-        } else {
-            File::open(path).and_then(|file| Headers::read(BufReader::new(file)))
-        };
+        let headers = message::open(path).and_then(Headers::read);
         Ok(Self {
             headers: headers.map_err(FileError::of(path))?,
             ..Self::default()
