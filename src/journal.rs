@@ -27,17 +27,17 @@ const DAY_S: i64 = 86_400;
 
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     /// Seconds since 1970, if the line has a time.
-    pub at: Option<i64>,
+    pub(crate) at: Option<i64>,
     /// The program, without its process id, if the line names it.
-    pub program: Option<Cow<'a, str>>,
+    pub(crate) program: Option<Cow<'a, str>>,
     /// What the program wrote.
-    pub text: Cow<'a, str>,
+    pub(crate) text: Cow<'a, str>,
 }
 
 /// Parses a line. `now` completes dates without a year. A line of unknown form is text only.
-pub fn entry(line: &str, now: i64) -> Entry<'_> {
+pub(crate) fn entry(line: &str, now: i64) -> Entry<'_> {
     if let Some(entry) = journal_entry(line) {
         return entry;
     }
@@ -51,7 +51,7 @@ pub fn entry(line: &str, now: i64) -> Entry<'_> {
 }
 
 /// Returns whether this is a line of `journalctl -o json`.
-pub fn is_json(line: &str) -> bool {
+pub(crate) fn is_json(line: &str) -> bool {
     // Inside a value the quotes would be escaped.
     line.starts_with('{') && line.contains("\"__REALTIME_TIMESTAMP\"")
 }
@@ -94,13 +94,13 @@ fn program(rest: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the day of a time in seconds since 1970.
-pub fn day(at: i64) -> Option<Day> {
+pub(crate) fn day(at: i64) -> Option<Day> {
     u16::try_from(at.div_euclid(DAY_S)).ok().map(Day)
 }
 
 /// Reads the time at the start of a line. Returns it in seconds since 1970, and the rest of the
 /// line; without a time, the whole line.
-pub fn read_time(line: &str, now: i64) -> (Option<i64>, &str) {
+pub(crate) fn read_time(line: &str, now: i64) -> (Option<i64>, &str) {
     let read = match line.starts_with(|first: char| first.is_ascii_digit()) {
         true => (line.split_once(' ')).and_then(|(stamp, rest)| Some((read_iso(stamp)?, rest))),
         false => read_syslog(line, now),
@@ -109,7 +109,7 @@ pub fn read_time(line: &str, now: i64) -> (Option<i64>, &str) {
 }
 
 /// Reads `2026-11-21T14:03:22.123456+01:00`, `...Z` or `...+0100`; without a zone, as UTC.
-pub fn read_iso(stamp: &str) -> Option<i64> {
+pub(crate) fn read_iso(stamp: &str) -> Option<i64> {
     let of_local = || stamp.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok();
     let of_zone = stamp.parse().ok();
     let time = of_zone.or_else(|| of_local().map(|time| time.timestamp()));
@@ -137,19 +137,13 @@ fn read_syslog(line: &str, now: i64) -> Option<(i64, &str)> {
 
 /// Calls `each` with every line of a log: a file, which may be compressed, or `-` for standard
 /// input. Bytes that are not UTF-8 become U+FFFD. Lines of 64 KiB or more are skipped.
-///
-/// # Errors
-/// The log cannot be opened or read.
-pub fn each_line(path: &Path, each: impl FnMut(&str)) -> io::Result<()> {
+pub(crate) fn each_line(path: &Path, each: impl FnMut(&str)) -> io::Result<()> {
     lines(unpack::open(path)?, each)
 }
 
 /// Calls `each` with every line that a unit has written to the journal of this machine since a
-/// time, in seconds since 1970.
-///
-/// # Errors
-/// journalctl(1) cannot be run or fails; it has said why.
-pub fn each_line_of_unit(unit: &str, since: i64, each: impl FnMut(&str)) -> io::Result<()> {
+/// time, in seconds since 1970. If journalctl(1) fails, it has said why.
+pub(crate) fn each_line_of_unit(unit: &str, since: i64, each: impl FnMut(&str)) -> io::Result<()> {
     let mut journalctl = Command::new("journalctl");
     journalctl.args(["--quiet", "--output=json", "--unit", unit, "--since"]);
     journalctl.arg(format!("@{since}")).stdin(Stdio::null());

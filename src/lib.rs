@@ -17,7 +17,7 @@
 //! |---|---|
 //! | [`base`], [`metrics`], [`unpack`], `rfc5322` | what everything stands on: files, threads, memory, the time, numbers for people; counters; compressed files and archives; quoting and comments in addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address; a compiled list; a text list; the milter protocol; where to listen. These do not import each other |
-//! | [`lookup`], [`journal`], [`door`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal; policy delegation, socketmap and rspamd maps for mail servers without milters |
+//! | [`lookup`], `journal`, [`door`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal; policy delegation, socketmap and rspamd maps for mail servers without milters |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; compiling lists to filters; sockets, signals, watched files |
 //! | [`inspect`], [`policy`] | queries and reports about filters; from senders and lists to a verdict |
 //! | [`config`] | the configuration file |
@@ -25,7 +25,7 @@
 //! | [`screen`], [`status`] | one message from MAIL to the verdict; the status page and the metrics |
 //! | [`explain`] | what would happen to a message, and why |
 //! | [`serve`], [`logs`] | running the daemon; summarizing its log |
-//! | [`demo`], [`correspondents`], [`junk`] | a demonstration of the daemon with messages as a mail server sends them; the addresses that local users write to; the messages that they report |
+//! | [`demo`], `correspondents`, `junk` | a demonstration of the daemon with messages as a mail server sends them; the addresses that local users write to; the messages that they report |
 //! | [`setup_check`] | whether this machine's mail server and the milter are configured to work together |
 //! | [`cli`] | the command lines |
 //!
@@ -45,7 +45,7 @@ pub mod base;
 pub mod cli;
 pub mod compile;
 pub mod config;
-pub mod correspondents;
+mod correspondents;
 pub mod daemon;
 pub mod demo;
 pub mod door;
@@ -53,8 +53,8 @@ pub mod endpoint;
 pub mod explain;
 pub mod filter;
 pub mod inspect;
-pub mod journal;
-pub mod junk;
+mod journal;
+mod junk;
 pub mod list;
 pub mod logs;
 pub mod lookup;

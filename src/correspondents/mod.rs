@@ -46,28 +46,26 @@ const ADDRESSES_MAX: usize = 1_000_000;
 
 /// Which mail counts.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Our own domains, in lower case: addresses there are not correspondents.
-    pub own_domains: Vec<String>,
+    pub(crate) own_domains: Vec<String>,
     /// Clients whose mail counts without authentication.
-    pub clients: Vec<Network>,
+    pub(crate) clients: Vec<Network>,
     /// User ids on this machine whose locally submitted mail counts.
-    pub uids: Vec<u32>,
+    pub(crate) uids: Vec<u32>,
 }
 
 /// The changes that one run made to the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// The file.
-    pub file: PathBuf,
+pub(crate) struct Change {
+    pub(crate) file: PathBuf,
     /// Number of addresses in the file now.
-    pub addresses: u64,
-    /// Number of new addresses.
-    pub added: u64,
+    pub(crate) addresses: u64,
+    pub(crate) added: u64,
     /// Number of known addresses to which users wrote again.
-    pub seen_again: u64,
+    pub(crate) seen_again: u64,
     /// Number of addresses dropped because nobody wrote to them for too long.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
     /// Messages from users.
     messages: u64,
     /// Recipients ignored because the message looks like an automatic reply.
@@ -78,7 +76,7 @@ pub struct Change {
 
 /// The file, and what a run has read.
 #[derive(Debug, Default)]
-pub struct Book {
+pub(crate) struct Book {
     rules: Rules,
     /// The addresses in the file, each with the last day on which a user wrote to it.
     known: BTreeMap<String, Day>,
@@ -89,10 +87,7 @@ pub struct Book {
 
 impl Book {
     /// Reads the file; a missing one gives no addresses.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not a file of correspondents.
-    pub fn read(path: &Path, rules: Rules) -> Result<Self, FileError> {
+    pub(crate) fn read(path: &Path, rules: Rules) -> Result<Self, FileError> {
         let mut book = Self {
             rules,
             ..Self::default()
@@ -136,11 +131,8 @@ impl Book {
     }
 
     /// Adds the addresses to which users wrote, drops those to which nobody wrote for `keep` days, and
-    /// replaces the file if its content changes.
-    ///
-    /// # Errors
-    /// It cannot be written; then the old file stays.
-    pub fn update(mut self, today: Day, keep: u16) -> Result<Change, replacement::Error> {
+    /// replaces the file if its content changes. After an error the old file stays.
+    pub(crate) fn update(mut self, today: Day, keep: u16) -> Result<Change, replacement::Error> {
         let (known, change) = (&mut self.known, &mut self.change);
         let oldest = Day(today.0.saturating_sub(keep));
         for (address, day) in self.written {

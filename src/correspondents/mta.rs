@@ -56,10 +56,7 @@ const LOCAL_MAILERS: [&str; 9] = [
 
 impl Book {
     /// Adds the recipients of the messages in a log.
-    ///
-    /// # Errors
-    /// The log cannot be read.
-    pub fn add_log(&mut self, path: &Path) -> Result<(), FileError> {
+    pub(crate) fn add_log(&mut self, path: &Path) -> Result<(), FileError> {
         let mut queue = Queue {
             now: now_s().cast_signed(),
             book: self,

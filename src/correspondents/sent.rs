@@ -15,10 +15,7 @@ use crate::sender::Strength;
 
 impl Book {
     /// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
-    ///
-    /// # Errors
-    /// The mailbox cannot be read.
-    pub fn add_mailbox(&mut self, path: &Path) -> Result<(), FileError> {
+    pub(crate) fn add_mailbox(&mut self, path: &Path) -> Result<(), FileError> {
         let read = each_message(path, &mut |name, headers| {
             let Some(headers) = headers else { return };
             if is_automatic(&headers) {

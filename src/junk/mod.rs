@@ -42,40 +42,30 @@ type Error = Box<dyn std::error::Error>;
 
 /// The options for reports.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The text list.
-    pub list: PathBuf,
+pub(crate) struct Options {
+    pub(crate) list: PathBuf,
     /// The reporting user.
-    pub by: String,
+    pub(crate) by: String,
     /// The first day on which the entries are no longer listed.
-    pub expires: Day,
-    /// Our own domains.
-    pub own_domains: Vec<String>,
+    pub(crate) expires: Day,
+    pub(crate) own_domains: Vec<String>,
 }
 
 /// The results for reported messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ListChange {
-    /// The list.
-    pub list: PathBuf,
-    /// Messages read.
-    pub messages: u64,
-    /// New entries.
-    pub added: Vec<String>,
+pub(crate) struct ListChange {
+    pub(crate) list: PathBuf,
+    pub(crate) messages: u64,
+    pub(crate) added: Vec<String>,
     /// Senders that were already in the list.
-    pub known: Vec<String>,
-    /// Entries removed.
-    pub removed: Vec<String>,
+    pub(crate) known: Vec<String>,
+    pub(crate) removed: Vec<String>,
     /// Messages whose sender was not added: their files, and the reason.
-    pub left_out: Vec<(String, String)>,
+    pub(crate) left_out: Vec<(String, String)>,
 }
 
 /// Adds the senders of reported messages to the list.
-///
-/// # Errors
-/// The list is a whitelist, the configuration trusts no results of DKIM, a mailbox or the whitelist cannot be read, or
-/// the list cannot be written.
-pub fn report(
+pub(crate) fn report(
     mailboxes: &[PathBuf],
     options: &Options,
     config: &Config,
@@ -122,10 +112,7 @@ pub fn report(
 
 /// Removes the entries that reports of these senders made. Lines that somebody wrote or changed by
 /// hand stay, wherever they are in the list.
-///
-/// # Errors
-/// A mailbox cannot be read, or the list cannot be written.
-pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
+pub(crate) fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     let plan = Plan::new(list, Vec::new());
     let mut change = ListChange {
         list: list.to_owned(),
