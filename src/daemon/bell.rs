@@ -1,5 +1,5 @@
 //! Wakes a worker from another thread: an answer is there, a connection comes back, the daemon stops. Many that ring before
-//! it hears them cost one system call together.
+//! it hears them cost one system call together. It also shows the others the time of the worker.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +10,7 @@ use std::task::{Wake, Waker};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::shutdown::Stop;
+use super::watchdog::Heartbeat;
 use crate::base::lock::lock;
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Bell {
     event: OwnedFd,
     is_rung: AtomicBool,
     news: Mutex<News>,
+    /// The seconds that the worker has counted.
+    pub(super) heartbeat: Heartbeat,
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +36,7 @@ impl Bell {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             is_rung: AtomicBool::new(false),
             news: Mutex::default(),
+            heartbeat: Heartbeat::default(),
         })
     }
 

@@ -10,9 +10,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Waker;
+use std::time::Duration;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -22,11 +24,9 @@ use super::bell::Bell;
 use super::connection::{Buffers, Connection, Ended, Next, Signs, Turn};
 use super::handover::Detached;
 use super::shutdown::Stop;
-use super::slow_lane::{Home, SlowLane, Visit};
+use super::slow_lane::{Return, SlowLane, Visit};
 use super::socket::Socket;
 use super::traffic::Cut;
-use super::watchdog::Heartbeat;
-use crate::base::lock::lock;
 use crate::door::Conversation;
 use crate::endpoint::Door;
 use crate::milter::{Handler, Session};
@@ -34,17 +34,22 @@ use crate::milter::{Handler, Session};
 /// Sessions kept for later connections: as many as often end and begin together. Each takes up to three KiB.
 const SPARE_MAX: usize = 64;
 
+/// What a worker works with.
 pub(super) struct Means<S: Service> {
+    pub(super) bell: Arc<Bell>,
     pub(super) service: Arc<S>,
     /// The connection limit of all workers.
     pub(super) limit: Arc<ConnectionLimit>,
     pub(super) slow_lane: Arc<SlowLane<S::Handler>>,
+    /// How long messages in progress may take when the daemon stops.
+    pub(super) drain: Duration,
 }
 
 pub(super) struct Connections<S: Service> {
-    means: Means<S>,
+    pub(super) means: Means<S>,
     epoll: Arc<OwnedFd>,
-    pub(super) home: Arc<Home<S::Handler>>,
+    /// Where connections come back to from the slow lane.
+    home: (Sender<Return<S::Handler>>, Receiver<Return<S::Handler>>),
     pub(super) places: Places<S::Handler>,
     buffers: Buffers,
     #[allow(clippy::vec_box, reason = "a conversation holds its session in a box")]
@@ -57,20 +62,11 @@ pub(super) struct Connections<S: Service> {
 }
 
 impl<S: Service> Connections<S> {
-    pub(super) fn new(
-        means: Means<S>,
-        epoll: Arc<OwnedFd>,
-        bell: Arc<Bell>,
-        heartbeat: Heartbeat,
-    ) -> Self {
+    pub(super) fn new(means: Means<S>, epoll: Arc<OwnedFd>) -> Self {
         Self {
             means,
             epoll,
-            home: Arc::new(Home {
-                bell,
-                heartbeat,
-                returns: Mutex::default(),
-            }),
+            home: channel(),
             places: Places {
                 places: Vec::new(),
                 free: Vec::new(),
@@ -85,7 +81,7 @@ impl<S: Service> Connections<S> {
     }
 
     pub(super) fn now(&self) -> u32 {
-        self.home.heartbeat.load(Relaxed)
+        self.means.bell.heartbeat.load(Relaxed)
     }
 
     /// Begins a connection that is counted already.
@@ -127,7 +123,7 @@ impl<S: Service> Connections<S> {
         let place = self.places.next();
         let data = EventData::new_u64(place as u64);
         epoll::add(&*self.epoll, &connection, data, INPUT)?;
-        self.places.add(connection, &self.home.bell);
+        self.places.add(connection, &self.means.bell);
         self.means.limit.traffic.opened.increment();
         Ok(place)
     }
@@ -144,8 +140,7 @@ impl<S: Service> Connections<S> {
 
     /// Takes what other threads have to say. Returns how the worker must stop.
     pub(super) fn hear(&mut self) -> Option<Stop> {
-        let returns = std::mem::take(&mut *lock(&self.home.returns));
-        for (number, back) in returns {
+        while let Ok((number, back)) = self.home.1.try_recv() {
             match (back, self.places.get_mut(number)) {
                 (Ok(connection), Some(place)) => {
                     place.state = State::Here(connection);
@@ -155,7 +150,7 @@ impl<S: Service> Connections<S> {
                 (Ok(_), None) => {}
             }
         }
-        let mut news = self.home.bell.news();
+        let mut news = self.means.bell.news();
         let woken = std::mem::take(&mut news.woken);
         woken.into_iter().for_each(|place| self.places.wake(place));
         news.stop
@@ -203,7 +198,8 @@ impl<S: Service> Connections<S> {
                     connection,
                     place: number,
                     waker: place.waker.clone(),
-                    home: Arc::clone(&self.home),
+                    bell: Arc::clone(&self.means.bell),
+                    home: self.home.0.clone(),
                 }),
                 State::Away | State::Free => false,
             },
@@ -227,7 +223,7 @@ impl<S: Service> Connections<S> {
     }
 
     pub(super) fn count_second(&self) -> u32 {
-        self.home.heartbeat.fetch_add(1, Relaxed) + 1
+        self.means.bell.heartbeat.fetch_add(1, Relaxed) + 1
     }
 
     /// Ends those whose deadline has passed, and those without a message that have been silent for `idle` seconds.

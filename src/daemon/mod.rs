@@ -204,24 +204,25 @@ impl Daemon {
             // The last worker takes the rest.
             let share = taken.len() / (options.workers - n + 1);
             let share = taken.split_off(taken.len() - share);
-            let heartbeat = Heartbeat::default();
+            let bell = Arc::new(Bell::new().map_err(Error::Start)?);
             let means = Means {
+                bell: Arc::clone(&bell),
                 service: Arc::clone(service),
                 limit: Arc::clone(&limit),
                 slow_lane: Arc::clone(slow_lane),
+                drain: options.drain,
             };
             let sockets = daemon.listeners.try_clone().map_err(Error::Start)?;
-            let worker = Worker::new(sockets, means, Arc::clone(&heartbeat), options.drain);
-            let mut worker = worker.map_err(Error::Start)?;
+            let mut worker = Worker::new(sockets, means).map_err(Error::Start)?;
             for connection in share {
                 worker.connections.resume(connection);
             }
-            daemon.bells.push(worker.bell());
-            daemon.heartbeats.push(Arc::clone(&heartbeat));
+            daemon.heartbeats.push(Arc::clone(&bell.heartbeat));
+            daemon.bells.push(Arc::clone(&bell));
             let events = sender.clone();
             let work = move || {
                 let ended = catch_unwind(AssertUnwindSafe(|| worker.run()));
-                heartbeat.store(watchdog::ENDED, Relaxed);
+                bell.heartbeat.store(watchdog::ENDED, Relaxed);
                 // If the whole daemon is gone, there is no receiver.
                 let _ = events.send(Event::Ended(ended.ok().and_then(Result::ok)));
             };

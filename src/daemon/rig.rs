@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::Service;
 use super::accept::ConnectionLimit;
+use super::bell::Bell;
 use super::connection::{LONG_STEP, processor_time};
 use super::connections::Means;
 use super::handover::Detached;
@@ -118,16 +119,17 @@ impl Site {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("m")).expect("a socket");
         let traffic = Arc::<Traffic>::default();
-        let seconds = Heartbeat::default();
+        let bell = Arc::new(Bell::new().expect("a descriptor"));
         let mut lanes = SlowLane::start_for(1).expect("a thread");
         let means = Means {
-            service: Arc::new(Talk(Arc::clone(&seconds))),
+            service: Arc::new(Talk(Arc::clone(&bell.heartbeat))),
+            bell,
             limit: Arc::new(ConnectionLimit::new(connections_max, Arc::clone(&traffic))),
             slow_lane: lanes.pop().expect("one thread"),
+            drain: Duration::from_secs(DRAIN_SECONDS.into()),
         };
-        let drain = Duration::from_secs(DRAIN_SECONDS.into());
         let sockets = vec![(Door::Milter, Socket::new(listener).expect("a socket"))];
-        let mut worker = Worker::new(sockets, means, seconds, drain).expect("a worker");
+        let mut worker = Worker::new(sockets, means).expect("a worker");
         taken
             .into_iter()
             .for_each(|one| worker.connections.resume(one));
@@ -173,7 +175,7 @@ impl Site {
     }
 
     pub(super) fn stop(&mut self, stop: Stop) {
-        self.worker.bell().stop(stop);
+        self.worker.connections.means.bell.stop(stop);
         self.serve();
     }
 

@@ -12,9 +12,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ use super::connection::{Connection, Ended};
 use super::start_patient_thread;
 use super::traffic::Cut;
 use super::watchdog::{ENDED, Heartbeat};
-use crate::base::lock::lock;
 use crate::milter::Handler;
 
 /// Workers per slow lane: long steps never use more than half of the processors.
@@ -35,19 +34,12 @@ pub(super) struct Visit<H> {
     pub(super) connection: Connection<H>,
     pub(super) place: usize,
     pub(super) waker: Waker,
-    pub(super) home: Arc<Home<H>>,
+    pub(super) bell: Arc<Bell>,
+    pub(super) home: Sender<Return<H>>,
 }
 
 /// A place, and the connection that comes back to it, or how it has ended.
-type Return<H> = (usize, Result<Connection<H>, Ended>);
-
-/// Where connections of a worker come back to.
-pub(super) struct Home<H> {
-    pub(super) bell: Arc<Bell>,
-    /// The seconds that the worker has counted.
-    pub(super) heartbeat: Heartbeat,
-    pub(super) returns: Mutex<Vec<Return<H>>>,
-}
+pub(super) type Return<H> = (usize, Result<Connection<H>, Ended>);
 
 /// The way into one of the threads, which ends when the last worker has dropped it.
 pub(super) struct SlowLane<H> {
@@ -103,11 +95,11 @@ fn step<H: Handler + Send + 'static>(
 ) -> Option<Visit<H>> {
     let mut made = Ok(false);
     // One that its worker wants to hand over has no time for that.
-    if !visit.home.bell.leaves() {
+    if !visit.bell.leaves() {
         let connection = &mut visit.connection;
         let cx = &mut Context::from_waker(&visit.waker);
         // It may have waited here.
-        let now = visit.home.heartbeat.load(Relaxed);
+        let now = visit.bell.heartbeat.load(Relaxed);
         made = catch_unwind(AssertUnwindSafe(|| connection.catch_up(cx, now, output)))
             .unwrap_or(Err(Ended::Cut(Cut::Panic)));
     }
@@ -116,8 +108,9 @@ fn step<H: Handler + Send + 'static>(
     }
     // One that has failed is closed here, before its worker counts it.
     let back = made.map(|_| visit.connection);
-    lock(&visit.home.returns).push((visit.place, back));
-    visit.home.bell.ring();
+    // If the worker has ended, nobody waits for it.
+    let _ = visit.home.send((visit.place, back));
+    visit.bell.ring();
     None
 }
 

@@ -20,12 +20,10 @@ use rustix::io::Errno;
 
 use super::Service;
 use super::accept::{Acceptor, SOCKETS};
-use super::bell::Bell;
 use super::connections::{Connections, Means};
 use super::handover::Detached;
 use super::shutdown::{Ending, Stop};
 use super::socket::Socket;
-use super::watchdog::Heartbeat;
 use crate::endpoint::Door;
 
 /// How often deadlines are checked. All deadlines are whole seconds.
@@ -43,34 +41,21 @@ pub(super) struct Worker<S: Service> {
     acceptor: Acceptor,
     pub(super) connections: Connections<S>,
     ending: Option<Ending>,
-    /// How long messages in progress may take when the daemon stops.
-    drain: Duration,
 }
 
 impl<S: Service> Worker<S> {
-    /// Serves new connections of these sockets. The heartbeat has the seconds that it has counted.
-    pub(super) fn new(
-        sockets: Vec<(Door, Socket)>,
-        means: Means<S>,
-        heartbeat: Heartbeat,
-        drain: Duration,
-    ) -> io::Result<Self> {
+    /// Serves new connections of these sockets.
+    pub(super) fn new(sockets: Vec<(Door, Socket)>, means: Means<S>) -> io::Result<Self> {
         let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
-        let bell = Arc::new(Bell::new()?);
         let rings = EventFlags::IN | EventFlags::ET;
-        epoll::add(&*epoll, &*bell, EventData::new_u64(BELL), rings)?;
+        epoll::add(&*epoll, &*means.bell, EventData::new_u64(BELL), rings)?;
         let limit = Arc::clone(&means.limit);
         Ok(Self {
             acceptor: Acceptor::new(Arc::clone(&epoll), sockets, limit)?,
-            connections: Connections::new(means, Arc::clone(&epoll), bell, heartbeat),
+            connections: Connections::new(means, Arc::clone(&epoll)),
             epoll,
             ending: None,
-            drain,
         })
-    }
-
-    pub(super) fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.connections.home.bell)
     }
 
     /// Serves until it must stop, and then until the last connection has ended or detached. Returns those that have detached.
@@ -112,7 +97,7 @@ impl<S: Service> Worker<S> {
                 self.connections.note(number, event.flags);
             }
         }
-        if self.connections.home.bell.is_heard()
+        if self.connections.means.bell.is_heard()
             && let Some(stop) = self.connections.hear()
         {
             self.stop(stop);
@@ -159,7 +144,7 @@ impl<S: Service> Worker<S> {
         let mut idle = None;
         if let Some(ending) = &mut self.ending {
             let has_queue = self.acceptor.has_queue();
-            idle = ending.second(now, has_queue, self.drain);
+            idle = ending.second(now, has_queue, self.connections.means.drain);
         }
         self.connections.sweep(now, idle);
         self.acceptor.try_again();
@@ -169,7 +154,8 @@ impl<S: Service> Worker<S> {
         if self.ending.is_some_and(|ending| ending.stop == stop) {
             return;
         }
-        self.ending = Some(Ending::new(stop, self.connections.now(), self.drain));
+        let drain = self.connections.means.drain;
+        self.ending = Some(Ending::new(stop, self.connections.now(), drain));
         match stop {
             Stop::Stay => self.acceptor.stop(),
             // When our descriptors are closed, new connections go to the next process, if there is one.
