@@ -18,24 +18,22 @@ use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fstatfs};
 
 /// A user, as listed in `/etc/passwd` and `/etc/group`, or the user of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub(crate) struct Account {
     /// The name, or the number if there is no name.
-    pub name: String,
-    /// The user id.
-    pub uid: u32,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
     /// The id of the primary group, then those of the supplementary groups.
     groups: Vec<u32>,
 }
 
 /// The access that a user needs: its permission bit, the letter of that in chmod(1), and what is done.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish(u32, char, &'static str);
+pub(crate) struct Wish(u32, char, &'static str);
 
 impl Wish {
-    /// Reading a file.
-    pub const READ: Self = Self(0o4, 'r', "read");
+    pub(crate) const READ: Self = Self(0o4, 'r', "read");
     /// Connecting to a unix socket, which needs write permission.
-    pub const CONNECT: Self = Self(0o2, 'w', "connect to");
+    pub(crate) const CONNECT: Self = Self(0o2, 'w', "connect to");
     const ENTER: Self = Self(0o1, 'x', "enter the folder");
 }
 
@@ -55,8 +53,7 @@ impl fmt::Display for Obstacle {
 }
 
 impl Account {
-    /// Returns the user of this process.
-    pub fn of_process() -> Self {
+    pub(crate) fn of_process() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let mut groups = vec![rustix::process::getegid().as_raw()];
         let others = rustix::process::getgroups().unwrap_or_default();
@@ -65,13 +62,11 @@ impl Account {
         Self { name, uid, groups }
     }
 
-    /// Returns the user with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::find(|user, _| user == name)
     }
 
-    /// Returns the user with this id.
-    pub fn numbered(uid: u32) -> Option<Self> {
+    pub(crate) fn numbered(uid: u32) -> Option<Self> {
         Self::find(|_, number| number == uid)
     }
 
@@ -92,7 +87,7 @@ impl Account {
     }
 
     /// Returns what denies this user the access; `None` if nothing does.
-    pub fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
+    pub(crate) fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
         let path = std::path::absolute(path)?;
         // From the root downwards: nothing below a folder that is closed to this process can be
         // examined.
@@ -154,7 +149,7 @@ impl Account {
 /// Opens a file for reading. Refuses a pipe or a device, because reading it may block or never
 /// end. Refuses files of procfs, also behind a link: what is read from a list may be shown, and
 /// these files contain facts about processes.
-pub fn open_regular(path: &Path) -> io::Result<File> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     // Without this flag, opening a pipe would wait for a writer.
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
@@ -171,12 +166,12 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 
 /// Records that this process is confined, for the text of [`explained`].
-pub fn note_confined() {
+pub(crate) fn note_confined() {
     IS_CONFINED.store(true, Relaxed);
 }
 
 /// Returns `error`; if permission was denied, with what denied it to this process.
-pub fn explained(path: &Path, error: io::Error) -> io::Error {
+pub(crate) fn explained(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
     }

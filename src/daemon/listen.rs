@@ -24,7 +24,7 @@ use crate::endpoint::{Door, Endpoint, Listen};
 const STATUS: &str = "status";
 
 /// Whether a socket unit of systemd passes sockets for mail to this process (sd_listen_fds(3)).
-pub fn inherits_sockets() -> bool {
+pub(crate) fn inherits_sockets() -> bool {
     let is_other = |name: &str| ![CONNECTIONS, LISTENER, STATUS].contains(&name);
     sd_notify::listen_fds_with_names().is_ok_and(|mut all| all.any(|(_, name)| is_other(&name)))
 }

@@ -64,7 +64,7 @@ named! {
 
 /// The running log. Dropping it writes the waiting lines, unless the reader hangs.
 #[derive(Debug)]
-pub struct Logging {
+pub(crate) struct Logging {
     queue: Arc<Queue>,
     /// Closed when the thread has written all lines.
     written: Receiver<()>,
@@ -138,10 +138,7 @@ impl Queue {
 
 impl Logging {
     /// Sends the log of the whole process to standard error, from `level` up. A panic of any thread is logged too.
-    ///
-    /// # Errors
-    /// There already is a log, or the thread cannot be started.
-    pub fn start(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
+    pub(crate) fn start(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
         let journal = stderr_is_journal();
         let (logging, queue) = Self::write_to(io::stderr(), format, journal)?;
         let lines = tracing_subscriber::fmt()
@@ -181,9 +178,7 @@ impl Logging {
         Ok(logging)
     }
 
-    /// Number of lines lost since the start.
-    #[must_use]
-    pub fn lost(&self) -> Arc<Counter> {
+    pub(crate) fn lost(&self) -> Arc<Counter> {
         Arc::clone(&self.queue.lost)
     }
 

@@ -66,9 +66,9 @@ pub use calls::limit_calls;
 pub use confine::{Confined, Needs, keep_memory_private, limit_files};
 pub use error::Error;
 pub use http::{Page, fetch};
-pub use listen::inherits_sockets;
+pub(crate) use listen::inherits_sockets;
 pub use readers::{Job, Readers};
-pub use signals::{ask_for_reload, outlive_hangup};
+pub(crate) use signals::{ask_for_reload, outlive_hangup};
 pub use traffic::{Cut, Traffic};
 pub use watch::Cause;
 

@@ -15,18 +15,12 @@ use super::{Event, start_thread};
 
 /// From now on, SIGHUP does not end the process. Needed while large filters are read, before the daemon handles the signal;
 /// changes in this time are found by the reload at the start.
-///
-/// # Errors
-/// The handler cannot be installed.
-pub fn outlive_hangup() -> io::Result<()> {
+pub(crate) fn outlive_hangup() -> io::Result<()> {
     signal_hook::flag::register(SIGHUP, Arc::default()).map(drop)
 }
 
 /// Makes the daemon with this process ID load everything again.
-///
-/// # Errors
-/// There is no such process, or it belongs to another user.
-pub fn ask_for_reload(process: i32) -> io::Result<()> {
+pub(crate) fn ask_for_reload(process: i32) -> io::Result<()> {
     let process = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(kill_process(process, rustix::process::Signal::HUP)?)
 }
