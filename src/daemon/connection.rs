@@ -24,7 +24,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -290,9 +290,9 @@ impl<H: Handler> Connection<H> {
         // Removes the rest of a connection that ended in the middle of a step.
         output.clear();
         if self.session.is_waiting() {
-            let begun = self.pace.begin(now);
+            let begun = self.pace.time(now);
             let answer = self.session.poll_answer(cx, output);
-            self.pace.note(&begun, now);
+            self.pace.note(begun, now);
             if answer == Poll::Pending {
                 return Ok(false);
             }
@@ -313,10 +313,10 @@ impl<H: Handler> Connection<H> {
     fn receive(&mut self, most: usize, input: &[u8], now: u32, output: &mut Vec<u8>) -> usize {
         let inside_packet = self.session.is_inside_packet();
         let is_timed = self.is_long || input.len() >= TIMED_BYTES;
-        let begun = is_timed.then(|| self.pace.begin(now));
+        let begun = is_timed.then(|| self.pace.time(now));
         let received = self.session.receive_up_to(most, input, output);
         if let Some(begun) = begun {
-            self.pace.note(&begun, now);
+            self.pace.note(begun, now);
         }
         self.is_long = false;
         match received {
@@ -401,42 +401,32 @@ struct Pace {
     doubted_until: u32,
 }
 
-/// When a step began, by the clock or by the processor time of this thread.
-enum Begun {
-    At(Instant),
-    After(Duration),
-}
-
 impl Pace {
     fn is_slow(&self, now: u32) -> bool {
         now < self.slow_until
     }
 
-    fn begin(&self, now: u32) -> Begun {
-        if now < self.doubted_until {
-            Begun::After(processor_time())
-        } else {
-            Begun::At(Instant::now())
-        }
+    /// By the clock that measures the steps of this second.
+    fn time(&self, now: u32) -> Duration {
+        time_by(match now < self.doubted_until {
+            true => ClockId::ThreadCPUTime,
+            false => ClockId::Monotonic,
+        })
     }
 
-    fn note(&mut self, begun: &Begun, now: u32) {
-        match begun {
-            Begun::At(begun) if begun.elapsed() > LONG_STEP => {
-                self.doubted_until = now.saturating_add(SLOW_SECONDS);
-            }
-            Begun::After(begun) if processor_time().saturating_sub(*begun) > LONG_STEP => {
-                self.slow_until = now.saturating_add(SLOW_SECONDS);
-            }
-            Begun::At(_) | Begun::After(_) => {}
+    fn note(&mut self, begun: Duration, now: u32) {
+        if self.time(now).saturating_sub(begun) > LONG_STEP {
+            let until = match now < self.doubted_until {
+                true => &mut self.slow_until,
+                false => &mut self.doubted_until,
+            };
+            *until = now.saturating_add(SLOW_SECONDS);
         }
     }
 }
 
-/// The CPU time of this thread, which does not depend on how busy the machine is.
-pub(super) fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
+pub(super) fn time_by(clock: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
 /// Writes what the socket accepts; returns how much that was.

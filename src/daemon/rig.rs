@@ -12,12 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::Event;
+use rustix::time::ClockId;
 use tempfile::TempDir;
 
 use super::Service;
 use super::accept::ConnectionLimit;
 use super::bell::Bell;
-use super::connection::{LONG_STEP, processor_time};
+use super::connection::{LONG_STEP, time_by};
 use super::connections::Means;
 use super::handover::Detached;
 use super::shutdown::Stop;
@@ -64,8 +65,9 @@ impl Handler for Verbose {
         }
     }
     fn header(&mut self, name: &[u8], _: &[u8]) -> bool {
-        let begun = processor_time();
-        while name == BUSY && processor_time() < begun + 2 * LONG_STEP {}
+        let time = || time_by(ClockId::ThreadCPUTime);
+        let begun = time();
+        while name == BUSY && time() < begun + 2 * LONG_STEP {}
         false
     }
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
