@@ -13,9 +13,10 @@ use super::progress::Progress;
 use super::read::{Found, Input, ReadOptions, begin, total_bytes};
 use super::report::{Changed, Report};
 use super::write::{STEPS, Sorted, Walk};
-use crate::address::{Entry, Rules, escaped};
+use crate::address::{Entry, escaped};
 use crate::filter::{Filter, Key, Load};
 use crate::list::{Reader, Row};
+use crate::lookup::Lookup;
 
 const SHOWN: usize = 10;
 
@@ -39,15 +40,17 @@ pub(crate) fn look(
 ) -> Result<(Report, Against), Error> {
     let inputs = &found.lists;
     let job = Job::begin(plan, progress)?;
-    let filter = against.map(|path| Filter::open(path, Load::Disk));
-    let filter = filter.transpose()?;
+    let lookup = against.map(|path| Lookup::open(path, Load::Disk));
+    let lookup = lookup.transpose()?;
     let (mut rules, mut seed) = (plan.rules, 0);
-    if let Some(spec) = filter.as_ref().map(Filter::spec) {
-        let of_records = Rules::from_bits(spec.rules).filter(|_| spec.records);
-        let why =
-            "--against: a filter without records; use one that was built without --no-records";
-        rules = of_records.ok_or_else(|| Error::Plan(why.to_owned()))?;
-        seed = spec.seed;
+    if let Some(lookup) = &lookup {
+        let spec = lookup.filter().spec();
+        if !spec.records {
+            let why =
+                "--against: a filter without records; use one that was built without --no-records";
+            return Err(Error::Plan(why.to_owned()));
+        }
+        (rules, seed) = (lookup.rules(), spec.seed);
     }
     let options = ReadOptions {
         rules,
@@ -61,9 +64,9 @@ pub(crate) fn look(
     report.refuse(plan);
     report.count(&job.sort(&read.keys)?);
     let mut changes = Against::default();
-    if let Some(filter) = filter.filter(|_| report.refused.is_none()) {
+    if let Some(lookup) = lookup.filter(|_| report.refused.is_none()) {
         let keys = InOrder::new(&read.keys);
-        let (changed, new) = compare(&filter, keys, &mut changes, progress)?;
+        let (changed, new) = compare(lookup.filter(), keys, &mut changes, progress)?;
         report.changed = Some(changed);
         changes.added = places(inputs, new, &options, progress)?;
     }

@@ -17,7 +17,7 @@ use twox_hash::XxHash3_64;
 
 use crate::filter_damage::made;
 use crate::support::rig::Rig;
-use crate::support::{has, until_so};
+use crate::support::{compiler, has, until_so};
 
 const CONFIG: &str =
     "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[whitelist]\nfiles = ['white.txt']\n";
@@ -274,6 +274,12 @@ fn a_filter_of_other_address_rules_stays_out() {
     let asked = Lookup::open(&rig.path("old.blf"), Load::Memory).unwrap_err();
     let asked = asked.to_string();
     assert!(asked.ends_with("build the filter again"), "{asked}");
+    // Its keys would look like entries that come and go.
+    fs::write(rig.path("list.txt"), "a@bad.example\n").unwrap();
+    let preview = ["preview", "list.txt", "--against", "old.blf"];
+    let compared = compiler().current_dir(rig.path("")).args(preview).output();
+    let said = String::from_utf8_lossy(&compared.unwrap().stderr).into_owned();
+    assert!(said.contains("build the filter again"), "{said}");
     fs::rename(rig.path("old.blf"), rig.path("spam.blf")).unwrap();
     is_refused(&rig, "build the filter again");
 }
