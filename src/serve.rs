@@ -1,5 +1,6 @@
 //! Runs the daemon: derives its options from the settings, screens each connection, reloads.
 
+use std::error::Error;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -24,21 +25,6 @@ use crate::policy::Action;
 use crate::screen::{Screen, log_accepted};
 use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
-
-/// Why the daemon cannot serve.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The configuration, filters or whitelists.
-    #[error(transparent)]
-    Snapshot(#[from] crate::snapshot::Error),
-    /// Sockets or threads.
-    #[error(transparent)]
-    Daemon(#[from] daemon::Error),
-    /// The log, or the folder in which the program was started.
-    #[error("cannot start: {0}")]
-    Start(#[from] io::Error),
-}
 
 /// Threads that read filters, whatever the number of workers: more do not make a disk faster.
 const READERS: usize = 8;
@@ -171,12 +157,9 @@ fn needs(config_path: &Path, configs: &[&Config]) -> Needs {
 }
 
 /// Serves mail until SIGTERM.
-///
-/// # Errors
-/// The daemon cannot start: because of the configuration, a filter, a whitelist or a socket.
-pub fn run(config_path: &Path) -> Result<(), Error> {
-    daemon::outlive_hangup()?;
-    let config_path = &std::path::absolute(config_path)?;
+pub(crate) fn run(config_path: &Path) -> Result<(), Box<dyn Error>> {
+    daemon::outlive_hangup().map_err(daemon::Error::Start)?;
+    let config_path = &std::path::absolute(config_path).map_err(daemon::Error::Start)?;
     let start = Start::read(config_path);
     // Without any configuration it is not known where to listen.
     let start = match daemon::inherits_sockets() {
@@ -195,7 +178,8 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         }
         confined
     });
-    let logging = Logging::start(config.log.level, config.log.format)?;
+    let logging = Logging::start(config.log.level, config.log.format);
+    let logging = logging.map_err(daemon::Error::Start)?;
     // Logged before the filters are read, which may take long.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
     warn_if_unconfined(confined, config.sandbox);
@@ -207,13 +191,13 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         warn!("{warning}");
     }
     let options = options(&live.snapshot().config);
-    let service = Blocklists::new(Arc::clone(&live), logging.lost())?;
+    let service = Blocklists::new(Arc::clone(&live), logging.lost());
+    let service = Arc::new(service.map_err(daemon::Error::Start)?);
     service.status.restore();
-    let service = Arc::new(service);
     let result = daemon::run(&options, &service);
     service.status.save();
     log_end(&live);
-    result.map_err(Error::from)
+    Ok(result?)
 }
 
 /// Logs which limits of file access are not in effect; `None`: it was not tried.

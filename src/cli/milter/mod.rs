@@ -45,7 +45,7 @@ fn run(arguments: Milter, out: &mut Output) -> Done {
 
 fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Done {
     match command {
-        None => Ok(serve::run(config).map(|()| ExitCode::SUCCESS)?),
+        None => serve::run(config).map(|()| ExitCode::SUCCESS),
         Some(Command::Check { json }) => check(config, json, out),
         Some(Command::PrintConfig) => {
             write!(out, "{}", Config::load(config)?)?;
