@@ -80,7 +80,7 @@ fn is_used_once(local: &str) -> bool {
 }
 
 /// Quotes a text as one word of a shell command, so that a sender's text cannot become a command.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@._-+/=:".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -96,7 +96,9 @@ pub trait Service: Send + Sync + 'static {
     fn handler(&self) -> Self::Handler;
 
     /// The files to watch. Called again after each reload.
-    fn watched(&self) -> Vec<PathBuf>;
+    fn watched(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Whether a file has changed since it was loaded, or must be loaded again now. Called after changes in the folders of
     /// the watched files, and regularly.

@@ -4,7 +4,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
@@ -90,9 +89,6 @@ impl Service for Talk {
             seconds: Arc::clone(&self.0),
             late: 0,
         }
-    }
-    fn watched(&self) -> Vec<PathBuf> {
-        Vec::new()
     }
 }
 

@@ -101,10 +101,6 @@ impl Service for Observed {
     fn handler(&self) -> Screen<Self> {
         Screen::with_observer(Arc::clone(&self.live), self.clone())
     }
-
-    fn watched(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
 }
 
 /// Runs the demo and prints the results. Returns whether all were as expected.

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{Explanation, Lookup, Mail, Named, Recipient};
 use crate::address::{escaped, shortened};
 use crate::base::paint::{Paint, Painted};
+use crate::undo::quoted;
 
 impl Display for Painted<'_, (&Mail, &Explanation)> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -38,8 +39,8 @@ impl Display for Painted<'_, (&Mail, &Explanation)> {
             let hint = match mail.headers.envelope_sender() {
                 Some(written) if written.len() <= SHOWN_BYTES => {
                     // Will be copied into a shell, and comes from an unknown sender.
-                    let quoted = escaped(written).to_string().replace('\'', r"'\''");
-                    format!("; its Return-Path says --mail-from '{quoted}'")
+                    let quoted = quoted(&escaped(written).to_string());
+                    format!("; its Return-Path says --mail-from {quoted}")
                 }
                 _ => String::new(),
             };
