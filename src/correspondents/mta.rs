@@ -32,7 +32,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::{Book, RECIPIENTS_MAX, correspondent, domain_of};
-use crate::base::clock::now_s;
+use crate::base::clock::{now_s, today};
 use crate::base::day::Day;
 use crate::base::whole_file::FileError;
 use crate::journal;
@@ -41,18 +41,8 @@ use crate::journal;
 const MESSAGES_MAX: usize = 500_000;
 /// Nobody reads and answers faster, in seconds.
 const AUTOMATIC_S: i64 = 60;
-/// Mailers that do not deliver to another server, but to a mailbox, program or file of this one.
-const LOCAL_MAILERS: [&str; 9] = [
-    "local",
-    "prog",
-    "*file*",
-    "*include*",
-    "procmail",
-    "cyrus",
-    "cyrusv2",
-    "dovecot",
-    "lmtp",
-];
+/// Mailers of Sendmail that do not deliver to another server, but to a mailbox, program or file of this one.
+const LOCAL_MAILERS: &str = "local prog *file* *include* procmail cyrus cyrusv2 dovecot lmtp";
 
 impl Book {
     /// Adds the recipients of the messages in a log.
@@ -238,8 +228,7 @@ impl Queue<'_> {
             self.book.change.crowds += 1;
             return;
         }
-        let day = at.and_then(journal::day);
-        let day = day.or_else(|| journal::day(self.now)).unwrap_or(Day(0));
+        let day = at.and_then(journal::day).unwrap_or_else(|| Day(today()));
         for address in addresses.split(',') {
             let address = address.trim_start_matches('<').trim_end_matches('>');
             let came_in = correspondent(address).and_then(|known| self.incoming.get(&known));
@@ -266,7 +255,8 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
         && let Some(mailer) = value("mailer=")
     {
         let stat = value(", stat=").unwrap_or_default();
-        return !LOCAL_MAILERS.contains(&mailer) && (stat == "Sent" || stat.starts_with("Sent ("));
+        let is_local = LOCAL_MAILERS.split(' ').any(|local| local == mailer);
+        return !is_local && (stat == "Sent" || stat.starts_with("Sent ("));
     }
     // Postfix: after the status comes the reply of the other server.
     let status = value(", status=").unwrap_or_default();
@@ -298,21 +288,15 @@ fn is_of_sendmail(program: Option<&str>) -> bool {
 /// the client's ident server (RFC 1413). If one of these contains such a field, the line is not
 /// trusted.
 fn has_login_in_sendmail(from: &str) -> bool {
-    let Some((before, rest)) = from.split_once(", proto=") else {
-        return false;
-    };
-    let Some((rest, relay)) = rest.split_once(", relay=") else {
-        return false;
-    };
-    let is_field = |text: &str| {
-        [", proto=", ", auth=", ", relay="]
-            .iter()
-            .any(|it| text.contains(it))
-    };
-    if is_field(before) || is_field(relay) || rest.contains(", proto=") {
-        return false;
-    }
-    let mut fields = rest.split(", ");
+    let names = [", proto=", ", auth=", ", relay="];
+    let has_field = |text: &str| names.iter().any(|name| text.contains(name));
+    let fields = from.split_once(", proto=").and_then(|(before, rest)| {
+        let (fields, relay) = rest.split_once(", relay=")?;
+        let is_trusted = !has_field(before) && !has_field(relay) && !fields.contains(", proto=");
+        is_trusted.then_some(fields)
+    });
+    let Some(fields) = fields else { return false };
+    let mut fields = fields.split(", ");
     let protocol = fields.next().unwrap_or_default();
     let auth = fields.find_map(|field| field.strip_prefix("auth="));
     match auth {

@@ -157,10 +157,8 @@ impl Peer {
             steps: 0,
             messages: 0,
         };
-        peer.put(
-            b'O',
-            &[VERSION, ACTIONS, STEPS].map(u32::to_be_bytes).concat(),
-        );
+        let offer = [VERSION, ACTIONS, STEPS].map(u32::to_be_bytes);
+        peer.put(b'O', offer.as_flattened());
         let (code, payload) = peer.packet()?;
         if code != b'O' {
             return broken("no negotiation");
@@ -180,12 +178,11 @@ impl Peer {
     pub fn client(&mut self, address: IpAddr, port: u16) -> io::Result<Answer> {
         let (name, version) = ("mx.test", "Postfix 3.7.11");
         let macros = [("j", name), ("{daemon_name}", name), ("v", version)];
-        let family = if address.is_ipv4() { b'4' } else { b'6' };
-        let mut payload = format!("[{address}]\0").into_bytes();
-        payload.push(family);
-        payload.extend_from_slice(&port.to_be_bytes());
-        payload.extend_from_slice(format!("{address}\0").as_bytes());
-        let answer = self.step(b'C', &macros, &[&payload])?;
+        let family = if address.is_ipv4() { b"4" } else { b"6" };
+        let (host, address) = (format!("[{address}]\0"), format!("{address}\0"));
+        let (port, address) = (port.to_be_bytes(), address.as_bytes());
+        let payload = [host.as_bytes(), family, &port, address];
+        let answer = self.step(b'C', &macros, &payload)?;
         self.macros(b'H', &[]);
         Ok(answer)
     }

@@ -208,11 +208,6 @@ impl RecordedDecision {
             spent: decision.spent,
         }
     }
-
-    /// Returns whether this only defers a recipient, which needs a transaction of its own.
-    pub(super) fn is_deferred(&self) -> bool {
-        self.reason == Reason::MixedRecipients.name() && self.list.is_none()
-    }
 }
 
 /// Records look-ups and the last decision.

@@ -25,7 +25,7 @@ use crate::base::clock::today;
 use crate::base::whole_file::FileError;
 use crate::config::Config;
 use crate::milter::{Client, Family, Handler, Macros, Reply};
-use crate::policy::{self, Entries};
+use crate::policy::{self, Entries, Reason};
 use crate::screen::Screen;
 use crate::sender::{Senders, Strength};
 use crate::snapshot::{self, Live, Snapshot};
@@ -164,7 +164,7 @@ impl Explainer {
                 },
                 reply: reply.shown(),
                 exempt,
-                deferred: made.is_deferred(),
+                deferred: made.reason == Reason::MixedRecipients.name() && made.list.is_none(),
             });
             if reply == Reply::Accept {
                 explanation.decision = made;
