@@ -17,7 +17,6 @@ impl Book {
     /// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
     pub(crate) fn add_mailbox(&mut self, path: &Path) -> Result<(), FileError> {
         let read = each_message(path, &mut |name, headers| {
-            let Some(headers) = headers else { return };
             if is_automatic(&headers) {
                 self.change.automatic += 1;
                 return;
@@ -36,7 +35,7 @@ impl Book {
                 self.add(&recipient, domain_of(&sender), day);
             }
         });
-        read.map_err(FileError::of(path))
+        read.map(drop).map_err(FileError::of(path))
     }
 }
 

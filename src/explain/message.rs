@@ -148,24 +148,22 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The callback of [`each_message`]: gets the name of a file, and its headers if it is a message.
-type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
+/// The callback of [`each_message`]: gets the name of a message's file, and its headers.
+type EachMessage<'a> = &'a mut dyn FnMut(String, Headers);
 
 /// Calls `each` for every message in `path`: the files of a folder (a maildir's `cur` and `new`, or
-/// any other), or the messages of an mbox file, which may be compressed with gzip or zstd. For
-/// other files, such as the indexes that a mail server keeps in its maildirs, there are no headers. `-` is one message
+/// any other), or the messages of an mbox file, which may be compressed with gzip or zstd. Returns the number of
+/// other files, such as the indexes that a mail server keeps in its maildirs. `-` is one message
 /// from standard input, not an mbox: it may be a stranger's, and its body must not begin another message.
-///
-/// # Errors
-/// The first file that cannot be read.
-pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
+pub(crate) fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
     if path == Path::new("-") {
-        each("-".to_owned(), Some(Headers::read(open(path)?)?));
-        return Ok(());
+        each("-".to_owned(), Headers::read(open(path)?)?);
+        return Ok(0);
     }
     if !path.is_dir() {
         return each_of_file(path, each);
     }
+    let mut others = 0;
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
         let mut entries: Vec<PathBuf> = fs::read_dir(&folder)?
@@ -177,11 +175,11 @@ pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
             if kind.is_dir() {
                 folders.push(entry);
             } else if kind.is_file() {
-                each_of_file(&entry, each)?;
+                others += each_of_file(&entry, each)?;
             }
         }
     }
-    Ok(())
+    Ok(others)
 }
 
 /// Opens a file, and decompresses it if necessary; `-` is standard input. A list would be decoded, too, but what is no
@@ -199,16 +197,19 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(io::Cursor::new(head).chain(file))))
 }
 
-/// Calls `each` for a file with one message, or for all messages of an mbox.
-fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
+/// Calls `each` for a file with one message, or for all messages of an mbox; returns 1 for another file.
+fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
     let name = path.display().to_string();
     let mut input = open(path)?;
     let mut line = Vec::new();
     read_line(&mut input, &mut line)?;
     if mbox_from(&line).is_none() {
         let headers = Headers::read(line.as_slice().chain(input))?;
-        each(name, headers.are_of_a_message().then_some(headers));
-        return Ok(());
+        if !headers.are_of_a_message() {
+            return Ok(1);
+        }
+        each(name, headers);
+        return Ok(0);
     }
     let mut number = 0_u64;
     while !line.is_empty() {
@@ -218,7 +219,7 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
             input.skip_until(b'\n')?;
         }
         number += 1;
-        each(format!("{name}:{number}"), Some(headers));
+        each(format!("{name}:{number}"), headers);
         // In an mbox a message begins with "From " after an empty line.
         loop {
             read_line(&mut input, &mut line)?;
@@ -228,7 +229,7 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
             after_empty = trim_line_end(&line).is_empty();
         }
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Reads the next line, or a part of a very long one; it is empty at the end.
@@ -251,7 +252,7 @@ mod tests {
         let path = folder.path().join("mbox");
         fs::write(&path, text).unwrap();
         let mut senders = Vec::new();
-        let each = &mut |_, headers: Option<Headers>| senders.extend(headers.unwrap().mbox_sender);
+        let each = &mut |_, headers: Headers| senders.extend(headers.mbox_sender);
         each_message(&path, each).unwrap();
         assert_eq!(senders, [b"a", b"c"]);
     }

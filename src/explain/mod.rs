@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 pub use explanation::{Explanation, Named, RecordedDecision};
 use explanation::{Lookup, Recipient, Recorder};
-pub use message::{Headers, each_message};
-pub use replay::replay;
-pub use text::in_words;
+pub use message::Headers;
+pub(crate) use message::each_message;
+pub(crate) use replay::replay;
+pub(crate) use text::in_words;
 
 use crate::address::{Canonical, escaped};
 use crate::base::clock::today;

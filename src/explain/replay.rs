@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::hash::Hash;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,11 +65,9 @@ const DECIDED_SHOWN: usize = 100;
 const BATCH_MESSAGES: usize = 1024;
 const BATCH_BYTES: usize = 32 << 20;
 
-/// Plays every message of a maildir, a folder or an mbox. `Delivered-To` gives the recipient.
-///
-/// # Errors
-/// A message cannot be read, or there is none, so this is not a mailbox.
-pub fn replay(
+/// Plays every message of a maildir, a folder or an mbox. `Delivered-To` gives the recipient. No message is an error:
+/// this is not a mailbox.
+pub(crate) fn replay(
     mailbox: &Path,
     explainer: &Explainer,
     other: Option<&Explainer>,
@@ -81,11 +78,7 @@ pub fn replay(
     let mut sums = Sums::default();
     let mut batch = Vec::new();
     let mut bytes = 0;
-    let read = each_message(mailbox, &mut |name, headers| {
-        let Some(headers) = headers else {
-            sums.replay.not_messages += 1;
-            return;
-        };
+    let others = each_message(mailbox, &mut |name, headers| {
         bytes += headers.len_bytes();
         batch.push((name, headers));
         if batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
@@ -93,14 +86,12 @@ pub fn replay(
             bytes = 0;
         }
     });
+    sums.replay.not_messages = others.map_err(FileError::of(mailbox))?;
     sums.add_all(&mut judges, batch);
-    let found = read.and_then(|()| match sums.replay.messages {
-        0 => Err(io::Error::other(
-            "no message found; give a maildir, a folder of messages, or an mbox file",
-        )),
-        _ => Ok(()),
-    });
-    found.map_err(FileError::of(mailbox))?;
+    if sums.replay.messages == 0 {
+        let why = "no message found; give a maildir, a folder of messages, or an mbox file";
+        return Err(FileError::of(mailbox)(why));
+    }
     Ok(sums.into_replay(other.is_some()))
 }
 

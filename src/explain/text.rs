@@ -75,7 +75,7 @@ fn recipient(
 }
 
 /// Returns the reason of a decision in words, given the deciding list and the action that it would have taken.
-pub fn in_words(reason: &str, list: Option<&str>, unsoftened: Option<&str>) -> String {
+pub(crate) fn in_words(reason: &str, list: Option<&str>, unsoftened: Option<&str>) -> String {
     let name = list.unwrap_or("?");
     let wanted = unsoftened.unwrap_or("reject");
     let listed = format!("a sender is on the list {name}");

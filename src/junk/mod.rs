@@ -165,7 +165,6 @@ fn reports(
     let mut reports = BTreeMap::new();
     for mailbox in mailboxes {
         let read = each_message(mailbox, &mut |name, headers| {
-            let Some(headers) = headers else { return };
             change.messages += 1;
             let noted = sender(&headers).and_then(|sender| {
                 let note = note(&sender, &name, &headers)?;
