@@ -16,6 +16,7 @@ use crate::base::numbers::{counted, most_first, percent};
 use crate::base::paint::Painted;
 use crate::base::parallel::{on_threads, processors};
 use crate::base::whole_file::FileError;
+use crate::snapshot::Live;
 
 /// Most rows of each table.
 const ROWS_MAX: usize = 20;
@@ -72,22 +73,20 @@ pub(crate) fn replay(
     explainer: &Explainer,
     other: Option<&Explainer>,
 ) -> Result<Replay, FileError> {
-    let another = |one: &Explainer| Explainer::of(Arc::clone(&one.live));
-    let judges = (0..processors()).map(|_| (another(explainer), other.map(another)));
-    let mut judges: Vec<Judge> = judges.collect();
+    let lives = (&explainer.live, other.map(|other| &other.live));
     let mut sums = Sums::default();
     let mut batch = Vec::new();
     let mut bytes = 0;
     let others = each_message(mailbox, &mut |name, headers| {
         bytes += headers.len_bytes();
-        batch.push((name, headers));
+        batch.push((name, stored(headers)));
         if batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
-            sums.add_all(&mut judges, std::mem::take(&mut batch));
+            sums.add_all(lives, std::mem::take(&mut batch));
             bytes = 0;
         }
     });
     sums.replay.not_messages = others.map_err(FileError::of(mailbox))?;
-    sums.add_all(&mut judges, batch);
+    sums.add_all(lives, batch);
     if sums.replay.messages == 0 {
         let why = "no message found; give a maildir, a folder of messages, or an mbox file";
         return Err(FileError::of(mailbox)(why));
@@ -95,29 +94,32 @@ pub(crate) fn replay(
     Ok(sums.into_replay(other.is_some()))
 }
 
-/// What one thread needs: the configuration, and the other one.
-type Judge = (Explainer, Option<Explainer>);
-
-/// Returns the decision with the configuration, and with the other one.
-fn judge(
-    (explainer, other): &mut Judge,
-    headers: Headers,
-) -> (RecordedDecision, Option<RecordedDecision>) {
+/// Returns a stored message as it was received, as far as its header says.
+fn stored(headers: Headers) -> Mail {
     let recipient = headers.get("Delivered-To");
     let recipient = recipient.or_else(|| headers.get("X-Original-To"));
     let recipient = recipient.map(|recipient| recipient.trim_ascii().to_vec());
-    let mail = Mail {
+    Mail {
         mail_from: headers.envelope_sender().map(<[u8]>::to_vec),
         recipients: recipient.into_iter().collect(),
         headers,
         ..Mail::default()
-    };
-    let decide = |explainer: &mut Explainer| {
-        let mut explanation = Explanation::default();
-        explainer.decide(&mail, &mut explanation);
-        explanation.decision
-    };
-    (decide(explainer), other.as_mut().map(decide))
+    }
+}
+
+/// Returns the decisions about messages in their order. Each processor judges an equal part.
+fn judge(live: &Arc<Live>, batch: &[(String, Mail)]) -> Vec<RecordedDecision> {
+    let run = batch.len().div_ceil(processors()).max(1);
+    let judged = on_threads(batch.chunks(run), |run| {
+        let mut explainer = Explainer::of(Arc::clone(live));
+        let decisions = run.iter().map(|(_, mail)| {
+            let mut explanation = Explanation::default();
+            explainer.decide(mail, &mut explanation);
+            explanation.decision
+        });
+        decisions.collect::<Vec<_>>()
+    });
+    judged.into_iter().flatten().collect()
 }
 
 /// The results so far, and the counts that are not sorted yet.
@@ -132,21 +134,17 @@ struct Sums {
 }
 
 impl Sums {
-    /// Judges the messages, an equal part on each processor, and counts them in their order.
-    fn add_all(&mut self, judges: &mut [Judge], batch: Vec<(String, Headers)>) {
-        let run = batch.len().div_ceil(judges.len().max(1)).max(1);
-        let mut batch = batch.into_iter();
-        let runs = judges.iter_mut().map(|judge| {
-            let run: Vec<_> = batch.by_ref().take(run).collect();
-            (judge, run)
-        });
-        let judged = on_threads(runs, |(one, run)| {
-            let run = run.into_iter();
-            let judged = run.map(|(name, headers)| (name, judge(one, headers)));
-            judged.collect::<Vec<_>>()
-        });
-        for (name, (decision, other)) in judged.into_iter().flatten() {
-            self.add(name, decision, other.map(|other| other.verdict));
+    /// Judges messages with a configuration, and perhaps with another one, and counts them.
+    fn add_all(
+        &mut self,
+        (live, other): (&Arc<Live>, Option<&Arc<Live>>),
+        batch: Vec<(String, Mail)>,
+    ) {
+        let decisions = judge(live, &batch);
+        let others = other.map(|other| judge(other, &batch));
+        let mut others = others.unwrap_or_default().into_iter();
+        for ((name, _), decision) in batch.into_iter().zip(decisions) {
+            self.add(name, decision, others.next().map(|other| other.verdict));
         }
     }
 
