@@ -34,7 +34,12 @@ pub(crate) fn room_bytes() -> Option<u64> {
 
 fn ram() -> Option<u64> {
     if let Ok(text) = fs::read_to_string("/proc/meminfo") {
-        return kib_after("MemAvailable:", &text);
+        // `MemAvailable:  24672440 kB`
+        let rest = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        return kib.checked_mul(1024);
     }
     // The root group is the whole machine.
     let cache = cache_bytes(&fs::read_to_string("/sys/fs/cgroup/memory.stat").ok()?, "");
@@ -115,13 +120,6 @@ fn room_of_process() -> Option<u64> {
         .into_iter()
         .chain(room(Resource::Data, 5))
         .min()
-}
-
-/// Reads `MemAvailable:  24672440 kB`, and returns bytes.
-fn kib_after(name: &str, text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]
