@@ -125,7 +125,9 @@ impl Acceptor {
 
     /// Pauses because of an error, for example a lack of descriptors or memory.
     fn wait_out(&mut self, error: &io::Error) {
-        self.limit.note_failure(error, Instant::now());
+        if self.limit.failing.is_due(Instant::now()) {
+            tracing::error!(%error, "cannot accept connections, retrying");
+        }
         self.pause();
     }
 
@@ -236,12 +238,6 @@ impl ConnectionLimit {
         }
         if is_due {
             tracing::warn!("connection limit reached, mail servers must wait");
-        }
-    }
-
-    fn note_failure(&self, error: &io::Error, now: Instant) {
-        if self.failing.is_due(now) {
-            tracing::error!(%error, "cannot accept connections, retrying");
         }
     }
 }

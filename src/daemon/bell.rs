@@ -13,7 +13,6 @@ use super::shutdown::Stop;
 use super::watchdog::Heartbeat;
 use crate::base::lock::lock;
 
-#[derive(Debug)]
 pub(super) struct Bell {
     /// Readable again after each ring. The worker watches for the edge, so nobody has to read it.
     event: OwnedFd,
@@ -23,7 +22,7 @@ pub(super) struct Bell {
     pub(super) heartbeat: Heartbeat,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct News {
     /// Connections to continue, by their place.
     pub(super) woken: Vec<usize>,

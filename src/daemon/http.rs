@@ -87,25 +87,20 @@ impl Page {
 }
 
 /// The thread, which ends when this is dropped.
-#[derive(Debug)]
-pub(super) struct Server {
-    _stop: oneshot::Sender<Infallible>,
-}
+pub(super) type Server = oneshot::Sender<Infallible>;
 
-impl Server {
-    pub(super) fn start<S: Service>(listeners: Vec<Socket>, service: &Arc<S>) -> io::Result<Self> {
-        // Here and not in the thread, which may no longer make this call (see `calls`).
-        for listener in &listeners {
-            rustix::net::listen(listener, BACKLOG)?;
-        }
-        let (stop, stopped) = oneshot::channel();
-        let service = Arc::clone(service);
-        let runtime = runtime()?;
-        start_patient_thread("status", move || {
-            runtime.block_on(serve(listeners, &service, stopped));
-        })?;
-        Ok(Self { _stop: stop })
+pub(super) fn start<S: Service>(listeners: Vec<Socket>, service: &Arc<S>) -> io::Result<Server> {
+    // Here and not in the thread, which may no longer make this call (see `calls`).
+    for listener in &listeners {
+        rustix::net::listen(listener, BACKLOG)?;
     }
+    let (stop, stopped) = oneshot::channel();
+    let service = Arc::clone(service);
+    let runtime = runtime()?;
+    start_patient_thread("status", move || {
+        runtime.block_on(serve(listeners, &service, stopped));
+    })?;
+    Ok(stop)
 }
 
 fn runtime() -> io::Result<Runtime> {

@@ -30,7 +30,6 @@ pub(crate) fn inherits_sockets() -> bool {
 }
 
 /// An open socket, and what belongs to it.
-#[derive(Debug)]
 pub(super) struct Open {
     pub(super) listener: Socket,
     pub(super) door: Door,
@@ -70,7 +69,7 @@ impl Open {
 }
 
 /// All sockets of the daemon. Dropping it closes them and removes the unix sockets that it has created.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Listeners {
     pub(super) mail: Vec<Open>,
     pub(super) status: Vec<Open>,

@@ -63,14 +63,13 @@ named! {
 }
 
 /// The running log. Dropping it writes the waiting lines, unless the reader hangs.
-#[derive(Debug)]
 pub(crate) struct Logging {
     queue: Arc<Queue>,
     /// Closed when the thread has written all lines.
     written: Receiver<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
     /// Wakes the thread that writes, if it rests.
@@ -80,7 +79,7 @@ struct Queue {
     journal: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiting {
     bytes: Vec<u8>,
     lines: u64,

@@ -160,7 +160,6 @@ enum Event {
 }
 
 /// A running daemon. Dropping it ends it without waiting.
-#[derive(Debug)]
 pub struct Daemon {
     listeners: Listeners,
     _status: Option<http::Server>,
@@ -320,7 +319,7 @@ fn serve_pages<S: Service>(
     }
     let sockets = listeners.status.iter();
     let sockets: io::Result<_> = sockets.map(|open| open.listener.try_clone()).collect();
-    let server = sockets.and_then(|sockets| http::Server::start(sockets, service));
+    let server = sockets.and_then(|sockets| http::start(sockets, service));
     let server = server.inspect_err(|error| {
         tracing::error!(%error, "no status pages");
         // Nobody would answer there.
@@ -403,10 +402,8 @@ fn start_patient_thread(
     // How much lower it is (`man 7 sched`: "The nice value").
     const NICE: i32 = 10;
     start_thread(name, || {
-        // On other systems, this applies to the whole process.
-        if cfg!(target_os = "linux")
-            && let Err(error) = rustix::process::setpriority_process(None, NICE)
-        {
+        // Of this thread alone: on Linux, each has its own.
+        if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             let thread = thread::current();
             tracing::warn!(thread = thread.name(), %error, "cannot lower the priority of a thread");
         }

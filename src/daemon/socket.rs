@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixListener;
 
 use rustix::io::ioctl_fionbio;
-use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, accept_with, getsockname, listen, recv, send,
 };
@@ -21,7 +21,6 @@ use crate::endpoint::Endpoint;
 pub(super) const BACKLOG: i32 = i32::MAX;
 
 /// A socket of mail servers or of the status pages.
-#[derive(Debug)]
 pub(super) struct Socket {
     descriptor: OwnedFd,
     pub(super) is_tcp: bool,
@@ -94,9 +93,8 @@ impl Socket {
     /// with persistent connections: with this 866 and 1154; if every step is answered instead 663 and 1034; over a unix
     /// socket 1011 and 1447.
     pub(super) fn acknowledge(&self) {
-        #[cfg(target_os = "linux")]
         if self.is_tcp
-            && let Err(error) = rustix::net::sockopt::set_tcp_quickack(&self.descriptor, true)
+            && let Err(error) = set_tcp_quickack(&self.descriptor, true)
         {
             tracing::debug!(%error, "TCP_QUICKACK");
         }

@@ -18,7 +18,6 @@ named! {
 }
 
 /// Counts since the start.
-#[derive(Debug)]
 pub struct Traffic {
     /// Connections accepted, or taken over from the previous process.
     pub opened: Counter,

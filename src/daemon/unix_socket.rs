@@ -31,7 +31,6 @@ const LOCK_TRIED_AGAIN: Duration = Duration::from_millis(10);
 const MODE: u32 = 0o660;
 
 /// A socket file that this process has created. Dropping it removes the file, unless another one has replaced it.
-#[derive(Debug)]
 pub(super) struct MadeSocket {
     path: PathBuf,
     device: u64,

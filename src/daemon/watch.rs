@@ -52,7 +52,6 @@ pub enum Cause {
 }
 
 /// The watching thread. It ends when this is dropped, after a reload in progress, for which dropping does not wait.
-#[derive(Debug)]
 pub(super) struct Watch {
     requests: UnixStream,
 }
