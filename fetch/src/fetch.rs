@@ -160,7 +160,7 @@ fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
         Ok(filter) => Ok(Some(filter.header().clone())),
         // A damaged filter is replaced. A file of another kind is an error: somebody put it there.
         Err(filter::Error::Invalid { problem, .. }) if problem != Problem::NotAFilter => Ok(None),
-        Err(filter::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => Ok(None),
         // A filter that cannot be read now may be good, and the limits refer to it.
         Err(error) => Err(error.into()),
     }

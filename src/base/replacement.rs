@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use super::path::{beside, folder_of, if_exists};
 
-/// Why a file could not be replaced.
+/// Why a file could not be read or replaced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -38,7 +38,7 @@ pub enum Error {
     /// Another process writes the same output.
     #[error("{}: another process is writing this file; wait until it has finished", .0.display())]
     Busy(PathBuf),
-    /// The output is not a regular file.
+    /// It is not a regular file.
     #[error("{}: not a regular file", .0.display())]
     NotAFile(PathBuf),
 }

@@ -20,7 +20,7 @@ pub(crate) fn write_build_report(output: &Path, result: Result<&Report, &Error>)
         Err(
             Error::Interrupted
             | Error::NotReplaced { .. }
-            | Error::Replacement(replacement::Error::Busy(_) | replacement::Error::NotAFile(_)),
+            | Error::File(replacement::Error::Busy(_) | replacement::Error::NotAFile(_)),
         ) => return Ok(()),
         Err(error) => BuildReport {
             time_s: now_s(),

@@ -12,22 +12,12 @@ use crate::lookup;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or folder could not be read, written, locked or removed.
-    #[error("{}: cannot {doing}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was being done, in words that follow "cannot": "read", "write".
-        doing: &'static str,
-        /// The operating system's reason.
-        source: io::Error,
-    },
+    /// A file or folder could not be read, written, locked, replaced or removed.
+    #[error(transparent)]
+    File(#[from] replacement::Error),
     /// The filter file could not be read or written, or fails its checks.
     #[error("{0}")]
     Filter(#[from] filter::Error),
-    /// The output or list cannot be claimed or replaced.
-    #[error(transparent)]
-    Replacement(#[from] replacement::Error),
     /// A filter does not answer, or was made with other address rules.
     #[error(transparent)]
     Lookup(#[from] lookup::Error),
@@ -52,11 +42,7 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_path_buf();
-        move |source| Self::Io {
-            path,
-            doing,
-            source,
-        }
+        let failed = replacement::Error::io(path, doing);
+        move |error| failed(error).into()
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::error::Error;
 use super::plan::{Plan, Seed};
 use crate::base::path::{is_missing, is_same_file};
-use crate::filter::{self, Filter, FilterFile, Header, Load};
+use crate::filter::{Filter, FilterFile, Header, Load};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {
@@ -26,7 +26,7 @@ impl Lineage {
         let before = match found {
             Ok((true, before)) => before,
             Ok(_) | Err(_) if plan.overwrite || is_missing(output) => None,
-            Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
+            Err(error) if error.io_kind().is_some() => return Err(error.into()),
             Ok(_) | Err(_) => {
                 let wanted = match is_part {
                     true => "a part of a list",

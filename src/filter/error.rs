@@ -12,16 +12,9 @@ use crate::base::replacement;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system reported an error.
-    #[error("{}: cannot {action}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was being done, in words that follow "cannot".
-        action: &'static str,
-        /// The operating system's reason.
-        source: io::Error,
-    },
+    /// The file cannot be read, or the output cannot be claimed or replaced.
+    #[error(transparent)]
+    File(#[from] replacement::Error),
     /// The file fails its checks.
     #[error("{}: {problem}", path.display())]
     Invalid {
@@ -41,12 +34,6 @@ pub enum Error {
     /// The records of a filter that has none were needed.
     #[error("{}: the filter has no records; build it without --no-records", .0.display())]
     NoRecords(PathBuf),
-    /// The file to read is not a regular file.
-    #[error("{}: not a regular file", .0.display())]
-    NotAFile(PathBuf),
-    /// The output cannot be claimed or replaced.
-    #[error(transparent)]
-    Replacement(#[from] replacement::Error),
     /// The output would break a limit of the format, and could not be read again.
     #[error("{}: {what}", path.display())]
     Unwritable {
@@ -59,10 +46,15 @@ pub enum Error {
 
 impl Error {
     pub(super) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            path: path.to_owned(),
-            action,
-            source,
+        let failed = replacement::Error::io(path, action);
+        move |error| failed(error).into()
+    }
+
+    /// Returns why the system did not read or write the file; `None` for any other error.
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::File(replacement::Error::Io { source, .. }) => Some(source.kind()),
+            _ => None,
         }
     }
 

@@ -33,6 +33,7 @@ use super::record::{Batch, Class, Key};
 use super::records::{self, RecordBlock};
 use super::sources;
 use crate::base::access::open_regular;
+use crate::base::replacement;
 
 /// Maximum size of records that are kept in memory along with the pages: those of about 200,000
 /// entries. Whatever happens to such a file later, for example if a new list overwrites it, a hit
@@ -255,7 +256,7 @@ impl FilterFile {
 
 pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     let file = open_regular(path).map_err(|source| match source.kind() {
-        ErrorKind::InvalidInput => Error::NotAFile(path.to_owned()),
+        ErrorKind::InvalidInput => replacement::Error::NotAFile(path.to_owned()).into(),
         _ => Error::io(path, "open")(source),
     })?;
     let metadata = file.metadata();

@@ -110,7 +110,7 @@ impl Filter {
     /// sources, and with [`Load::Memory`] every page.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the file fails its checks, [`Error::Io`] when it
+    /// [`Error::Invalid`] when the file fails its checks, [`Error::File`] when it
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         let filter = Self {
@@ -207,7 +207,7 @@ impl Filter {
     /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads nothing.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the page or the records that were read are damaged, [`Error::Io`]
+    /// [`Error::Invalid`] when the page or the records that were read are damaged, [`Error::File`]
     /// when they cannot be read. An error is not an answer: the sender may be listed or not.
     #[inline]
     pub fn look_up(&self, key: Key) -> Result<Answer, Error> {

@@ -234,7 +234,7 @@ impl Writer {
     /// it, which removes it.
     ///
     /// # Errors
-    /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or entries
+    /// [`Error::File`] when the disk is full or fails, [`Error::Unwritable`] when pages or entries
     /// are missing, [`Error::Invalid`] when what is read back differs from what was written.
     pub fn complete(mut self) -> Result<(Replacement, Header), Error> {
         if !self.left.is_empty() {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::config;
-use crate::filter;
 use crate::lookup;
 
 /// Why a file is not in effect as it is.
@@ -81,13 +80,8 @@ impl Error {
 
     /// Whether the filter file of a list does not exist.
     pub fn is_missing_filter(&self) -> bool {
-        if let Self::Filter { source, .. } = self
-            && let lookup::Error::Filter(source) = source
-            && let filter::Error::Io { source, .. } = &**source
-        {
-            return source.kind() == io::ErrorKind::NotFound;
-        }
-        false
+        matches!(self, Self::Filter { source: lookup::Error::Filter(error), .. }
+            if error.io_kind() == Some(io::ErrorKind::NotFound))
     }
 
     /// The list to which it belongs.

@@ -25,6 +25,7 @@ use crate::base::access;
 use crate::base::clock::{minute, now_s};
 use crate::base::file_state::FileState;
 use crate::base::memory;
+use crate::base::replacement;
 use crate::config::{Config, ListSettings};
 use crate::filter::{self, BuildReport, Filter, Load};
 use crate::lookup::{self, Lookup, Outcome, Reads};
@@ -138,9 +139,8 @@ impl Filters {
     pub(super) fn begin(&mut self) {
         self.before = std::mem::take(&mut self.opened);
         // The next attempt may succeed.
-        let is_lasting = |error: &filter::Error| !matches!(error, filter::Error::Io { .. });
         (self.before).retain(|file| match file.read.get() {
-            Some(Err(error)) => is_lasting(error),
+            Some(Err(error)) => error.io_kind().is_none(),
             Some(Ok(())) | None => true,
         });
     }
@@ -334,7 +334,7 @@ fn check_addresses(list: &ListSettings, must_miss: &[String], file: &Loaded) -> 
 
 /// Adds which user may not read a file, and the command that changes this; or how to compile a missing filter.
 fn with_advice(mut error: filter::Error) -> filter::Error {
-    if let filter::Error::Io { path, source, .. } = &mut error {
+    if let filter::Error::File(replacement::Error::Io { path, source, .. }) = &mut error {
         let kind = source.kind();
         let cause = access::explained(path, std::mem::replace(source, kind.into()));
         *source = match kind {
