@@ -13,7 +13,7 @@ mod settings;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use rows::{Rows, Table};
+use rows::Rows;
 pub use settings::{
     Config, DRAIN, ExemptSettings, ListSettings, LogSettings, MaxUnchanged, OnError, Position,
     READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings, age_text,
@@ -72,16 +72,6 @@ impl Config {
         (config, error)
     }
 
-    fn tables(&self) -> Vec<Table> {
-        let mut rows = Rows::Print(Vec::new());
-        rows.begin("");
-        self.clone().walk(&mut rows);
-        match rows {
-            Rows::Print(tables) => tables,
-            Rows::Read(..) => Vec::new(),
-        }
-    }
-
     /// Returns the enabled lists.
     pub fn enabled_lists(&self) -> impl Iterator<Item = &ListSettings> {
         self.lists.iter().filter(|list| list.enabled)
@@ -124,48 +114,35 @@ impl Config {
     }
 
     /// Returns the settings that differ from those of `running` and need a restart to take effect.
-    pub fn needs_restart(&self, running: &Self) -> Vec<String> {
-        const NAMES: [(&str, &str); 8] = [
-            ("", "listen"),
-            ("", "sandbox"),
-            ("", "status_file"),
-            ("", "state"),
-            ("log", "level"),
-            ("log", "format"),
-            ("status", "listen"),
-            ("limits", "connections"),
-        ];
-        let (now, before) = (self.tables(), running.tables());
-        let value = |tables: &[Table], (section, name)| {
-            let table = tables.iter().find(|table| table.0 == section)?;
-            let row = table.1.iter().find(|row| row.0 == name)?;
-            Some(row.1.clone())
-        };
-        let mut names = NAMES.to_vec();
+    pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
         // Only the sandbox keeps the daemon from using other folders.
-        names.retain(|(_, name)| self.sandbox || !["status_file", "state"].contains(name));
-        names.retain(|&name| value(&now, name) != value(&before, name));
-        let shown = names.into_iter().map(|name| match name {
-            ("", name) => name.to_owned(),
-            (section, name) => format!("{section}.{name}"),
-        });
-        shown.collect()
+        let is_bound = self.sandbox;
+        let settings = [
+            ("listen", self.listen != running.listen),
+            ("sandbox", self.sandbox != running.sandbox),
+            (
+                "status_file",
+                is_bound && self.status_file != running.status_file,
+            ),
+            ("state", is_bound && self.state != running.state),
+            ("log.level", self.log.level != running.log.level),
+            ("log.format", self.log.format != running.log.format),
+            ("status.listen", self.status.listen != running.status.listen),
+            (
+                "limits.connections",
+                self.connections_max != running.connections_max,
+            ),
+        ];
+        let different = settings.into_iter().filter(|(_, differs)| *differs);
+        different.map(|(name, _)| name).collect()
     }
 }
 
 /// Prints every setting with its value, as TOML: a configuration with the same meaning.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (section, rows) in self.tables() {
-            match section {
-                "" => {}
-                "list" => writeln!(f, "\n[[list]]")?,
-                section => writeln!(f, "\n[{section}]")?,
-            }
-            for (name, value) in rows {
-                writeln!(f, "{name} = {value}")?;
-            }
-        }
-        Ok(())
+        let mut text = String::new();
+        self.clone().walk(&mut Rows::Print(&mut text));
+        f.write_str(&text)
     }
 }

@@ -75,12 +75,9 @@ const LEVELS: [(&str, LevelFilter); 5] = [
 pub(super) enum Rows<'s> {
     /// They are read from a section. Paths are relative to the folder.
     Read(&'s Section<'s>, &'s Path),
-    /// They are printed: each table with the settings that have a value.
-    Print(Vec<Table>),
+    /// Those that have a value are printed, as TOML.
+    Print(&'s mut String),
 }
-
-/// The name of a table, `""` for the top of the file, and its settings.
-pub(super) type Table = (&'static str, Vec<(&'static str, Value)>);
 
 impl<'s> Rows<'s> {
     fn one<T>(
@@ -96,9 +93,9 @@ impl<'s> Rows<'s> {
                     *value = found;
                 }
             }
-            Self::Print(tables) => {
-                if let (Some((_, rows)), Some(value)) = (tables.last_mut(), print(value)) {
-                    rows.push((name, value));
+            Self::Print(text) => {
+                if let Some(value) = print(value) {
+                    **text += &format!("{name} = {value}\n");
                 }
             }
         }
@@ -187,16 +184,10 @@ impl<'s> Rows<'s> {
             Self::Read(section, folder) => {
                 section.table(name, |section| walk(&mut Rows::Read(section, folder)));
             }
-            Self::Print(_) => {
-                self.begin(name);
+            Self::Print(text) => {
+                **text += &format!("\n[{name}]\n");
                 walk(self);
             }
-        }
-    }
-
-    pub(super) fn begin(&mut self, name: &'static str) {
-        if let Self::Print(tables) = self {
-            tables.push((name, Vec::new()));
         }
     }
 }
@@ -223,12 +214,13 @@ impl Config {
         rows.path("status_file", &mut self.status_file);
         rows.path("state", &mut self.state);
         rows.boolean("sandbox", &mut self.sandbox);
-        if let Rows::Read(top, folder) = rows {
-            self.lists = read_lists(top, folder);
-        } else {
-            for list in &mut self.lists {
-                rows.begin("list");
-                list.walk(rows);
+        match rows {
+            Rows::Read(top, folder) => self.lists = read_lists(top, folder),
+            Rows::Print(text) => {
+                for list in &mut self.lists {
+                    **text += "\n[[list]]\n";
+                    list.walk(&mut Rows::Print(text));
+                }
             }
         }
         rows.section("whitelist", |rows| self.whitelist.walk(rows));
