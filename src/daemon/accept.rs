@@ -164,7 +164,6 @@ impl Acceptor {
         self.state = State::Stopped;
     }
 
-    /// Stops, and closes its descriptors of the sockets.
     pub(super) fn close(&mut self) {
         self.stop();
         self.sockets.clear();

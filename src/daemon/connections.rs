@@ -34,7 +34,6 @@ use crate::milter::{Handler, Session};
 /// Sessions kept for later connections: as many as often end and begin together. Each takes up to three KiB.
 const SPARE_MAX: usize = 64;
 
-/// What a worker works with.
 pub(super) struct Means<S: Service> {
     pub(super) bell: Arc<Bell>,
     pub(super) service: Arc<S>,

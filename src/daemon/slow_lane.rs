@@ -48,7 +48,6 @@ pub(super) struct SlowLane<H> {
 }
 
 impl<H: Handler + Send + 'static> SlowLane<H> {
-    /// Starts the threads for this many workers.
     pub(super) fn start_for(workers: usize) -> io::Result<Vec<Arc<Self>>> {
         let start = |n| {
             let (visits, received) = channel();

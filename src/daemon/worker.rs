@@ -35,7 +35,6 @@ const EVENTS_MAX: usize = 256;
 
 const BELL: u64 = u64::MAX;
 
-/// One of the threads that serve mail.
 pub(super) struct Worker<S: Service> {
     epoll: Arc<OwnedFd>,
     acceptor: Acceptor,
@@ -44,7 +43,6 @@ pub(super) struct Worker<S: Service> {
 }
 
 impl<S: Service> Worker<S> {
-    /// Serves new connections of these sockets.
     pub(super) fn new(sockets: Vec<(Door, Socket)>, means: Means<S>) -> io::Result<Self> {
         let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let rings = EventFlags::IN | EventFlags::ET;
@@ -131,7 +129,6 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Looks at what does not wake it.
     pub(super) fn look(&mut self, now: Instant) {
         self.connections.wake_late();
         self.acceptor.try_again();

@@ -20,7 +20,6 @@ use base64::engine::general_purpose::STANDARD;
 use super::request::{Answer, Found, RECIPIENTS_MAX, Request, Stage, fault};
 use crate::milter::ProtocolError;
 
-/// The request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Found {
     let Some(end) = memchr::memmem::find(input, b"\n\n") else {
         return Ok(None);

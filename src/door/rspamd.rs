@@ -11,7 +11,6 @@ const FIELDS_MAX: usize = 32;
 /// start of a value as a symbol or as this factor: without it, the code 550 was one.
 const FACTOR: u32 = 1;
 
-/// The request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Found {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut http = httparse::Request::new(&mut fields);

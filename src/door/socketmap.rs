@@ -14,7 +14,6 @@ use super::request::{Answer, Found, Request, fault};
 /// Most bytes of a netstring: those that Postfix takes.
 const NETSTRING_BYTES_MAX: usize = 100_000;
 
-/// The request at the start of `input`.
 pub(super) fn read(input: &[u8]) -> Found {
     const DIGITS_MAX: usize = 6;
     let head = input.get(..=DIGITS_MAX).unwrap_or(input);

@@ -254,7 +254,6 @@ impl<H: Handler> TextSession<H> {
     }
 }
 
-/// An address as it stands in SMTP.
 fn bracketed(address: &[u8]) -> Vec<u8> {
     match address.starts_with(b"<") {
         true => address.to_vec(),
