@@ -37,7 +37,6 @@ use sd_notify::NotifyState;
 
 use super::watch::tell;
 
-#[derive(Debug)]
 pub(super) struct Detached {
     pub(super) socket: OwnedFd,
     pub(super) history: Vec<u8>,

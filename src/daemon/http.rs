@@ -21,7 +21,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1 as client;
-use hyper::header::{self, HeaderValue};
+use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -34,7 +34,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::socket::Socket;
 use super::{Service, start_patient_thread};
@@ -55,7 +55,7 @@ const LOOK: Duration = Duration::from_millis(1);
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Largest request header; the smallest limit that hyper allows.
 const HEADER_BYTES_MAX: usize = 8 << 10;
-/// How often [`Service::tick`] is called.
+/// Time between two calls of [`Service::tick`].
 const TICK: Duration = Duration::from_secs(5);
 /// How long accepting pauses after an error, such as no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
@@ -121,16 +121,12 @@ async fn serve<S: Service>(
     for listener in listeners {
         accepting.spawn(accept(listener, Arc::clone(service), Arc::clone(&places)));
     }
-    let mut tick = interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            _ = &mut stopped => return,
-            // In a task, so that a panic in it does not end this thread.
-            _ = tick.tick() => {
-                let service = Arc::clone(service);
-                let _ = tokio::spawn(async move { service.tick() }).await;
-            }
+        // In a task, so that a panic in it does not end this thread.
+        let service = Arc::clone(service);
+        let _ = tokio::spawn(async move { service.tick() }).await;
+        if timeout(TICK, &mut stopped).await.is_ok() {
+            return;
         }
     }
 }
@@ -243,29 +239,23 @@ fn respond<B>(
         let asked = request.uri().path_and_query();
         page(asked.map_or("/", |asked| asked.as_str()))
     };
-    // To HEAD, hyper sends the length of the body without the body.
-    let mut response = Response::new(Full::from(page.body));
-    *response.status_mut() =
-        StatusCode::from_u16(page.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let fields = [
-        (header::CONTENT_TYPE, page.media_type),
-        (header::CACHE_CONTROL, "no-store"),
-        (
+    let code = StatusCode::from_u16(page.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = Response::builder()
+        .status(code)
+        .header(header::CONTENT_TYPE, page.media_type)
+        .header(header::CACHE_CONTROL, "no-store")
+        .header(
             header::CONTENT_SECURITY_POLICY,
             "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-        ),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    for (name, value) in fields {
-        let value = HeaderValue::from_static(value);
-        response.headers_mut().insert(name, value);
+        )
+        .header(header::REFERRER_POLICY, "no-referrer")
+        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    if code == StatusCode::METHOD_NOT_ALLOWED {
+        response = response.header(header::ALLOW, "GET, HEAD");
     }
-    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-        let value = HeaderValue::from_static("GET, HEAD");
-        response.headers_mut().insert(header::ALLOW, value);
-    }
-    response
+    // To HEAD, hyper sends the length of the body without the body.
+    let response = response.body(Full::from(page.body));
+    response.expect("all fields are constants")
 }
 
 /// Whether the request's Host is an address or localhost, with or without a port.

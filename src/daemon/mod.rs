@@ -151,7 +151,6 @@ pub struct Options {
     pub limit_calls: bool,
 }
 
-#[derive(Debug)]
 enum Event {
     Stop,
     Reload,
