@@ -42,7 +42,7 @@ use crate::metrics::Counter;
 
 /// Most bytes of lines that wait to be written: some ten thousand lines.
 const WAITING_BYTES_MAX: usize = 2 << 20;
-/// A buffer that waiting lines have made larger than this is freed.
+/// A buffer that waiting lines have made larger than this is shrunk to it.
 const WAITING_BYTES_KEPT: usize = 256 << 10;
 /// Longer lines are truncated.
 const LINE_BYTES_MAX: usize = 32 << 10;
@@ -216,9 +216,7 @@ fn write_lines(mut out: impl Write, format: LogFormat, queue: &Queue) {
     let mut open = true;
     while open {
         batch.clear();
-        if batch.capacity() > WAITING_BYTES_KEPT {
-            batch = Vec::new();
-        }
+        batch.shrink_to(WAITING_BYTES_KEPT);
         let count;
         (count, open) = queue.collect(&mut batch);
         if batch.is_empty() {
