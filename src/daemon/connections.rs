@@ -44,13 +44,11 @@ pub(super) struct Means<S: Service> {
     pub(super) drain: Duration,
 }
 
-type Home<H> = (Sender<Return<H>>, Receiver<Return<H>>);
-
 pub(super) struct Connections<S: Service> {
     pub(super) means: Means<S>,
     epoll: Arc<OwnedFd>,
     /// Where connections come back to from the slow lane.
-    home: Home<S::Handler>,
+    home: (Sender<Return<S::Handler>>, Receiver<Return<S::Handler>>),
     pub(super) places: Places<S::Handler>,
     buffers: Buffers,
     #[allow(clippy::vec_box, reason = "a conversation holds its session in a box")]
