@@ -48,7 +48,8 @@ pub(super) struct Connections<S: Service> {
     pub(super) means: Means<S>,
     epoll: Arc<OwnedFd>,
     /// Where connections come back to from the slow lane.
-    home: (Sender<Return<S::Handler>>, Receiver<Return<S::Handler>>),
+    home: Sender<Return<S::Handler>>,
+    returned: Receiver<Return<S::Handler>>,
     pub(super) places: Places<S::Handler>,
     buffers: Buffers,
     #[allow(clippy::vec_box, reason = "a conversation holds its session in a box")]
@@ -62,10 +63,12 @@ pub(super) struct Connections<S: Service> {
 
 impl<S: Service> Connections<S> {
     pub(super) fn new(means: Means<S>, epoll: Arc<OwnedFd>) -> Self {
+        let (home, returned) = channel();
         Self {
             means,
             epoll,
-            home: channel(),
+            home,
+            returned,
             places: Places {
                 places: Vec::new(),
                 free: Vec::new(),
@@ -139,7 +142,7 @@ impl<S: Service> Connections<S> {
 
     /// Takes what other threads have to say. Returns how the worker must stop.
     pub(super) fn hear(&mut self) -> Option<Stop> {
-        while let Ok((number, back)) = self.home.1.try_recv() {
+        while let Ok((number, back)) = self.returned.try_recv() {
             match (back, self.places.get_mut(number)) {
                 (Ok(connection), Some(place)) => {
                     place.state = State::Here(connection);
@@ -198,7 +201,7 @@ impl<S: Service> Connections<S> {
                     place: number,
                     waker: place.waker.clone(),
                     bell: Arc::clone(&self.means.bell),
-                    home: self.home.0.clone(),
+                    home: self.home.clone(),
                 }),
                 State::Away | State::Free => false,
             },
