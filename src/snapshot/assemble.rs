@@ -196,15 +196,15 @@ impl Files {
         is_asked: bool,
         now: Instant,
     ) -> Assembled {
+        self.states.begin();
         let round = Round {
             filters: &old.filters,
             whitelists: &old.whitelists,
+            before: &self.filters.begin(),
             is_start: false,
             is_asked,
             now,
         };
-        self.states.begin();
-        self.filters.begin();
         let Some(path) = config_path else {
             return self.assemble(old.config.clone(), round);
         };

@@ -99,6 +99,8 @@ pub(super) struct Round<'a> {
     /// What is in effect.
     pub(super) filters: &'a [Choice],
     pub(super) whitelists: &'a [Whitelist],
+    /// What was opened in the round before.
+    pub(super) before: &'a [Loaded],
     /// Whether the daemon starts, and mail waits.
     pub(super) is_start: bool,
     /// Whether somebody has asked for it: then removals need not wait.
@@ -111,6 +113,7 @@ impl<'a> Round<'a> {
         Self {
             filters: &[],
             whitelists: &[],
+            before: &[],
             is_start: true,
             is_asked: false,
             now,
@@ -126,28 +129,22 @@ impl<'a> Round<'a> {
 /// What is known about filters beside those in effect.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
-    /// Those that were opened in this round of choosing, and in the one before.
+    /// Those that were opened in this round of choosing.
     opened: Vec<Loaded>,
-    before: Vec<Loaded>,
     /// The filter that was last in effect at each path, also at paths that the configuration does not name at present:
     /// if a list comes back, its filter is compared with the last one.
     last: BTreeMap<PathBuf, Facts>,
 }
 
 impl Filters {
-    /// Begins another round.
-    pub(super) fn begin(&mut self) {
-        self.before = std::mem::take(&mut self.opened);
+    /// Begins another round. Returns what was opened in the one before.
+    pub(super) fn begin(&mut self) -> Vec<Loaded> {
+        let mut before = std::mem::take(&mut self.opened);
         // The next attempt may succeed.
-        (self.before).retain(|file| match file.read.get() {
-            Some(Err(error)) => error.io_kind().is_none(),
+        before.retain(|file| match file.read.get() {
             Some(Ok(())) | None => true,
         });
-    }
-
-    /// Ends the round: no filter of the one before stays in memory.
-    pub(super) fn finish(&mut self) {
-        self.before.clear();
+        before
     }
 
     pub(super) fn remember<'a>(&mut self, files: impl Iterator<Item = &'a Loaded>) {
@@ -254,7 +251,7 @@ impl Filters {
             (&*known.at, known.load, known.state) == (at, list.load, state) && state.is_some()
         };
         let known = round.in_effect().chain(&self.opened);
-        let known = known.chain(&self.before).find(is_same).cloned();
+        let known = known.chain(round.before).find(is_same).cloned();
         let file = match known {
             Some(file) => file,
             None => {

@@ -169,7 +169,6 @@ impl Live {
             waiting,
             builds,
         } = files.reload(path, &old, is_asked, now);
-        files.filters.finish();
         let changed = !new.is_same(&old);
         files.wait(waiting, !faults.is_empty(), now);
         let mut problems = lock(&self.problems);
