@@ -14,18 +14,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rows::Rows;
-pub use settings::{
-    Config, DRAIN, ExemptSettings, ListSettings, LogSettings, MaxUnchanged, OnError, Position,
-    READ_PATIENCE, SafetySettings, StatusSettings, WhitelistSettings, age_text,
-};
+pub use settings::{Config, READ_PATIENCE};
+pub(crate) use settings::{DRAIN, ListSettings, OnError, Position, WhitelistSettings, age_text};
 
 use crate::base::numbers::counted;
-pub use crate::base::settings::{Error, Percent, Problem};
+pub use crate::base::settings::Error;
+pub(crate) use crate::base::settings::Percent;
 use crate::base::settings::{checked, text_of};
 use crate::policy::Entries;
 
 /// The path of the configuration, unless `--config` gives another.
-pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
+pub(crate) const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 
 impl Config {
     /// Reads and checks a file.

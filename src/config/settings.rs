@@ -17,7 +17,7 @@ use crate::policy::{Action, Entries, MixedRecipients, Network, Template, Terms, 
 use crate::sender::Identity;
 
 /// How long messages in progress may take to finish after SIGTERM. Mail servers must wait longer for an answer.
-pub const DRAIN: Duration = Duration::from_secs(5);
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 
 /// How long a step of a message waits for reads of filter files; after that, `on_error` applies.
 pub const READ_PATIENCE: Duration = Duration::from_secs(2);
@@ -139,7 +139,6 @@ impl MaxUnchanged {
 pub struct ListSettings {
     /// Its policy; shared with the snapshot.
     pub terms: Arc<Terms>,
-    /// The compiled filter file.
     pub filter: PathBuf,
     /// Where it is named, for errors about the file.
     pub place: Position,
@@ -151,7 +150,6 @@ pub struct ListSettings {
     pub max_unchanged: MaxUnchanged,
     /// Addresses that the filter must list.
     pub must_hit: Vec<String>,
-    /// Whether the list is used.
     pub enabled: bool,
 }
 
@@ -228,7 +226,6 @@ pub struct ExemptSettings {
     pub local: bool,
     /// Networks of clients.
     pub networks: Vec<Network>,
-    /// Recipients.
     pub recipients: Entries,
 }
 
@@ -258,7 +255,6 @@ pub struct StatusSettings {
 pub struct LogSettings {
     /// The least severe level that is logged.
     pub level: LevelFilter,
-    /// Text or JSON.
     pub format: LogFormat,
     /// Whether messages without objections are logged.
     pub accepted: bool,
@@ -280,7 +276,7 @@ pub(super) fn age(written: &str) -> Result<Option<u64>, Invalid> {
 }
 
 /// Formats an age as in the settings, such as `36h`.
-pub fn age_text(seconds: u64) -> String {
+pub(crate) fn age_text(seconds: u64) -> String {
     let unit = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
     let (name, unit) = unit.unwrap_or(&('m', 60));
     format!("{}{name}", seconds / unit)

@@ -18,7 +18,7 @@ use crate::undo::{self, Undo};
 
 /// A decision from the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Case {
+pub(crate) struct Case {
     #[serde(flatten)]
     pub decision: Decision,
     /// In UTC.
@@ -34,10 +34,7 @@ pub struct Case {
 }
 
 /// Finds a case in logs.
-///
-/// # Errors
-/// When one of them cannot be read.
-pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, Error> {
+pub(crate) fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, Error> {
     let mut found: Option<Case> = None;
     let finder = memchr::memmem::Finder::new(id);
     let mut is_known = false;
@@ -71,7 +68,7 @@ pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, E
 
 impl Case {
     /// Adds how to undo the decision with this configuration.
-    pub fn find_undo(&mut self, config: Option<&Config>) {
+    pub(crate) fn find_undo(&mut self, config: Option<&Config>) {
         let get = |field| self.decision.get(field);
         let whitelist = config.and_then(|config| config.whitelist.files.first());
         let file = config.and_then(|config| self.text_list(config));

@@ -41,13 +41,13 @@ pub(super) enum What {
 
 /// The fields of a decision. Fields that the line does not have are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub(crate) struct Decision {
     values: [String; Field::ALL.len()],
 }
 
 impl Decision {
     /// Returns the value of a field, as in the log.
-    pub fn get(&self, field: Field) -> &str {
+    pub(crate) fn get(&self, field: Field) -> &str {
         self.values.get(field as usize).map_or("", |value| value)
     }
 

@@ -10,7 +10,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-pub use case::find_case;
+pub(crate) use case::find_case;
 pub use history::History;
 pub use summary::{Options, summarize};
 

@@ -140,7 +140,7 @@ fn is_well_formed(value: &[u8]) -> bool {
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
 /// organizational domain (RFC 7489 section 3.1.1, relaxed). Both are in canonical form.
-pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
+pub(crate) fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
     fn organization(name: &[u8]) -> Option<&[u8]> {
         psl::domain(name).map(|domain| domain.as_bytes())
     }

@@ -95,15 +95,12 @@ impl Scratch {
 pub enum Seen<'a> {
     /// The sender is not an address, so there is nothing to look up.
     NoAddress,
-    /// An entry was looked up.
     Entry {
         /// Index of the list.
         list: usize,
-        /// Its kind.
         kind: Kind,
         /// Its canonical text.
         entry: &'a [u8],
-        /// The answer of the filter.
         outcome: Outcome<'a>,
     },
     /// The last hit does not count, because this entry of the whitelist exempts the address.
@@ -139,11 +136,9 @@ pub struct Hit {
     pub strength: Strength,
     /// The address as written.
     pub address: Box<[u8]>,
-    /// Its canonical form.
     pub canonical: Box<[u8]>,
     /// The entry of the list.
     pub entry: Box<[u8]>,
-    /// Why it counts as listed.
     pub evidence: Evidence,
     /// The entry of the whitelist that exempts it.
     pub cleared: Option<Box<[u8]>>,
@@ -164,9 +159,7 @@ impl Hit {
 
 /// The conditions for examining senders.
 pub struct Circumstances<'a> {
-    /// How filters are read.
     pub reads: Reads<'a>,
-    /// The remaining work.
     pub budget: &'a mut Budget,
     /// Today, in days since 1970. Entries that expire on or before this day are no longer listed.
     pub today: u16,

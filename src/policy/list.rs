@@ -13,7 +13,7 @@ use crate::lookup::Lookup;
 use crate::sender::Identity;
 
 /// Most lists in a configuration, because a `u64` represents a set of lists.
-pub const LISTS_MAX: usize = 64;
+pub(crate) const LISTS_MAX: usize = 64;
 
 named! {
     /// How much an address counts that is only in a place where no address belongs: in a quoted name, a
@@ -37,11 +37,9 @@ pub struct Terms {
     pub name: String,
     /// The identities whose addresses are looked up.
     pub check: Vec<Identity>,
-    /// The action for a hit.
     pub action: Action,
     /// The action for a hit in a header if the message came through a mailing list.
     pub mailing_list: Option<Action>,
-    /// How much a weak address counts.
     pub weak: Weak,
     /// The reply of `reject` or `tempfail`.
     pub reply: Option<Template>,
@@ -68,7 +66,6 @@ impl Terms {
 /// A list in effect.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Its configuration.
     pub terms: Arc<Terms>,
     /// `None` if its entries cannot be read.
     pub(super) lookup: Option<Lookup>,
@@ -79,7 +76,6 @@ pub struct List {
 }
 
 impl List {
-    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.terms.name
     }
@@ -120,7 +116,6 @@ pub struct Policy {
     pub correspondents_want_dkim: bool,
     /// Recipients whose mail no list affects.
     pub exempt_recipients: Entries,
-    /// What happens to recipients that are affected by other lists than the recipients before them.
     pub mixed_recipients: MixedRecipients,
     /// The action for an address whose look-up failed: `Tempfail` or `Log`.
     pub undecided: Option<Action>,

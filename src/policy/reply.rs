@@ -61,13 +61,11 @@ pub struct Fields<'a> {
     pub address: &'a [u8],
     /// The field with the address: `mail-from`, `from` ...
     pub identity: &'a str,
-    /// Name of the list.
     pub list: &'a str,
     /// Name of the source inside the list; empty if unknown.
     pub source: &'a str,
     /// The day when the entry was added, `2026-08-21`; empty if unknown.
     pub date: &'a str,
-    /// Case id of the decision.
     pub case: &'a str,
     /// Address of the SMTP client; empty if unknown.
     pub client: &'a str,

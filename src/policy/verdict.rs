@@ -51,11 +51,9 @@ named! {
 /// The verdict on a message or a recipient. An action of `None` means that no list objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The action.
     pub action: Option<Action>,
     /// The deciding hit, as an index into the hits.
     pub hit: Option<usize>,
-    /// The reason.
     pub reason: Reason,
     /// The list's own action, if the reason led to a milder one.
     pub unsoftened: Option<Action>,
@@ -87,7 +85,6 @@ impl Verdict {
         self.unsoftened.filter(|&own| Some(own) != self.action)
     }
 
-    /// Returns whether the client gets a refusal.
     pub fn refuses(&self) -> bool {
         self.action.is_some_and(Action::refuses)
     }

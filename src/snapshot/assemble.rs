@@ -74,7 +74,7 @@ impl Start {
 
 /// Reads the configuration and all files that it names, completely. Returns the snapshot of a start, if there is one, and
 /// all faults.
-pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<FileProblem>) {
+pub(crate) fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<FileProblem>) {
     let start = Start::read(config_path);
     let is_unreadable = matches!(start.fault, Some(config::Error::Unreadable { .. }));
     let instead = start.last_good.map(|_| LAST_CONFIG.to_owned());
@@ -296,18 +296,16 @@ impl Files {
 }
 
 /// What the report of the last build says against a list.
-pub struct BuildProblem {
-    /// The name of the list.
+pub(crate) struct BuildProblem {
     pub list: String,
     /// Whether the build failed; if not, it rejected lines.
     pub has_failed: bool,
-    /// Its description.
     pub text: String,
 }
 
 impl BuildProblem {
     /// Returns what the report says against a list with this filter.
-    pub fn of(list: &ListSettings, filter: Option<&Spec>) -> Option<Self> {
+    pub(crate) fn of(list: &ListSettings, filter: Option<&Spec>) -> Option<Self> {
         let report = BuildReport::of(&list.filter)?;
         let failure = report.failure_after(filter);
         let has_failed = failure.is_some();

@@ -39,7 +39,6 @@ pub struct Counters {
     lists: Mutex<BTreeMap<String, Known>>,
 }
 
-/// Counts of a list.
 #[derive(Debug)]
 pub struct ListCounters {
     /// Senders on the list, by sender field, including whitelisted ones. Several senders of a message in the
@@ -67,7 +66,6 @@ struct Known {
 /// The counters of a list as one snapshot uses them.
 #[derive(Clone, Debug)]
 pub struct ListCounts {
-    /// Those of the list.
     pub list: Arc<ListCounters>,
     /// Name and hits of each source, in the order of the filter's sources.
     sources: Vec<(String, Arc<Counter>)>,
@@ -145,7 +143,6 @@ impl ListCounts {
             .collect()
     }
 
-    /// Counts a hit of this list.
     pub fn count(&self, hit: &Hit) {
         match &hit.evidence {
             Evidence::Undecided(_) => {

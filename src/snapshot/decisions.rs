@@ -52,9 +52,7 @@ pub struct Who {
     pub file: String,
     /// The recipient, if it was decided for one.
     pub recipient: String,
-    /// The SMTP client.
     pub client: String,
-    /// The mail server's queue id.
     pub queue_id: String,
 }
 

@@ -10,9 +10,7 @@ use crate::lookup;
 
 /// Why a file is not in effect as it is.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum Error {
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] config::Error),
     /// A configuration without any list, in place of one with lists.
@@ -20,28 +18,18 @@ pub enum Error {
     NoList(PathBuf),
     /// A filter cannot be read, is damaged, or does not fit this program.
     #[error("list {list}: {source}")]
-    Filter {
-        /// Name of the list.
-        list: String,
-        /// Why.
-        source: lookup::Error,
-    },
+    Filter { list: String, source: lookup::Error },
     /// A valid filter that must not be used.
     #[error("list {list}: {}: {reason}", path.display())]
     Unfit {
-        /// Name of the list.
         list: String,
-        /// The filter.
         path: PathBuf,
-        /// Why.
         reason: String,
     },
     /// An address that must never be listed is.
     #[error("list {list}: {}: lists or matches {address}, which must_miss protects; remove the entry (\"blocklist-compile query {} {address}\" shows it)", path.display(), path.display())]
     MustMiss {
-        /// Name of the list.
         list: String,
-        /// The filter.
         path: PathBuf,
         /// The address, as configured.
         address: String,
@@ -50,12 +38,10 @@ pub enum Error {
     /// refused.
     #[error("{text}")]
     Whitelist {
-        /// The file.
         path: PathBuf,
         /// Why, or the first such lines, as `file:line: reason`.
         text: String,
     },
-    /// Several of these.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Self>),
 }
@@ -63,7 +49,6 @@ pub enum Error {
 /// A file that is not in effect as it is.
 #[derive(Debug)]
 pub struct FileProblem {
-    /// Why.
     pub error: Error,
     /// What is in effect instead, as a clause; `None`: nothing is, and `on_error` applies.
     pub instead: Option<String>,
@@ -84,7 +69,6 @@ impl Error {
             if error.io_kind() == Some(io::ErrorKind::NotFound))
     }
 
-    /// The list to which it belongs.
     pub fn list(&self) -> Option<&str> {
         match self {
             Self::Filter { list, .. } | Self::Unfit { list, .. } | Self::MustMiss { list, .. } => {

@@ -54,7 +54,7 @@ pub struct Reloaded {
 }
 
 /// What happens to mail if all is well.
-pub const MAIL_IS_CHECKED: &str = "mail is checked";
+pub(crate) const MAIL_IS_CHECKED: &str = "mail is checked";
 
 impl Live {
     /// Puts a snapshot into effect. If there is a path, a reload reads the configuration from it.

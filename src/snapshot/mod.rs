@@ -50,15 +50,19 @@ mod whitelists;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use assemble::{BuildProblem, Start, examine};
-pub use counters::{Counters, ListCounters, ListCounts};
-pub use decisions::{Decision, Decisions, Who};
-pub use error::{Error, FileProblem};
+pub use assemble::Start;
+pub(crate) use assemble::{BuildProblem, examine};
+pub use counters::Counters;
+pub(crate) use counters::ListCounts;
+pub(crate) use decisions::{Decision, Who};
+pub(crate) use error::{Error, FileProblem};
 use filters::{Choice, Loaded};
-pub use live::{Live, MAIL_IS_CHECKED, Reloaded};
-pub use problems::{Freshness, Health, Problem, Reloads, approximate};
+pub use live::Live;
+pub(crate) use live::MAIL_IS_CHECKED;
+pub use problems::Health;
+pub(crate) use problems::{Freshness, Problem, Reloads, approximate};
 use whitelists::Whitelist;
-pub use whitelists::cleared_senders;
+pub(crate) use whitelists::cleared_senders;
 
 use crate::base::access::writable_by_others;
 use crate::config::{Config, OnError};

@@ -27,11 +27,9 @@ named! {
     }
 }
 
-/// Something wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Problem {
-    /// Its severity.
     pub severity: Health,
     /// Its description in one line.
     pub text: String,
@@ -69,7 +67,6 @@ pub struct Reloads {
     pub last_good_s: Option<u64>,
     /// When the last one, or the start, refused a file.
     pub last_refused_s: Option<u64>,
-    /// Why.
     pub last_refused_reason: Option<String>,
     /// Something older than the files is in effect, because the last reload refused a file.
     pub is_old: bool,
@@ -233,7 +230,7 @@ impl Snapshot {
 }
 
 /// A time in two units at most, such as `2 d 4 h`.
-pub fn approximate(seconds: u64) -> String {
+pub(crate) fn approximate(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

@@ -129,7 +129,7 @@ pub(super) fn united(config: &Config, files: &[Whitelist]) -> (Arc<Entries>, Arc
 ///
 /// # Errors
 /// One of their files cannot be read, or has an invalid line.
-pub fn cleared_senders(config: &Config) -> Result<(Arc<Entries>, Arc<Entries>), Error> {
+pub(crate) fn cleared_senders(config: &Config) -> Result<(Arc<Entries>, Arc<Entries>), Error> {
     let (mut read, mut errors) = (Vec::new(), Vec::new());
     for (path, names) in files(&config.whitelist) {
         let (file, result, _) = Whitelist::read(path, names, None, None);

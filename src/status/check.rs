@@ -20,7 +20,7 @@ const SERVICE_USER: &str = "blocklist-milter";
 
 /// An error for an administrator.
 #[derive(Clone, Debug)]
-pub struct CheckProblem {
+pub(crate) struct CheckProblem {
     /// The error, which may have several lines; about a filter, with its position in the configuration.
     pub text: String,
     /// The missing permission of the service, if that is the error.
@@ -51,10 +51,7 @@ impl CheckProblem {
 
 /// Checks configuration, filters and whitelists as at a start, for a report to an administrator. `user` is the user
 /// of the service, if known.
-///
-/// # Errors
-/// All errors.
-pub fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, Vec<CheckProblem>> {
+pub(crate) fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, Vec<CheckProblem>> {
     let (snapshot, faults) = examine(config_path);
     let lists = snapshot.as_ref().map(|snapshot| &*snapshot.config.lists);
     let problem = |fault| CheckProblem::of(fault, config_path, lists.unwrap_or_default());
@@ -98,7 +95,7 @@ fn warnings(config_path: &Path, snapshot: &Snapshot) -> Vec<String> {
 
 /// What is in effect with a good configuration.
 #[derive(Debug, Serialize)]
-pub struct Checked {
+pub(crate) struct Checked {
     config: PathBuf,
     lists: Vec<CheckedList>,
     whitelist_entries: usize,
@@ -141,7 +138,7 @@ impl CheckedList {
 
 impl Checked {
     /// What is in order, one line each.
-    pub fn good(&self) -> Vec<String> {
+    pub(crate) fn good(&self) -> Vec<String> {
         let mut lines = vec![format!("{}: OK", self.config.display())];
         lines.extend(self.lists.iter().map(ToString::to_string));
         let entries = counted(self.whitelist_entries as u64, "entry", "entries");

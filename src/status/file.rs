@@ -14,7 +14,7 @@ use crate::snapshot::Live;
 /// A reload that was asked for by SIGHUP. Every reload that began after the request answers it, even if other processes
 /// send requests at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedReload {
+pub(crate) struct AskedReload {
     /// When it began, by [`monotonic_us`].
     pub began_us: u64,
     /// Which files are not in effect as they are, and why, in one line.
@@ -22,7 +22,7 @@ pub struct AskedReload {
 }
 
 /// The system's monotonic clock, which is the same for all processes, in microseconds.
-pub fn monotonic_us() -> u64 {
+pub(crate) fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1000
@@ -30,7 +30,7 @@ pub fn monotonic_us() -> u64 {
 
 /// The file, written when something has changed.
 #[derive(Debug, Default)]
-pub struct StatusFile {
+pub(crate) struct StatusFile {
     /// The result of the last requested reload.
     pub reload: Option<AskedReload>,
     written: Option<(PathBuf, Running)>,
@@ -39,7 +39,7 @@ pub struct StatusFile {
 impl StatusFile {
     /// Writes the state, if it has changed or the file is missing. Mail does not depend on this file, so a missing or
     /// read-only folder is not an error.
-    pub fn update(&mut self, live: &Live) {
+    pub(crate) fn update(&mut self, live: &Live) {
         let path = live.snapshot().config.status_file.clone();
         let running = Running {
             process: std::process::id().cast_signed(),
@@ -71,10 +71,8 @@ fn replace(path: &Path, running: &Running) -> io::Result<()> {
 
 /// The content of a running daemon's status file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running {
-    /// Its process.
+pub(crate) struct Running {
     pub process: i32,
-    /// The last reload by SIGHUP.
     pub reload: Option<AskedReload>,
     /// The state in one line.
     pub status: String,
@@ -83,14 +81,14 @@ pub struct Running {
 }
 
 /// Whether this process exists. It does not use `/proc`, where the units hide the process even from its own user.
-pub fn is_running(process: i32) -> bool {
+pub(crate) fn is_running(process: i32) -> bool {
     let found = Pid::from_raw(process).map(test_kill_process);
     matches!(found, Some(Ok(()) | Err(Errno::PERM)))
 }
 
 impl Running {
     /// Reads the daemon's status file; `None`: no daemon is known to run.
-    pub fn read(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         let found: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
         is_running(found.process).then_some(found)
     }

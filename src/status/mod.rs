@@ -29,8 +29,8 @@ use serde::Serialize;
 
 use crate::daemon::Page;
 pub use crate::snapshot::Health;
-pub use check::{CheckProblem, Checked, check};
-pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
+pub(crate) use check::{CheckProblem, Checked, check};
+pub(crate) use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 use html::page_of;
 pub use log::Log;
 use log::Search;
