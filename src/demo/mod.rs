@@ -4,16 +4,16 @@
 //! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, like Postfix
 //! ```
 //!
-//! All files are in a private folder that is removed at the end. The lists are built in; all but that of
-//! disposable domains use reserved names, as the messages do. Each message has its expected verdict beside
-//! it, and any other verdict makes the demo fail.
+//! All files are in a private folder that is removed at the end. The lists, the whitelist and the
+//! messages use reserved names. Each message has its expected verdict beside it, and any other
+//! verdict makes the demo fail.
 
 pub mod peer;
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -32,13 +32,8 @@ use crate::snapshot::{Live, Snapshot};
 /// Why the demo cannot run, for the person who wanted to see it.
 type Error = Box<dyn std::error::Error>;
 
-/// The lists for which the demo's messages are written, and their filters.
-const LISTS: [(&str, &str, &str); 2] = [
-    ("example-senders.txt", SENDERS, "spammers.blf"),
-    ("disposable-domains.txt", DISPOSABLE, "disposable.blf"),
-];
+/// The lists for which the demo's messages are written, in case there is no folder `blocklists`.
 const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");
-const DISPOSABLE: &str = include_str!("../../blocklists/disposable-domains.txt");
 const WHITELIST: &str = include_str!("../../blocklists/whitelist.txt");
 
 const SETTINGS: &str = "[whitelist]
@@ -49,7 +44,8 @@ listen = \"\"
 name = \"spammers\"
 filter = \"spammers.blf\"
 action = \"reject\"
-[[list]]
+";
+const DISPOSABLE: &str = "[[list]]
 name = \"disposable\"
 filter = \"disposable.blf\"
 action = \"tag\"
@@ -60,7 +56,7 @@ action = \"tag\"
 type Scene<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, &'a str);
 
 #[rustfmt::skip]
-const SCENES: [Scene<'_>; 17] = [
+const SCENES: [Scene<'_>; 16] = [
     ("unlisted sender", "<alice@friend.example>", &[ALICE], "accept", ""),
     ("listed envelope sender", "<lottery@winner.example>", &[ALICE], "reject", "mail-from"),
     ("listed in From, clean envelope", MAILER, &["From: Prizes <prizes@winner.example>"], "reject", "from"),
@@ -77,7 +73,6 @@ const SCENES: [Scene<'_>; 17] = [
     ("bounce: null sender", "<>", &["From: MAILER-DAEMON@mx.friend.example"], "accept", ""),
     (TO_POSTMASTER, "<lottery@winner.example>", &[ALICE], "accept", "mail-from"),
     (WITH_LOGIN, "<lottery@winner.example>", &[ALICE], "accept", ""),
-    ("throw-away address: tagged", "<someone@0-mail.com>", &[ALICE], "tag", "mail-from"),
 ];
 
 const ALICE: &str = "From: Alice <alice@friend.example>";
@@ -118,22 +113,32 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let folder = folder.prefix("blocklist-milter-demo-");
     let folder = folder.permissions(private).tempdir()?;
     let at = |name: &str| folder.path().join(name);
-    fs::write(at("whitelist.txt"), WHITELIST)?;
-    for (list, text, filter) in LISTS {
-        fs::write(at(list), text)?;
-        let began = Instant::now();
-        let report = compile::build(&Plan::new(at(filter), vec![at(list)]), &Progress::new())?;
-        let ms = began.elapsed().as_secs_f64() * 1e3;
-        writeln!(
-            out,
-            "{} blocklists/{list}: {} entries in {ms:.0} ms, {} KiB",
-            paint.bold("compiled"),
-            report.filter.map_or(0, |filter| filter.entries),
-            fs::metadata(at(filter))?.len().div_ceil(1024)
-        )?;
+    let mut senders = PathBuf::from("blocklists/example-senders.txt");
+    if !senders.is_file() {
+        let copy = "the demo uses its built-in copy";
+        writeln!(out, "no {} in this folder; {copy}", senders.display())?;
+        senders = at("example-senders.txt");
+        fs::write(&senders, SENDERS)?;
     }
+    fs::write(at("whitelist.txt"), WHITELIST)?;
+    compile_list(&senders, &at("spammers.blf"), out, paint)?;
     let socket = at("milter.sock");
-    let settings = format!("listen = [\"unix:{}\"]\n{SETTINGS}", socket.display());
+    let mut settings = format!("listen = [\"unix:{}\"]\n{SETTINGS}", socket.display());
+    let disposable = Path::new("blocklists/disposable-domains.txt");
+    let mut tagged = None;
+    if disposable.is_file() {
+        compile_list(disposable, &at("disposable.blf"), out, paint)?;
+        settings += DISPOSABLE;
+        let text = fs::read_to_string(disposable)?;
+        let mut lines = text.lines().map(str::trim);
+        let domain = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
+        tagged = domain.map(|domain| format!("<someone@{domain}>"));
+    }
+    let tagged = tagged.as_deref().map(|sender| {
+        let title = "throw-away address: tagged";
+        (title, sender, &[ALICE][..], "tag", "mail-from")
+    });
+    let scenes: Vec<Scene<'_>> = SCENES.into_iter().chain(tagged).collect();
     let snapshot = Snapshot::build(Config::parse(&settings, &at("demo.toml"))?)?;
     let options = serve::options(&snapshot.config);
     let observed = Arc::new(Observed {
@@ -143,9 +148,9 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let daemon = Daemon::start(&options, &observed)?;
     let how = "on a private socket; messages are sent as Postfix sends them";
     writeln!(out, "{} {how}\n", paint.bold("serving"))?;
-    let wrong = play(&socket, &observed.last, out, paint)?;
+    let wrong = play(&scenes, &socket, &observed.last, out, paint)?;
     daemon.stop()?;
-    let all = SCENES.len();
+    let all = scenes.len();
     if wrong == 0 {
         writeln!(out, "{all} messages, all verdicts as expected")?;
     } else {
@@ -155,8 +160,29 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     Ok(wrong == 0)
 }
 
+fn compile_list(
+    list: &Path,
+    filter: &Path,
+    out: &mut dyn io::Write,
+    paint: Paint,
+) -> Result<(), Error> {
+    let began = Instant::now();
+    let report = compile::build(&Plan::new(filter, vec![list.to_owned()]), &Progress::new())?;
+    let ms = began.elapsed().as_secs_f64() * 1e3;
+    writeln!(
+        out,
+        "{} {}: {} entries in {ms:.0} ms, {} KiB",
+        paint.bold("compiled"),
+        list.display(),
+        report.filter.map_or(0, |filter| filter.entries),
+        fs::metadata(filter)?.len().div_ceil(1024)
+    )?;
+    Ok(())
+}
+
 /// Plays all messages over one connection. Returns how many got a wrong verdict.
 fn play(
+    scenes: &[Scene<'_>],
     socket: &Path,
     last: &Mutex<RecordedDecision>,
     out: &mut dyn io::Write,
@@ -174,7 +200,7 @@ fn play(
     );
     writeln!(out, "{}", paint.bold(&heading))?;
     let mut wrong = 0;
-    for scene in SCENES {
+    for &scene in scenes {
         let (title, mail_from, headers, ..) = scene;
         let to = match title {
             TO_POSTMASTER => "<postmaster@our.example>",
