@@ -142,6 +142,7 @@ impl Filters {
         let mut before = std::mem::take(&mut self.opened);
         // The next attempt may succeed.
         before.retain(|file| match file.read.get() {
+            Some(Err(error)) => error.io_kind().is_none(),
             Some(Ok(())) | None => true,
         });
         before
