@@ -27,7 +27,7 @@ use crate::daemon::{Daemon, Service};
 use crate::explain::RecordedDecision;
 use crate::screen::{Decision, Observer, Screen, TAG_HEADER};
 use crate::serve;
-use crate::snapshot::{Live, Snapshot};
+use crate::snapshot::Live;
 
 /// Why the demo cannot run, for the person who wanted to see it.
 type Error = Box<dyn std::error::Error>;
@@ -139,10 +139,10 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
         (title, sender, &[ALICE][..], "tag", "mail-from")
     });
     let scenes: Vec<Scene<'_>> = SCENES.into_iter().chain(tagged).collect();
-    let snapshot = Snapshot::build(Config::parse(&settings, &at("demo.toml"))?)?;
-    let options = serve::options(&snapshot.config);
+    let config = Config::parse(&settings, &at("demo.toml"))?;
+    let options = serve::options(&config);
     let observed = Arc::new(Observed {
-        live: Arc::new(Live::new(snapshot, None)),
+        live: Arc::new(Live::new(config, None)?),
         last: Arc::default(),
     });
     let daemon = Daemon::start(&options, &observed)?;

@@ -90,8 +90,7 @@ impl Explainer {
         let mut config = Config::load(config_path)?;
         let known = &mut config.whitelist.correspondents;
         known.extend_from_slice(correspondents);
-        let snapshot = Snapshot::build(config)?;
-        Ok(Self::of(Arc::new(Live::new(snapshot, None))))
+        Ok(Self::of(Arc::new(Live::new(config, None)?)))
     }
 
     /// Explains with the configuration and the files in effect. Nothing is counted or logged.

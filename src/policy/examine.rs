@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::exempt::Entries;
 use super::list::{List, Policy, Weak};
 use crate::address::{Canonical, Kind, Kinds, Rules};
+use crate::filter::Record;
 use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
 
@@ -112,13 +113,8 @@ pub enum Seen<'a> {
 /// Why a sender counts as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// A record proves it.
-    Proved {
-        /// The number of its source in the list.
-        source: u32,
-        /// The day when it was added, in days since 1970.
-        added: u16,
-    },
+    /// This record proves it.
+    Proved(Record),
     /// Only the Bloom pages match.
     Unproved,
     /// Unknown, because the look-up failed.
@@ -198,10 +194,7 @@ impl List {
                     None
                 }
                 Outcome::Unproved => Some(Evidence::Unproved),
-                Outcome::Listed(record) => Some(Evidence::Proved {
-                    source: record.source,
-                    added: record.added,
-                }),
+                Outcome::Listed(record) => Some(Evidence::Proved(*record)),
                 Outcome::Failed(error) => Some(Evidence::Undecided(error.to_string())),
             };
             seen(Seen::Entry {

@@ -122,18 +122,18 @@ pub(super) fn file_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
 }
 
 fn source<'a>(snapshot: &'a Snapshot, hit: &Hit) -> Option<&'a Source> {
-    let Evidence::Proved { source, .. } = hit.evidence else {
+    let Evidence::Proved(record) = &hit.evidence else {
         return None;
     };
     let list = snapshot.policy.lists().get(hit.list)?;
-    list.filter()?.source(source)
+    list.filter()?.source(record.source)
 }
 
 /// The day when the entry was added, `2026-08-21`; empty if unknown.
 pub(super) fn day_of(hit: &Hit) -> String {
     match hit.evidence {
-        Evidence::Proved { added, .. } if added > 0 => Day(added).to_string(),
-        Evidence::Proved { .. } | Evidence::Unproved | Evidence::Undecided(_) => String::new(),
+        Evidence::Proved(record) if record.added > 0 => Day(record.added).to_string(),
+        Evidence::Proved(_) | Evidence::Unproved | Evidence::Undecided(_) => String::new(),
     }
 }
 

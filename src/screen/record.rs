@@ -223,7 +223,7 @@ fn sender_of<'a>(message: &'a Message, hit: Option<&'a Hit>) -> Option<(Identity
 fn failure(hit: &Hit) -> Option<&str> {
     match &hit.evidence {
         Evidence::Undecided(failure) => Some(failure),
-        Evidence::Proved { .. } | Evidence::Unproved => None,
+        Evidence::Proved(_) | Evidence::Unproved => None,
     }
 }
 

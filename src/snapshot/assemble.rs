@@ -241,7 +241,7 @@ impl Files {
     }
 
     /// The snapshot with this configuration.
-    fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
+    pub(super) fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
         let mut policy = Policy::default();
         let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
         let (mut faults, mut waiting, mut builds) = (Vec::new(), Vec::new(), Vec::new());
@@ -316,19 +316,6 @@ impl BuildProblem {
             text: format!("list {list}: {text}"),
             list,
         })
-    }
-}
-
-impl Snapshot {
-    /// Opens all files that a configuration names.
-    ///
-    /// # Errors
-    /// All errors found.
-    pub fn build(config: Config) -> Result<Self, Error> {
-        let assembled = Files::default().assemble(config, Round::first(Instant::now()));
-        let errors = assembled.faults.into_iter().map(|fault| fault.error);
-        Error::of(errors.collect())?;
-        Ok(assembled.snapshot)
     }
 }
 

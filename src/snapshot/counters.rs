@@ -149,8 +149,8 @@ impl ListCounts {
                 self.list.undecided.increment();
                 return;
             }
-            Evidence::Proved { source, .. } => {
-                let source = usize::try_from(*source).ok();
+            Evidence::Proved(record) => {
+                let source = usize::try_from(record.source).ok();
                 if let Some(counter) = source.and_then(|source| self.sources.get(source)) {
                     counter.1.increment();
                 }

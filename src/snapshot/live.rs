@@ -9,10 +9,11 @@ use tracing::{error, info, warn};
 
 use super::assemble::{Assembled, Files, Start};
 use super::copies::Copies;
+use super::filters::Round;
 use super::in_effect::{InEffect, OLD_MAX};
 use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
-use super::{Counters, Problem, Snapshot};
+use super::{Counters, Error, Problem, Snapshot};
 use crate::base::lock::lock;
 use crate::base::memory;
 use crate::base::numbers::counted;
@@ -57,9 +58,16 @@ pub struct Reloaded {
 pub(crate) const MAIL_IS_CHECKED: &str = "mail is checked";
 
 impl Live {
-    /// Puts a snapshot into effect. If there is a path, a reload reads the configuration from it.
-    pub fn new(snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
-        Self::with(Files::default(), snapshot, config_path)
+    /// Puts a configuration into effect. If there is a path, a reload reads it again from there.
+    ///
+    /// # Errors
+    /// All errors of the files that it names.
+    pub fn new(config: Config, config_path: Option<PathBuf>) -> Result<Self, Error> {
+        let mut files = Files::default();
+        let assembled = files.assemble(config, Round::first(Instant::now()));
+        let errors = assembled.faults.into_iter().map(|fault| fault.error);
+        Error::of(errors.collect())?;
+        Ok(Self::with(files, assembled.snapshot, config_path))
     }
 
     /// Puts all that is good into effect.
@@ -386,7 +394,7 @@ mod tests {
     #[test]
     fn how_it_is_can_be_told_while_files_are_read() {
         let config = Config::parse("", Path::new("c.toml")).unwrap();
-        let live = Live::new(Snapshot::build(config).unwrap(), None);
+        let live = Live::new(config, None).unwrap();
         let _reads = lock(&live.files);
         let status = live.status();
         assert!(status.starts_with("serving 0 lists"), "{status}");
@@ -406,7 +414,7 @@ mod tests {
         build("first@bad.example\n");
         let text = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
         let config = Config::parse(text, &path("c.toml")).unwrap();
-        let mut live = Live::new(Snapshot::build(config).unwrap(), None);
+        let mut live = Live::new(config, None).unwrap();
         let filter = |live: &Live| live.snapshot().policy.lists()[0].filter().cloned().unwrap();
         let old = Arc::downgrade(&filter(&live));
         let of_message = Arc::downgrade(&live.snapshot());

@@ -60,7 +60,7 @@ use filters::{Choice, Loaded};
 pub use live::Live;
 pub(crate) use live::MAIL_IS_CHECKED;
 pub use problems::Health;
-pub(crate) use problems::{Freshness, Problem, Reloads, approximate};
+pub(crate) use problems::{Freshness, Problem, Reloads};
 use whitelists::Whitelist;
 pub(crate) use whitelists::cleared_senders;
 

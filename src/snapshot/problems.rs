@@ -228,15 +228,3 @@ impl Snapshot {
         })
     }
 }
-
-/// A time in two units at most, such as `2 d 4 h`.
-pub(crate) fn approximate(seconds: u64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
-        (1..=9, hours, _) => format!("{days} d {} h", hours % 24),
-        (days, _, _) => format!("{days} d"),
-    }
-}

@@ -98,7 +98,6 @@ impl Running {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::snapshot::Snapshot;
 
     #[test]
     fn what_could_not_be_written_or_is_gone_is_written_again() {
@@ -106,7 +105,7 @@ mod tests {
         let path = folder.path().join("run/status");
         let text = "status_file = 'run/status'\n";
         let config = Config::parse(text, &folder.path().join("c.toml")).unwrap();
-        let live = Live::new(Snapshot::build(config).unwrap(), None);
+        let live = Live::new(config, None).unwrap();
         let mut file = StatusFile::default();
         file.update(&live);
         assert!(!path.exists());

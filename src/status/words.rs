@@ -6,7 +6,6 @@ use crate::base::clock::{MINUTE, local};
 use crate::base::numbers::most_first;
 pub(super) use crate::base::numbers::{counted, grouped};
 use crate::metrics::Durations;
-pub(super) use crate::snapshot::approximate;
 use crate::snapshot::{MAIL_IS_CHECKED, Reloads};
 
 /// The groups of what happens to messages.
@@ -74,6 +73,18 @@ pub(super) fn sentence(report: &Report) -> String {
         text += &format!(" ({} in the 24 h before)", grouped(refused));
     }
     text + "."
+}
+
+/// A time in two units at most, such as `2 d 4 h`.
+pub(super) fn approximate(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (1..=9, hours, _) => format!("{days} d {} h", hours % 24),
+        (days, _, _) => format!("{days} d"),
+    }
 }
 
 /// Formats a duration: `50 µs`, `2.5 ms`.

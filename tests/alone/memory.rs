@@ -18,7 +18,7 @@ use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::milter::Session;
 use blocklist_milter::screen::Screen;
-use blocklist_milter::snapshot::{Live, Snapshot};
+use blocklist_milter::snapshot::Live;
 use support::rows;
 use support::table::bytes;
 use support::wire::{OFFER, packet};
@@ -217,7 +217,7 @@ impl Site {
             "[[list]]\nname = 'x'\nfilter = 'x.blf'\naction = 'tag'\n{check}\n[whitelist]\nentries = ['a@b.example']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n"
         );
         let config = Config::parse(&text, &folder.path().join("c.toml")).unwrap();
-        let live = Arc::new(Live::new(Snapshot::build(config).unwrap(), None));
+        let live = Arc::new(Live::new(config, None).unwrap());
         let readers = Arc::new(Readers::start(1).unwrap());
         Self { live, readers }
     }

@@ -13,7 +13,7 @@ use blocklist_milter::daemon::{Job, Readers};
 use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::{Reader, Screen};
-use blocklist_milter::snapshot::{Live, Snapshot};
+use blocklist_milter::snapshot::Live;
 use tempfile::TempDir;
 
 const LISTED: &str = "spam@bad.example\n@bad.test\n";
@@ -55,9 +55,9 @@ impl Site {
             &list
         };
         let config = Config::parse(&format!("{settings}{list}"), &folder.path().join("c.toml"));
-        let snapshot = Snapshot::build(config.expect("settings")).expect("a snapshot");
+        let live = Live::new(config.expect("settings"), None);
         Self {
-            live: Arc::new(Live::new(snapshot, None)),
+            live: Arc::new(live.expect("a good filter")),
             disk: Arc::default(),
             _folder: folder,
         }

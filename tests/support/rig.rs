@@ -12,7 +12,7 @@ use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::list::{Declared, Format, MaxRejects};
 use blocklist_milter::serve::{self, Blocklists};
-use blocklist_milter::snapshot::{Live, Snapshot, Start};
+use blocklist_milter::snapshot::{Live, Start};
 use tempfile::TempDir;
 
 use super::{Said, milter, rows, until_so};
@@ -38,8 +38,8 @@ impl Rig {
     pub(crate) fn new(files: &[(&str, &str)], config: &str) -> Self {
         Self::serving(files, config, |path| {
             let config = Config::load(path).unwrap_or_else(|error| panic!("{error}"));
-            let snapshot = Snapshot::build(config).unwrap_or_else(|error| panic!("{error}"));
-            Live::new(snapshot, Some(path.to_owned()))
+            let live = Live::new(config, Some(path.to_owned()));
+            live.unwrap_or_else(|error| panic!("{error}"))
         })
     }
 
