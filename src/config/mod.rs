@@ -48,10 +48,8 @@ impl Config {
     /// # Errors
     /// All errors of the text.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        match Self::parse_what_is_good(text, path) {
-            (config, None) => Ok(config),
-            (_, Some(error)) => Err(error),
-        }
+        let (config, error) = Self::parse_what_is_good(text, path);
+        error.map_or(Ok(config), Err)
     }
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
