@@ -11,9 +11,9 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-use super::findings::About;
+use super::findings::Findings;
 use super::program::{PATIENCE, within};
-use super::units::Units;
+use super::units::Milter;
 use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::screen::Trial;
@@ -22,8 +22,8 @@ use crate::screen::Trial;
 const REPLY_MAX_BYTES: u64 = 64 << 10;
 
 /// Sends the sender of a test transaction over each socket: the daemon must answer, and accept it.
-pub(super) fn check_daemon(units: &Units, findings: &mut About<'_>) {
-    for socket in &units.sockets {
+pub(super) fn check_daemon(milter: &Milter, findings: &mut Findings) {
+    for socket in &milter.sockets {
         let to = socket.clone();
         let asked = within(PATIENCE, move || {
             let trial = Trial::random()?;
@@ -48,7 +48,7 @@ pub(super) fn check_daemon(units: &Units, findings: &mut About<'_>) {
             ),
             Err(error) => findings.wrong(
                 format!("{socket}: the daemon cannot be asked: {error}"),
-                units.start(),
+                milter.start(),
             ),
         }
     }
@@ -83,7 +83,7 @@ pub(super) struct Server<'a> {
 }
 
 /// Finds out whether the mail server at `address` (`host:port`) asks the daemon.
-pub(super) fn check_server(address: &str, server: &Server<'_>, findings: &mut About<'_>) {
+pub(super) fn check_server(address: &str, server: &Server<'_>, findings: &mut Findings) {
     let to = address.to_owned();
     let ended = within(PATIENCE, move || {
         let trial = Trial::random()?;

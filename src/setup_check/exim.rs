@@ -14,7 +14,7 @@
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use super::findings::{About, Severity};
+use super::findings::{Findings, Severity};
 use super::program::{PATIENCE, Program, within};
 use super::units::Milter;
 use crate::demo::peer::connect;
@@ -27,17 +27,13 @@ const GUIDE: &str =
 /// Most bytes of an answer: a reply has less.
 const ANSWER_MAX_BYTES: u64 = 16 << 10;
 
-/// Returns the program that prints Exim's configuration; `None` if Exim is not installed.
-pub(super) fn find(configuration: Option<&Path>) -> Option<Program> {
-    let found = Program::find("exim4").or_else(|| Program::find("exim"))?;
-    Some(found.with("-C", configuration))
-}
-
-pub(super) fn check(exim: &Program, milter: &Milter<'_>, findings: &mut About<'_>) {
-    let policy: Vec<&Endpoint> = (milter.config.listen.iter())
-        .filter(|listen| listen.door == Door::Policy)
-        .map(|listen| &listen.at)
-        .collect();
+/// Checks Exim, if it is installed.
+pub(super) fn check(configuration: Option<&Path>, milter: &Milter, findings: &mut Findings) {
+    let found = Program::find("exim4").or_else(|| Program::find("exim"));
+    let Some(exim) = found.map(|found| found.with("-C", configuration)) else {
+        return;
+    };
+    let policy = milter.listen(Door::Policy);
     if policy.is_empty() {
         return findings.wrong(
             "Exim has no milters, and the daemon answers no policy requests: no mail is checked",
@@ -56,8 +52,8 @@ pub(super) fn check(exim: &Program, milter: &Milter<'_>, findings: &mut About<'_
     for (stage, of) in [("RCPT", "the envelope"), ("DATA", "the headers")] {
         check_stage(stage, of, &text, &policy, findings);
     }
-    for at in policy {
-        check_socket(at, exim, milter, findings);
+    for at in &policy {
+        check_socket(at, &exim, milter, findings);
     }
 }
 
@@ -78,8 +74,8 @@ fn check_stage(
     stage: &str,
     of: &str,
     configuration: &str,
-    policy: &[&Endpoint],
-    findings: &mut About<'_>,
+    policy: &[Endpoint],
+    findings: &mut Findings,
 ) {
     let lines = configuration.lines();
     let asked: Vec<_> = lines.filter_map(|line| question(line, stage)).collect();
@@ -107,7 +103,7 @@ fn check_stage(
             );
         }
         (None, Some((socket, _))) => {
-            let ours = match policy[0] {
+            let ours = match &policy[0] {
                 Endpoint::Unix(path) => path.display().to_string(),
                 Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
             };
@@ -124,10 +120,10 @@ fn check_stage(
 }
 
 /// Checks whether the daemon answers, and whether Exim's user can open its socket.
-fn check_socket(at: &Endpoint, exim: &Program, milter: &Milter<'_>, findings: &mut About<'_>) {
+fn check_socket(at: &Endpoint, exim: &Program, milter: &Milter, findings: &mut Findings) {
     let asked = at.clone();
     if let Err(why) = within(PATIENCE, move || ask(&asked)) {
-        findings.wrong(format!("{at} does not answer: {why}"), milter.units.start());
+        findings.wrong(format!("{at} does not answer: {why}"), milter.start());
     } else if let Endpoint::Unix(path) = at {
         let user = exim.output(&["-bP", "exim_user"]).unwrap_or_default();
         let user = user.trim().trim_start_matches("exim_user = ");

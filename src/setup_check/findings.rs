@@ -35,6 +35,9 @@ struct Finding {
 /// All findings.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
+    /// What the next ones are about.
+    #[serde(skip)]
+    about: &'static str,
     /// In the order in which they were made: units, configuration, mail server, sockets.
     findings: Vec<Finding>,
 }
@@ -46,20 +49,17 @@ impl Findings {
         self.findings.iter().any(is_wrong)
     }
 
-    /// Begins the findings about a subject.
-    pub(super) fn about(&mut self, about: &'static str) -> About<'_> {
-        let findings = &mut self.findings;
-        About { about, findings }
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.findings.len()
     }
-}
 
-/// The findings about one subject.
-pub(super) struct About<'f> {
-    about: &'static str,
-    findings: &'f mut Vec<Finding>,
-}
+    /// Begins the findings about a subject.
+    pub(super) fn about(&mut self, about: &'static str) -> &mut Self {
+        self.about = about;
+        self
+    }
 
-impl About<'_> {
     pub(super) fn good(&mut self, text: impl Into<String>) {
         self.add(Severity::Good, text, "");
     }

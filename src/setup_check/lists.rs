@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::findings::{About, Findings};
-use super::units::{self, Units};
+use super::findings::Findings;
+use super::units::{self, Milter};
 use crate::compile;
-use crate::config::{Config, ListSettings};
+use crate::config::ListSettings;
 use crate::filter::{Filter, Load};
 use crate::list::{LIST_TOML, ListToml};
 use crate::snapshot::BuildProblem;
@@ -20,14 +20,14 @@ const FILTERS: &str = "/var/lib/blocklist-milter";
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
-pub(super) fn check(config_path: &Path, config: &Config, units: &Units, all: &mut Findings) {
-    let findings = &mut all.about("config");
+pub(super) fn check(config_path: &Path, milter: &Milter, findings: &mut Findings) {
+    let config = &milter.config;
     let of_build = |list: &ListSettings| {
         let filter = Filter::open(&list.filter, Load::Disk).ok();
         BuildProblem::of(list, filter.as_ref().map(Filter::spec))
     };
     let builds: Vec<BuildProblem> = config.enabled_lists().filter_map(of_build).collect();
-    match status::check(config_path, units.user.as_deref()) {
+    match status::check(config_path, milter.user.as_deref()) {
         Ok(checked) => {
             for line in checked.good() {
                 findings.good(line);
@@ -43,11 +43,11 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, all: &mu
         }
         Err(problems) => problems.iter().for_each(|problem| match &problem.obstacle {
             Some(obstacle) => findings.wrong(&obstacle.cause, &obstacle.remedy),
-            None => check_problem(problem, config, units, findings),
+            None => check_problem(problem, milter, findings),
         }),
     }
     for file in std::iter::once(config_path).chain(config.files()) {
-        if units.known && HIDDEN.iter().any(|folder| file.starts_with(folder)) {
+        if milter.has_units && HIDDEN.iter().any(|folder| file.starts_with(folder)) {
             let hidden = "the service sees no home directories (ProtectHome=yes)";
             let advice = "move it to /etc/blocklist-milter or /var/lib/blocklist-milter";
             findings.wrong(format!("{}: {hidden}", file.display()), advice);
@@ -59,7 +59,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, all: &mu
     for stray in stray_lists(config_path) {
         findings.wrong(stray, "");
     }
-    if units.has_junk && config.whitelist.authserv_ids.is_empty() {
+    if milter.has_junk && config.whitelist.authserv_ids.is_empty() {
         findings.wrong(
             "a unit blocklist-junk@ reads reported messages, but authserv_ids is empty: any sender may be forged, none is listed",
             "authserv_ids = [\"NAME\"] in [whitelist], as in the header Authentication-Results: NAME; ... of delivered mail",
@@ -69,7 +69,7 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, all: &mu
     for list in config.enabled_lists() {
         let is_its = |build: &&BuildProblem| build.has_failed && build.list == list.terms.name;
         let failed = builds.iter().find(is_its);
-        check_list(list, failed, &folder.join("lists"), units, all);
+        check_list(list, failed, &folder.join("lists"), milter, findings);
     }
 }
 
@@ -78,17 +78,17 @@ fn check_list(
     list: &ListSettings,
     failed: Option<&BuildProblem>,
     lists: &Path,
-    units: &Units,
-    all: &mut Findings,
+    milter: &Milter,
+    findings: &mut Findings,
 ) {
-    let Some(name) = name_of(list) else {
+    let Some(name) = name_of(&list.filter) else {
         return;
     };
     let texts = lists.join(name);
-    if is_of_units(list, units) {
-        units::check_list(name, &texts, &mut all.about("units"));
+    if is_of_units(&list.filter, milter) {
+        units::check_list(name, &texts, findings.about("units"));
+        findings.about("config");
     }
-    let findings = &mut all.about("config");
     let compile = format!("systemctl start blocklist-compile@{name}.service");
     if let Some(failed) = failed {
         findings.wrong(&failed.text, compile + ", when it is mended");
@@ -129,12 +129,9 @@ pub fn stray_lists(config_path: &Path) -> Vec<String> {
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
-fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, findings: &mut About<'_>) {
-    let missing = problem.lacks_filter.as_ref().and_then(|name| {
-        let mut lists = config.enabled_lists();
-        lists.find(|list| list.terms.name == *name)
-    });
-    let missing = missing.filter(|list| is_of_units(list, units));
+fn check_problem(problem: &CheckProblem, milter: &Milter, findings: &mut Findings) {
+    let missing = problem.lacks_filter.as_deref();
+    let missing = missing.filter(|filter| is_of_units(filter, milter));
     let start = |name| format!("systemctl start blocklist-compile@{name}.service");
     let remedy = missing.and_then(name_of).map_or_else(String::new, start);
     // The errors of the configuration file come together, one on each line.
@@ -144,13 +141,13 @@ fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, finding
 }
 
 /// Returns the name of a list for units, which compile NAME to NAME.blf; the list may have another name.
-fn name_of(list: &ListSettings) -> Option<&str> {
-    list.filter.file_stem()?.to_str()
+fn name_of(filter: &Path) -> Option<&str> {
+    filter.file_stem()?.to_str()
 }
 
-/// Returns whether the units compile a list.
-fn is_of_units(list: &ListSettings, units: &Units) -> bool {
-    units.known && list.filter.parent() == Some(Path::new(FILTERS))
+/// Returns whether the units compile a filter.
+fn is_of_units(filter: &Path, milter: &Milter) -> bool {
+    milter.has_units && filter.parent() == Some(Path::new(FILTERS))
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

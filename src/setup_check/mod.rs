@@ -42,51 +42,33 @@ use units::Milter;
 pub fn run(config_path: &Path, [postfix, sendmail, exim]: [Option<&Path>; 3]) -> Findings {
     let mut findings = Findings::default();
     let (config, problems) = Config::load_what_is_good(config_path);
-    let mut units = units::check(&mut findings.about("units"));
-    lists::check(config_path, &config, &units, &mut findings);
-    if problems.is_some() && units.sockets.is_empty() {
-        findings.about("socket").notice(
-            "sockets and mail server are not checked, because the configuration, which names the socket, has errors",
-            "correct the configuration, or name it with --config",
-        );
-        return findings;
-    }
-    if units.sockets.is_empty() {
-        let listen = config.listen.iter();
-        let milters = listen.filter(|one| one.door == Door::Milter);
-        units.sockets.extend(milters.map(|one| one.at.clone()));
-    }
-    let milter = Milter {
-        config: &config,
-        units: &units,
+    let mut milter = Milter {
+        config,
+        ..Milter::default()
     };
-    let mut servers = 0;
-    if let Some(found) = postconf::Postconf::find(postfix) {
-        servers += 1;
-        let findings = &mut findings.about("postfix");
-        match found {
-            Ok(postfix) => postfix::check(&postfix, &milter, findings),
-            Err(error) => findings.notice(
-                format!("not checked, because postconf cannot read the configuration: {error}"),
-                "postfix check   # with -c DIR if --postfix names a folder",
-            ),
+    units::check(&mut milter, findings.about("units"));
+    lists::check(config_path, &milter, findings.about("config"));
+    if milter.sockets.is_empty() {
+        if problems.is_some() {
+            findings.about("socket").notice(
+                "sockets and mail server are not checked, because the configuration, which names the socket, has errors",
+                "correct the configuration, or name it with --config",
+            );
+            return findings;
         }
+        milter.sockets = milter.listen(Door::Milter);
     }
-    let cf = sendmail.unwrap_or_else(|| Path::new(sendmail::USUAL_CF));
-    if sendmail.is_some() || cf.exists() {
-        servers += 1;
-        sendmail::check(cf, &milter, &mut findings.about("sendmail"));
-    }
-    if let Some(exim) = exim::find(exim) {
-        servers += 1;
-        exim::check(&exim, &milter, &mut findings.about("exim"));
-    }
-    if servers == 0 {
+    let before = findings.len();
+    postfix::check(postfix, &milter, findings.about("postfix"));
+    sendmail::check(sendmail, &milter, findings.about("sendmail"));
+    exim::check(exim, &milter, findings.about("exim"));
+    // Each of them has findings, if it is installed.
+    if findings.len() == before {
         findings.about("postfix").notice(
             "neither Postfix (postconf) nor Sendmail (/etc/mail/sendmail.cf) nor Exim is installed here",
             "",
         );
     }
-    ask::check_daemon(&units, &mut findings.about("socket"));
+    ask::check_daemon(&milter, findings.about("socket"));
     findings
 }

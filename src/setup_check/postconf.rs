@@ -1,92 +1,126 @@
-//! Runs postconf(1) for the settings of `main.cf` and of the smtpd(8) services in `master.cf`; reads Postfix's
+//! Postfix's configuration, as postconf(1) prints it: the settings of `main.cf` and of the services in `master.cf`, the
 //! notation of milters and times.
 //!
 //! ```text
 //!   smtpd_milters = unix:a.sock, { inet:127.0.0.1:8891, command_timeout=10s, default_action = accept }
+//!   smtp/inet/smtpd_milters = inet:127.0.0.1:8891
 //! ```
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
-use super::program::Program;
+use super::units::Milter;
 use crate::base::numbers::with_unit;
 
-/// The program that prints Postfix's settings.
-pub(super) struct Postconf {
-    program: Program,
+/// The settings of a content filter.
+const FILTERS: [&str; 2] = ["content_filter", "smtpd_proxy_filter"];
+
+/// Postfix's configuration as far as it is about milters.
+pub(super) struct Postfix<'a> {
+    pub(super) milter: &'a Milter,
     /// The folder for `-c`, if it is not the default.
-    folder: Option<PathBuf>,
+    folder: Option<&'a Path>,
+    /// By `name`, those of `main.cf`; by `service/type/name`, those of `master.cf`. References are expanded.
+    settings: BTreeMap<String, String>,
+    /// `smtpd_milters` of `main.cf`.
+    pub(super) all: Vec<MilterOf>,
+    /// `non_smtpd_milters`, which cleanup(8) asks.
+    pub(super) local: Vec<MilterOf>,
+    /// All of `master.cf`.
+    services: Vec<Service>,
 }
 
-impl Postconf {
-    /// Returns `None` if Postfix is not installed.
-    ///
-    /// # Errors
-    /// It is installed, but cannot read its configuration.
-    pub(super) fn find(folder: Option<&Path>) -> Option<Result<Self, String>> {
-        let program = Program::find("postconf")?.with("-c", folder);
-        let folder = folder.map(Path::to_owned);
-        let postconf = Self { program, folder };
-        Some(match postconf.program.output(&["-h", "queue_directory"]) {
-            Ok(_) => Ok(postconf),
-            Err(error) => Err(format!("{}: {error}", postconf.command("postconf"))),
+impl<'a> Postfix<'a> {
+    /// Takes the output of postconf: `-x` and `-Px`, and `-M`.
+    pub(super) fn of(
+        milter: &'a Milter,
+        folder: Option<&'a Path>,
+        settings: &str,
+        master: &str,
+    ) -> Self {
+        let settings = settings.lines().filter_map(|line| line.split_once('='));
+        let trimmed = |(name, value): (&str, &str)| (name.trim().into(), value.trim().into());
+        let mut postfix = Self {
+            milter,
+            folder,
+            settings: settings.map(trimmed).collect(),
+            all: Vec::new(),
+            local: Vec::new(),
+            services: Vec::new(),
+        };
+        postfix.all = milters(postfix.setting("smtpd_milters"));
+        postfix.local = milters(postfix.setting("non_smtpd_milters"));
+        let services = master.lines().filter_map(|line| postfix.service(line));
+        postfix.services = services.collect();
+        postfix
+    }
+
+    /// Reads a line of `master.cf`: `smtp inet n - y - - smtpd`.
+    fn service(&self, line: &str) -> Option<Service> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [name, kind, _, _, chroot, _, _, program, ..] = *fields else {
+            return None;
+        };
+        let name = format!("{name}/{kind}");
+        let own = |setting: &str| self.settings.get(&format!("{name}/{setting}"));
+        let value = |setting| own(setting).map_or_else(|| self.setting(setting), String::as_str);
+        Some(Service {
+            program: program.to_owned(),
+            has_chroot: match chroot {
+                "y" => true,
+                // Before Postfix 3.0, and with its compatible settings.
+                "-" => ["", "0"].contains(&self.setting("compatibility_level")),
+                _ => false,
+            },
+            milters: milters(value("smtpd_milters")),
+            has_own_milters: own("smtpd_milters").is_some(),
+            milter_maps: value("smtpd_milter_maps").to_owned(),
+            options: value("receive_override_options").to_owned(),
+            name,
         })
     }
 
-    /// Returns the command for an administrator to call one of Postfix's programs.
-    fn command(&self, program: &str) -> String {
-        match &self.folder {
-            Some(folder) => format!("{program} -c {}", folder.display()),
-            None => program.to_owned(),
-        }
+    /// Returns a setting of `main.cf`; empty if this Postfix does not know it.
+    pub(super) fn setting(&self, name: &str) -> &str {
+        self.settings.get(name).map_or("", String::as_str)
     }
 
-    /// Returns the command that makes Postfix do something, such as reload.
-    pub(super) fn make(&self, it: &str) -> String {
-        format!("{} {it}", self.command("postfix"))
+    pub(super) fn queue(&self) -> &Path {
+        Path::new(self.setting("queue_directory"))
     }
 
-    /// Returns the output of a call; nothing if it fails.
-    pub(super) fn run(&self, arguments: &[&str]) -> String {
-        self.program.output(arguments).unwrap_or_default()
+    /// Returns the smtpd(8) services.
+    pub(super) fn services(&self) -> impl Iterator<Item = &Service> {
+        self.services.iter().filter(|one| one.program == "smtpd")
     }
 
-    /// Returns a setting of `main.cf`, with its references expanded; empty if this Postfix does not know it.
-    pub(super) fn setting(&self, name: &str) -> String {
-        self.run(&["-x", "-h", name]).trim().to_owned()
+    /// Returns the services that ask milters.
+    pub(super) fn asking(&self) -> impl Iterator<Item = &Service> {
+        self.services().filter(|one| !one.skips_milters())
+    }
+
+    /// Returns whether cleanup(8) runs in a chroot.
+    pub(super) fn is_local_in_chroot(&self) -> bool {
+        let mut services = self.services.iter();
+        services.any(|one| one.name == "cleanup/unix" && one.has_chroot)
     }
 
     /// Returns whether any service, such as pickup(8), hands mail to a content filter.
     pub(super) fn has_filter(&self) -> bool {
-        let filters = ["content_filter", "smtpd_proxy_filter"];
-        let names_one = |line: &str| {
-            let (key, value) = line.split_once('=').unwrap_or_default();
-            let name = key.trim().rsplit('/').next().unwrap_or_default();
-            filters.contains(&name) && !value.trim().is_empty()
-        };
-        self.run(&["-P"]).lines().any(names_one)
-            || filters.iter().any(|name| !self.setting(name).is_empty())
-    }
-
-    /// Returns whether a program of `master.cf` runs in a chroot, from the line of its service.
-    pub(super) fn has_chroot(&self, line: &str) -> bool {
-        match line.split_whitespace().nth(4) {
-            Some("y") => true,
-            // Before Postfix 3.0, and with its compatible settings.
-            Some("-") => ["", "0"].contains(&&*self.setting("compatibility_level")),
-            _ => false,
-        }
+        self.settings.iter().any(|(name, value)| {
+            let name = name.rsplit('/').next().unwrap_or_default();
+            FILTERS.contains(&name) && !value.is_empty()
+        })
     }
 
     /// Returns the addresses where Postfix accepts mail from elsewhere, as this machine reaches them.
     pub(super) fn doors(&self) -> BTreeSet<String> {
-        let interfaces = self.setting("inet_interfaces");
-        let interfaces = split(&interfaces);
+        let interfaces = split(self.setting("inet_interfaces"));
         let is_loopback = |name: &str| {
             ["all", "loopback-only", "localhost"].contains(&name) || name.starts_with("127.")
         };
-        let loopback = match &*self.setting("inet_protocols") {
+        let loopback = match self.setting("inet_protocols") {
             "ipv6" => "::1",
             _ => "127.0.0.1",
         };
@@ -94,12 +128,8 @@ impl Postconf {
             Some(first) if !interfaces.iter().any(|name| is_loopback(name)) => first,
             _ => loopback,
         };
-        let master = self.run(&["-M"]);
-        let door = |line: &str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let [name, "inet", .., "smtpd" | "postscreen"] = *fields.get(..8)? else {
-                return None;
-            };
+        let door = |service: &Service| {
+            let name = service.name.strip_suffix("/inet")?;
             let (own, port) = name.rsplit_once(':').unwrap_or((host, name));
             let host = own.trim_matches(['[', ']']);
             is_smtp(port).then(|| match host.contains(':') {
@@ -107,12 +137,19 @@ impl Postconf {
                 false => format!("{host}:25"),
             })
         };
-        master.lines().filter_map(door).collect()
+        let servers = self.services.iter();
+        let servers = servers.filter(|one| ["smtpd", "postscreen"].contains(&&*one.program));
+        servers.filter_map(door).collect()
+    }
+
+    /// Returns the command that makes Postfix do something, such as reload.
+    pub(super) fn make(&self, it: &str) -> String {
+        format!("{} {it}", command("postfix", self.folder))
     }
 
     /// Returns the command that changes a setting, or that of one service.
     pub(super) fn edit(&self, service: Option<&Service>, setting: &str) -> String {
-        let (postconf, reload) = (self.command("postconf"), self.make("reload"));
+        let (postconf, reload) = (command("postconf", self.folder), self.make("reload"));
         match service {
             None => format!("{postconf} -e '{setting}' && {reload}"),
             Some(Service { name, .. }) => format!("{postconf} -P '{name}/{setting}' && {reload}"),
@@ -131,10 +168,19 @@ impl Postconf {
     }
 }
 
-/// One smtpd(8) service of `master.cf`.
+/// Returns the command for an administrator to call one of Postfix's programs.
+pub(super) fn command(program: &str, folder: Option<&Path>) -> String {
+    match folder {
+        Some(folder) => format!("{program} -c {}", folder.display()),
+        None => program.to_owned(),
+    }
+}
+
+/// One service of `master.cf`.
 pub(super) struct Service {
     /// Name and type, `smtp/inet`, as `postconf -P` prints it.
     pub(super) name: String,
+    program: String,
     /// Whether it runs chrooted in the queue directory.
     pub(super) has_chroot: bool,
     /// Its `smtpd_milters`.
@@ -177,38 +223,6 @@ impl Service {
 
 fn is_smtp(port: &str) -> bool {
     ["smtp", "25"].contains(&port)
-}
-
-/// Returns the smtpd services, each with the settings that apply to it.
-pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
-    let master = postconf.run(&["-M"]);
-    let own = postconf.run(&["-P"]);
-    let own = |service: &str, name: &str| {
-        let key = format!("{service}/{name}");
-        own.lines().find_map(|line| {
-            let (found, value) = line.split_once('=')?;
-            (found.trim() == key).then(|| value.trim().to_owned())
-        })
-    };
-    let maps = postconf.setting("smtpd_milter_maps");
-    let options = postconf.setting("receive_override_options");
-    let service = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [name, kind, _, _, _, _, _, "smtpd", ..] = *fields else {
-            return None;
-        };
-        let name = format!("{name}/{kind}");
-        let own_milters = own(&name, "smtpd_milters");
-        Some(Service {
-            has_chroot: postconf.has_chroot(line),
-            has_own_milters: own_milters.is_some(),
-            milters: own_milters.map_or_else(|| all.to_vec(), |value| milters(&value)),
-            milter_maps: own(&name, "smtpd_milter_maps").unwrap_or_else(|| maps.clone()),
-            options: own(&name, "receive_override_options").unwrap_or_else(|| options.clone()),
-            name,
-        })
-    };
-    master.lines().filter_map(service).collect()
 }
 
 /// One milter of `smtpd_milters`.

@@ -2,13 +2,14 @@
 //! what happens to mail if it does not answer; whether mail takes other ways.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use super::ask::{Server, check_server, silence};
-use super::findings::{About, Severity};
-use super::mend::{dkim_setting, leads_to_daemon, mended, unix_path};
-use super::postconf::{MilterOf, Postconf, Service, milters, services, split, time};
+use super::findings::{Findings, Severity};
+use super::mend::dkim_setting;
+use super::postconf::{MilterOf, Postfix, Service, command, split, time};
+use super::program::Program;
 use super::units::{Milter, answers_too_late};
 use crate::endpoint::Endpoint;
 
@@ -16,60 +17,77 @@ use crate::endpoint::Endpoint;
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 const START_IT: &str = "start it, or take it out of smtpd_milters";
 
-/// Postfix's configuration as far as it is about milters.
-struct Postfix<'a> {
-    postconf: &'a Postconf,
-    milter: &'a Milter<'a>,
-    queue: PathBuf,
-    /// `smtpd_milters` of `main.cf`.
-    all: Vec<MilterOf>,
-    services: Vec<Service>,
-}
-
-pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut About<'_>) {
-    let all = milters(&postconf.setting("smtpd_milters"));
-    let postfix = Postfix {
-        postconf,
-        milter,
-        queue: PathBuf::from(postconf.setting("queue_directory")),
-        services: services(postconf, &all),
-        all,
+/// Checks Postfix, if it is installed.
+pub(super) fn check(folder: Option<&Path>, milter: &Milter, findings: &mut Findings) {
+    let Some(postconf) = Program::find("postconf") else {
+        return;
     };
-    let has_maps = check_maps(&postfix.services, findings);
-    if !postfix.is_daemon_named() {
-        let remedy = postfix.remedy(None);
-        let text = "smtpd_milters does not name the milter";
-        match has_maps {
-            true => findings.notice(
-                format!("{text}: mail is checked only where smtpd_milter_maps names it"),
-                remedy,
-            ),
-            false => findings.wrong(format!("{text}: no mail is checked"), remedy),
+    let postconf = postconf.with("-c", folder);
+    let run = |what| postconf.output(&[what]);
+    match run("-x") {
+        Ok(main) => {
+            let [own, master] = ["-Px", "-M"].map(|what| run(what).unwrap_or_default());
+            Postfix::of(milter, folder, &(main + &own), &master).check(findings);
         }
-    }
-    postfix.check_services(findings);
-    postfix.check_milters(findings);
-    postfix.check_settings(findings);
-    postfix.check_chain(findings);
-    postfix.check_other_ways(findings);
-    let server = Server {
-        start: &postconf.make("start"),
-        reload: &postconf.make("reload"),
-        has_exceptions: has_maps,
-    };
-    for door in postconf.doors() {
-        check_server(&door, &server, findings);
+        Err(error) => {
+            let call = command("postconf", folder);
+            findings.notice(
+                format!(
+                    "not checked, because postconf cannot read the configuration: {call}: {error}"
+                ),
+                "postfix check   # with -c DIR if --postfix names a folder",
+            );
+        }
     }
 }
 
 impl Postfix<'_> {
-    fn is_ours(&self, found: &MilterOf) -> bool {
-        leads_to_daemon(&found.address, self.milter, &self.queue)
+    fn check(&self, findings: &mut Findings) {
+        let has_maps = self.check_maps(findings);
+        if !self.is_daemon_named() {
+            let remedy = self.remedy(None);
+            let text = "smtpd_milters does not name the milter";
+            match has_maps {
+                true => findings.notice(
+                    format!("{text}: mail is checked only where smtpd_milter_maps names it"),
+                    remedy,
+                ),
+                false => findings.wrong(format!("{text}: no mail is checked"), remedy),
+            }
+        }
+        self.check_services(findings);
+        self.check_milters(findings);
+        self.check_settings(findings);
+        self.check_chain(findings);
+        self.check_other_ways(findings);
+        let server = Server {
+            start: &self.make("start"),
+            reload: &self.make("reload"),
+            has_exceptions: has_maps,
+        };
+        for door in self.doors() {
+            check_server(&door, &server, findings);
+        }
     }
 
-    /// Returns the services that ask milters.
-    fn asking(&self) -> impl Iterator<Item = &Service> {
-        self.services.iter().filter(|one| !one.skips_milters())
+    /// Reports `smtpd_milter_maps`, whose milters replace those of `smtpd_milters` for some clients.
+    /// Returns whether there is such a table.
+    fn check_maps(&self, findings: &mut Findings) -> bool {
+        let all = self.services().map(|service| service.milter_maps.as_str());
+        let all: BTreeSet<&str> = all.filter(|maps| !maps.is_empty()).collect();
+        for maps in &all {
+            let tables = split(maps);
+            let ask = |table: &&str| format!("postmap -q ADDRESS-OF-A-CLIENT '{table}'");
+            let remedy: Vec<String> = tables.iter().map(ask).collect();
+            findings.notice(
+                format!(
+                    "smtpd_milter_maps = {maps}: for a client in these tables, what they name (or DISABLE) replaces \
+                     smtpd_milters; setup-check does not look into them"
+                ),
+                remedy.join("\n"),
+            );
+        }
+        !all.is_empty()
     }
 
     /// Returns whether Postfix names the daemon anywhere.
@@ -83,19 +101,10 @@ impl Postfix<'_> {
         service.milters.iter().any(|found| self.is_ours(found))
     }
 
-    /// Returns what makes all services, or one with its own milters, ask the daemon, as [`mended`].
-    fn mended(&self, service: Option<&Service>) -> (String, Vec<MilterOf>) {
-        let (named, in_chroot) = match service {
-            None => (&self.all, self.services.iter().any(|one| one.has_chroot)),
-            Some(service) => (&service.milters, service.has_chroot),
-        };
-        mended(self.milter, &self.queue, named, in_chroot)
-    }
-
-    /// Returns the commands for that.
+    /// Returns the commands that make all services, or one with its own milters, ask the daemon.
     fn remedy(&self, service: Option<&Service>) -> String {
         let (before, milters) = self.mended(service);
-        before + &self.postconf.name_milters(service, &milters)
+        before + &self.name_milters(service, &milters)
     }
 
     /// Returns whether the remedy replaces this milter, because it was meant to be the daemon.
@@ -104,8 +113,8 @@ impl Postfix<'_> {
         self.all.contains(other) && !self.mended(None).1.iter().any(is_kept)
     }
 
-    fn check_services(&self, findings: &mut About<'_>) {
-        for service in &self.services {
+    fn check_services(&self, findings: &mut Findings) {
+        for service in self.services() {
             let name = &service.name;
             let asks = self.names_us(service);
             let important = service.is_for_mail_from_elsewhere();
@@ -114,7 +123,7 @@ impl Postfix<'_> {
             } else if service.skips_milters() && asks && important {
                 let text = "receive_override_options has no_milters: mail here is not checked";
                 let options = service.options_with(false);
-                let remedy = self.postconf.edit(Some(service), &options);
+                let remedy = self.edit(Some(service), &options);
                 findings.wrong(format!("{name}: {text}"), remedy);
             } else if service.has_own_milters && important {
                 findings.wrong(
@@ -129,16 +138,15 @@ impl Postfix<'_> {
 
     /// Checks whether Postfix's user can open each socket where each service looks for it, and
     /// whether a milter answers there.
-    fn check_milters(&self, findings: &mut About<'_>) {
+    fn check_milters(&self, findings: &mut Findings) {
         let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
-        let local = milters(&self.postconf.setting("non_smtpd_milters"));
-        let cleanup = self.postconf.run(&["-M", "cleanup/unix"]);
-        let local_in_chroot = self.postconf.has_chroot(&cleanup);
+        let local_in_chroot = self.is_local_in_chroot();
         let of_services = self.asking().flat_map(|service| {
             let milters = service.milters.iter();
             milters.map(|milter| (milter, service.has_chroot, service.name.as_str()))
         });
-        let of_local = local
+        let of_local = self
+            .local
             .iter()
             .map(|milter| (milter, local_in_chroot, "non_smtpd_milters"));
         for (milter, in_chroot, who) in of_services.chain(of_local) {
@@ -152,22 +160,15 @@ impl Postfix<'_> {
         }
     }
 
-    fn check_milter(
-        &self,
-        milter: &MilterOf,
-        who: &str,
-        in_chroot: bool,
-        findings: &mut About<'_>,
-    ) {
+    fn check_milter(&self, milter: &MilterOf, who: &str, in_chroot: bool, findings: &mut Findings) {
         let is_ours = self.is_ours(milter);
         let (_, effect) = self.while_down(milter);
-        let path = unix_path(&milter.address, &self.queue, in_chroot);
-        if let Some(path) = &path
+        let at = self.place(&milter.address, in_chroot);
+        if let Ok(socket @ Endpoint::Unix(path)) = &at
             && !path.exists()
         {
-            let sockets = &self.milter.units.sockets;
-            let remedy = if sockets.contains(&Endpoint::Unix(path.clone())) {
-                self.milter.units.start().to_owned()
+            let remedy = if self.milter.sockets.contains(socket) {
+                self.milter.start().to_owned()
             } else if self.replaces(milter) && !self.is_daemon_named() {
                 // It was given before.
                 String::new()
@@ -180,9 +181,9 @@ impl Postfix<'_> {
             let text = format!("{who}: looks for the socket at {place}, where there is none");
             return findings.wrong(format!("{text}: {effect}"), remedy);
         }
-        if let Some(path) = &path {
-            let owner = self.postconf.setting("mail_owner");
-            if !findings.may_connect(&format!("{who}: "), &owner, "mail_owner", path) {
+        if let Ok(Endpoint::Unix(path)) = &at {
+            let owner = self.setting("mail_owner");
+            if !findings.may_connect(&format!("{who}: "), owner, "mail_owner", path) {
                 return;
             }
         }
@@ -190,23 +191,20 @@ impl Postfix<'_> {
         if is_ours {
             return;
         }
-        let at = &milter.address;
-        let address = path.map_or_else(|| at.parse(), |path| Ok(Endpoint::Unix(path)));
-        match silence(address) {
-            None => findings.good(format!("{who}: {at} answers")),
+        let name = &milter.address;
+        match silence(at) {
+            None => findings.good(format!("{who}: {name} answers")),
             Some(why) => findings.wrong(
-                format!("{who}: {at} does not answer ({why}): {effect}"),
+                format!("{who}: {name} does not answer ({why}): {effect}"),
                 START_IT,
             ),
         }
     }
 
     /// Returns a setting of a milter, or that of all milters.
-    fn value(&self, milter: &MilterOf, name: &str) -> String {
-        match milter.setting(name) {
-            Some(own) => own.to_owned(),
-            None => self.postconf.setting(&format!("milter_{name}")),
-        }
+    fn value<'m>(&'m self, milter: &'m MilterOf, name: &str) -> &'m str {
+        let own = milter.setting(name);
+        own.unwrap_or_else(|| self.setting(&format!("milter_{name}")))
     }
 
     /// Returns what happens to mail while a milter is down, and whether that is acceptable.
@@ -224,9 +222,9 @@ impl Postfix<'_> {
     }
 
     /// Checks the settings of the daemon in `main.cf`, and where a service has its own.
-    fn check_settings(&self, findings: &mut About<'_>) {
+    fn check_settings(&self, findings: &mut Findings) {
         let mut lists = vec![(None, &self.all)];
-        let own = self.services.iter().filter(|one| one.has_own_milters);
+        let own = self.services().filter(|one| one.has_own_milters);
         lists.extend(own.map(|service| (Some(service), &service.milters)));
         let mut known: Vec<&MilterOf> = Vec::new();
         for (service, list) in lists {
@@ -244,7 +242,7 @@ impl Postfix<'_> {
         ours: &MilterOf,
         list: &[MilterOf],
         service: Option<&Service>,
-        findings: &mut About<'_>,
+        findings: &mut Findings,
     ) {
         let better = |name: &str, good: &str| {
             let with = |milter: &MilterOf| match milter == ours {
@@ -252,7 +250,7 @@ impl Postfix<'_> {
                 false => milter.clone(),
             };
             let list: Vec<MilterOf> = list.iter().map(with).collect();
-            self.postconf.name_milters(service, &list)
+            self.name_milters(service, &list)
         };
         let action = self.value(ours, "default_action");
         let (state, effect) = self.while_down(ours);
@@ -263,7 +261,7 @@ impl Postfix<'_> {
         let text = format!("default_action={action}: while the milter is down, {effect}");
         findings.add(state, text, remedy);
         let text = self.value(ours, "command_timeout");
-        if let Some(command) = time(&text) {
+        if let Some(command) = time(text) {
             let text = format!("command_timeout={text}");
             match answers_too_late(command) {
                 Some(why) => {
@@ -273,7 +271,7 @@ impl Postfix<'_> {
             }
         }
         let text = self.value(ours, "connect_timeout");
-        if time(&text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
+        if time(text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
             findings.notice(
                 format!("connect_timeout={text}: if the milter hangs, each client waits this long"),
                 better("connect_timeout", "5s"),
@@ -283,18 +281,18 @@ impl Postfix<'_> {
     }
 
     /// Checks the macros that the daemon needs.
-    fn check_protocol(&self, ours: &MilterOf, findings: &mut About<'_>) {
+    fn check_protocol(&self, ours: &MilterOf, findings: &mut Findings) {
         // With version 6 the milter requests the macros that it needs, independent of milter_*_macros.
         let protocol = self.value(ours, "protocol");
         if protocol.split(' ').next() == Some("6") {
             let text = "milter_protocol = 6: the milter asks for the macros that it needs";
             return findings.good(text);
         }
-        let macros = self.postconf.setting("milter_mail_macros");
+        let macros = self.setting("milter_mail_macros");
         let mut lacking = vec!["{mail_addr}", "{auth_authen}"];
         lacking.retain(|name| !macros.contains(name));
         let text = format!("milter_protocol = {protocol}");
-        let remedy = self.postconf.edit(None, "milter_protocol = 6");
+        let remedy = self.edit(None, "milter_protocol = 6");
         if lacking.is_empty() {
             findings.notice(text + ": the milter is written for 6", remedy);
         } else {
@@ -305,7 +303,7 @@ impl Postfix<'_> {
     }
 
     /// Reports the other milters, and their order.
-    fn check_chain(&self, findings: &mut About<'_>) {
+    fn check_chain(&self, findings: &mut Findings) {
         let all = &self.all;
         let Some(place) = all.iter().position(|other| self.is_ours(other)) else {
             return;
@@ -334,9 +332,8 @@ impl Postfix<'_> {
 
     /// Checks mail that does not come from a client: submitted locally, or returned by a content
     /// filter.
-    fn check_other_ways(&self, findings: &mut About<'_>) {
-        let local = milters(&self.postconf.setting("non_smtpd_milters"));
-        if local.iter().any(|found| self.is_ours(found)) {
+    fn check_other_ways(&self, findings: &mut Findings) {
+        if self.local.iter().any(|found| self.is_ours(found)) {
             let text = "non_smtpd_milters names the milter";
             if self.milter.config.exempt.local {
                 let why = "this has no effect, because local = true exempts mail submitted here";
@@ -348,7 +345,7 @@ impl Postfix<'_> {
                 );
             }
         }
-        if !self.postconf.has_filter() {
+        if !self.has_filter() {
             return;
         }
         let local = self.asking().filter(|service| service.is_local());
@@ -356,28 +353,8 @@ impl Postfix<'_> {
             let name = &service.name;
             findings.wrong(
                 format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
-                self.postconf.edit(Some(service), &service.options_with(true)),
+                self.edit(Some(service), &service.options_with(true)),
             );
         }
     }
-}
-
-/// Reports `smtpd_milter_maps`, whose milters replace those of `smtpd_milters` for some clients.
-/// Returns whether there is such a table.
-fn check_maps(services: &[Service], findings: &mut About<'_>) -> bool {
-    let all = services.iter().map(|service| service.milter_maps.as_str());
-    let all: BTreeSet<&str> = all.filter(|maps| !maps.is_empty()).collect();
-    for maps in &all {
-        let tables = split(maps);
-        let ask = |table: &&str| format!("postmap -q ADDRESS-OF-A-CLIENT '{table}'");
-        let remedy: Vec<String> = tables.iter().map(ask).collect();
-        findings.notice(
-            format!(
-                "smtpd_milter_maps = {maps}: for a client in these tables, what they name (or DISABLE) replaces \
-                 smtpd_milters; setup-check does not look into them"
-            ),
-            remedy.join("\n"),
-        );
-    }
-    !all.is_empty()
 }

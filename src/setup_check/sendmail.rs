@@ -9,33 +9,34 @@
 use std::path::Path;
 
 use super::ask::{Server, check_server, silence};
-use super::findings::About;
+use super::findings::Findings;
 use super::postconf::time;
 use super::units::{Milter, answers_too_late};
 use crate::base::whole_file::{self, FileError};
 use crate::endpoint::Endpoint;
 
 /// The usual path of the file.
-pub(super) const USUAL_CF: &str = "/etc/mail/sendmail.cf";
+const USUAL_CF: &str = "/etc/mail/sendmail.cf";
 
 /// Largest file that is read.
 const CF_MAX_BYTES: u64 = 16 << 20;
 
 /// Returns how to name the daemon, as `contrib/sendmail.mc` does.
-fn remedy(milter: &Milter<'_>) -> String {
+fn remedy(milter: &Milter) -> String {
     let usual = "unix:/run/blocklist-milter/milter.sock".to_owned();
-    let socket = milter
-        .units
-        .sockets
-        .first()
-        .map_or(usual, ToString::to_string);
+    let socket = milter.sockets.first().map_or(usual, ToString::to_string);
     format!(
         "in sendmail.mc, before the MAILER lines; then make -C /etc/mail, and restart Sendmail:\n\
          INPUT_MAIL_FILTER(`blocklist', `S={socket}, T=C:5s;S:10s;R:10s;E:1m')dnl"
     )
 }
 
-pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut About<'_>) {
+/// Checks Sendmail, if it is installed, or if its configuration is given.
+pub(super) fn check(given: Option<&Path>, milter: &Milter, findings: &mut Findings) {
+    let cf = given.unwrap_or_else(|| Path::new(USUAL_CF));
+    if given.is_none() && !cf.exists() {
+        return;
+    }
     let read = whole_file::read(cf, CF_MAX_BYTES, "a configuration");
     let missing = || FileError::of(cf)("no such file");
     let text = match read.and_then(|text| text.ok_or_else(missing)) {
@@ -94,7 +95,7 @@ fn doors(text: &str) -> Vec<String> {
 }
 
 /// Checks whether Sendmail asks the daemon, and whether every milter that it asks answers.
-fn check_filters(cf: &Path, text: &str, milter: &Milter<'_>, findings: &mut About<'_>) {
+fn check_filters(cf: &Path, text: &str, milter: &Milter, findings: &mut Findings) {
     let chain = text
         .lines()
         .find_map(|line| line.strip_prefix("O InputMailFilters="));
@@ -102,7 +103,7 @@ fn check_filters(cf: &Path, text: &str, milter: &Milter<'_>, findings: &mut Abou
     let chain: Vec<&str> = chain.collect();
     let is_ours = |socket: &str| {
         let socket: Result<Endpoint, _> = socket.parse();
-        let mut ours = milter.units.sockets.iter();
+        let mut ours = milter.sockets.iter();
         socket.is_ok_and(|socket| ours.any(|ours| socket.leads_to(ours)))
     };
     let mut ours = None;
@@ -136,7 +137,7 @@ fn check_filters(cf: &Path, text: &str, milter: &Milter<'_>, findings: &mut Abou
 }
 
 /// Checks what happens to mail while the daemon is down or is restarted.
-fn check_own(equates: &str, findings: &mut About<'_>) {
+fn check_own(equates: &str, findings: &mut Findings) {
     match equate(equates, "F").unwrap_or_default() {
         "" => findings.good("no F= flag: while the milter is down, mail passes unchecked"),
         flags @ ("T" | "4") => {

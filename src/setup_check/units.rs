@@ -3,19 +3,20 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::findings::About;
+use super::findings::Findings;
 use super::program::Program;
 use crate::config::{Config, DRAIN};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Door, Endpoint};
 
 const SERVICE: &str = "blocklist-milter.service";
 const SOCKET: &str = "blocklist-milter.socket";
 
-/// The state of the units.
-#[derive(Debug, Default)]
-pub(super) struct Units {
-    /// Whether systemd answers.
-    pub(super) known: bool,
+/// The milter, to compare the mail server's settings with.
+#[derive(Default)]
+pub(super) struct Milter {
+    pub(super) config: Config,
+    /// Whether systemd answers: the state of the units is known.
+    pub(super) has_units: bool,
     /// Where the socket unit listens, or else the daemon for milters.
     pub(super) sockets: Vec<Endpoint>,
     /// The user of the service.
@@ -24,21 +25,21 @@ pub(super) struct Units {
     pub(super) has_junk: bool,
 }
 
-impl Units {
+impl Milter {
     /// Returns how to start the daemon.
     pub(super) fn start(&self) -> &'static str {
-        if self.known {
+        if self.has_units {
             "systemctl enable --now blocklist-milter.socket blocklist-milter.service"
         } else {
             "start the daemon: blocklist-milter --config FILE"
         }
     }
-}
 
-/// The milter, to compare the mail server's settings with.
-pub(super) struct Milter<'a> {
-    pub(super) config: &'a Config,
-    pub(super) units: &'a Units,
+    /// Returns where the configuration says that a protocol is spoken.
+    pub(super) fn listen(&self, door: Door) -> Vec<Endpoint> {
+        let listen = self.config.listen.iter().filter(|one| one.door == door);
+        listen.map(|one| one.at.clone()).collect()
+    }
 }
 
 /// Returns why a mail server must wait longer for an answer, if it must. A read takes less time than a restart.
@@ -50,10 +51,9 @@ pub(super) fn answers_too_late(timeout: Duration) -> Option<String> {
 }
 
 /// Checks the service and its socket.
-pub(super) fn check(findings: &mut About<'_>) -> Units {
+pub(super) fn check(milter: &mut Milter, findings: &mut Findings) {
     let Some(service) = show(SERVICE) else {
-        findings.notice("systemd does not answer here: units are not checked", "");
-        return Units::default();
+        return findings.notice("systemd does not answer here: units are not checked", "");
     };
     let socket = show(SOCKET).unwrap_or_default();
     for (name, [load, active, enabled, ..]) in [(SOCKET, &socket), (SERVICE, &service)] {
@@ -75,16 +75,14 @@ pub(super) fn check(findings: &mut About<'_>) -> Units {
     let ([.., listen], [_, _, _, user, _]) = (socket, service);
     let junk = systemctl(&["list-units", "--plain", "--no-legend", "blocklist-junk@*"]);
     let junk = junk.unwrap_or_default();
-    Units {
-        known: true,
-        sockets: sockets(&listen),
-        user: Some(user).filter(|user| !user.is_empty()),
-        has_junk: junk.lines().any(|unit| unit.starts_with("blocklist-junk@")),
-    }
+    milter.has_units = true;
+    milter.sockets = sockets(&listen);
+    milter.user = Some(user).filter(|user| !user.is_empty());
+    milter.has_junk = junk.lines().any(|unit| unit.starts_with("blocklist-junk@"));
 }
 
 /// Checks the units that keep a list up to date: a `.path` unit for text lists, a timer for a feed.
-pub(super) fn check_list(list: &str, folder: &Path, findings: &mut About<'_>) {
+pub(super) fn check_list(list: &str, folder: &Path, findings: &mut Findings) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {

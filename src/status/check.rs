@@ -25,8 +25,8 @@ pub(crate) struct CheckProblem {
     pub text: String,
     /// The missing permission of the service, if that is the error.
     pub obstacle: Option<Obstacle>,
-    /// The list whose filter file does not exist, if that is the error.
-    pub lacks_filter: Option<String>,
+    /// The filter file that does not exist, if that is the error.
+    pub lacks_filter: Option<PathBuf>,
 }
 
 impl CheckProblem {
@@ -44,7 +44,7 @@ impl CheckProblem {
         Self {
             text: format!("{place}{error}{instead}"),
             obstacle: None,
-            lacks_filter: lacking.map(|list| list.terms.name.clone()),
+            lacks_filter: lacking.map(|list| list.filter.clone()),
         }
     }
 }
