@@ -22,7 +22,6 @@ use crate::screen::{DECISION, Field};
 /// The name of the daemon in syslog and in the journal.
 const PROGRAM: &str = "blocklist-milter";
 
-/// A line of the daemon's log.
 #[derive(Debug)]
 pub(super) struct LogLine {
     /// Seconds since 1970, if the line has a time.
@@ -31,7 +30,6 @@ pub(super) struct LogLine {
     pub(super) what: What,
 }
 
-/// The content of a line.
 #[derive(Debug)]
 pub(super) enum What {
     Decision(Box<Decision>),

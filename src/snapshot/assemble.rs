@@ -163,7 +163,6 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The snapshot of a start.
     pub(super) fn start(&mut self, start: Start, now: Instant) -> Assembled {
         let lost_lists = start.lost_lists();
         let mut with = |config| self.assemble(config, Round::first(now));

@@ -43,7 +43,6 @@ pub struct Live {
     has_room_for: fn(u64) -> bool,
 }
 
-/// The result of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
     /// Whether something new is in effect.
@@ -353,7 +352,6 @@ impl Files {
     }
 }
 
-/// Logs the changes.
 fn report_changes(new: &Snapshot, old: Option<&Snapshot>, started_with: &Config) {
     for (list, choice) in new.policy.lists().iter().zip(&new.filters) {
         let Some(file) = &choice.file else { continue };

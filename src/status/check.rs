@@ -134,13 +134,27 @@ impl CheckedList {
             generation: filter.map(|filter| filter.spec().generation),
         }
     }
+
+    fn line(&self) -> String {
+        let name = &self.name;
+        let (Some(entries), Some(generation)) = (self.entries, self.generation) else {
+            return format!("list {name}: not enabled");
+        };
+        format!(
+            "list {name}: {}{}, {}, generation {generation}, checks {}",
+            self.action,
+            if self.dry_run { " (dry run)" } else { "" },
+            counted(entries, "entry", "entries"),
+            self.check.join(", ")
+        )
+    }
 }
 
 impl Checked {
     /// What is in order, one line each.
     pub(crate) fn good(&self) -> Vec<String> {
         let mut lines = vec![format!("{}: OK", self.config.display())];
-        lines.extend(self.lists.iter().map(ToString::to_string));
+        lines.extend(self.lists.iter().map(CheckedList::line));
         let entries = counted(self.whitelist_entries as u64, "entry", "entries");
         lines.push(match self.whitelist_expired {
             0 => format!("whitelist: {entries}"),
@@ -163,23 +177,6 @@ impl Display for Checked {
             writeln!(f, "warning: {warning}")?;
         }
         Ok(())
-    }
-}
-
-impl Display for CheckedList {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "list {}: ", self.name)?;
-        match (self.entries, self.generation) {
-            (Some(entries), Some(generation)) => write!(
-                f,
-                "{}{}, {}, generation {generation}, checks {}",
-                self.action,
-                if self.dry_run { " (dry run)" } else { "" },
-                counted(entries, "entry", "entries"),
-                self.check.join(", ")
-            ),
-            _ => f.write_str("not enabled"),
-        }
     }
 }
 

@@ -82,7 +82,6 @@ impl Added {
     }
 }
 
-/// The readings so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct History {

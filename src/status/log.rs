@@ -69,7 +69,6 @@ impl Search {
     }
 }
 
-/// A decision, and how to undo it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Logged {
