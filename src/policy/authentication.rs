@@ -33,12 +33,23 @@ impl Authentication {
         if !is_well_formed(&value) {
             return Self::default();
         }
-        let of = |method, property| results(&value, method, b"pass").filter_map(property);
-        Self {
-            signers: of(b"dkim", signer as fn(&[u8]) -> Option<Vec<u8>>).collect(),
-            passed: of(b"dmarc", author).collect(),
-            has_failed: results(&value, b"dmarc", b"fail").next().is_some(),
+        let mut found = Self::default();
+        for part in value.split(|&byte| byte == b';').skip(1) {
+            let (method, result) = words(part).next().and_then(named).unwrap_or_default();
+            // A method with its version, `dkim/1`, is another one for OpenDKIM.
+            let is = |name: &str, got: &str| {
+                method.eq_ignore_ascii_case(name.as_bytes())
+                    && result.eq_ignore_ascii_case(got.as_bytes())
+            };
+            if is("dkim", "pass") {
+                found.signers.extend(signer(part));
+            } else if is("dmarc", "pass") {
+                found.passed.extend(author(part));
+            } else if is("dmarc", "fail") {
+                found.has_failed = true;
+            }
         }
+        found
     }
 }
 
@@ -145,20 +156,6 @@ pub(crate) fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
         psl::domain(name).map(|domain| domain.as_bytes())
     }
     signer == domain || organization(signer).is_some_and(|org| Some(org) == organization(domain))
-}
-
-/// Returns the results of this method that are this one. `value` has no comments.
-fn results<'a>(value: &'a [u8], method: &[u8], result: &[u8]) -> impl Iterator<Item = &'a [u8]> {
-    let parts = value.split(|&byte| byte == b';').skip(1);
-    parts.filter(move |part| {
-        words(part)
-            .next()
-            .and_then(named)
-            .is_some_and(|(name, got)| {
-                // A method with its version, `dkim/1`, is another one for OpenDKIM.
-                name.eq_ignore_ascii_case(method) && got.eq_ignore_ascii_case(result)
-            })
-    })
 }
 
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
