@@ -43,7 +43,8 @@ impl<O: Observer> Screen<O> {
         let refuses = verdict.refuses() && verdict.reason == Reason::Listed
             || verdict.reason == Reason::RejectShare;
         let shown = |share: f64| format!("{:.0}%", share * 100.0);
-        match self.live.count_refusal(refuses, &snapshot.config) {
+        let (breaker, now_s) = (&self.live.circuit_breaker, self.live.uptime_s());
+        match breaker.count(refuses, now_s, limit.share()) {
             Some((true, share)) => error!(
                 share = shown(share),
                 %limit,

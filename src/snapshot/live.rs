@@ -35,7 +35,7 @@ pub struct Live {
     copies: Mutex<Copies>,
     /// Counts since the start.
     pub counters: Counters,
-    circuit_breaker: CircuitBreaker,
+    pub(crate) circuit_breaker: CircuitBreaker,
     started: Instant,
     started_with: Config,
     cases: AtomicU64,
@@ -116,12 +116,6 @@ impl Live {
     /// Seconds since the start.
     pub fn uptime_s(&self) -> u64 {
         self.started.elapsed().as_secs()
-    }
-
-    /// Counts a decided message: [`CircuitBreaker::count`].
-    pub fn count_refusal(&self, refused: bool, config: &Config) -> Option<(bool, f64)> {
-        let limit = config.safety.max_reject_share.share();
-        self.circuit_breaker.count(refused, self.uptime_s(), limit)
     }
 
     /// Whether the circuit breaker is on: refusals are turned into tags.

@@ -2,6 +2,7 @@
 //!
 //! A restart does not lose the history and the last decisions: they are in a file of the state folder.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -120,13 +121,11 @@ impl Status {
         };
         let file = self.kept_file();
         // Only the daemon's user may read it: it has addresses.
-        let saved = serde_json::to_vec(&kept).map_err(|error| error.to_string());
-        let saved = saved.and_then(|kept| {
-            let replacement = Replacement::claim_as_created(&file);
-            let replaced = replacement.and_then(|replacement| replacement.commit_with(&kept));
-            replaced.map_err(|error| error.to_string())
-        });
-        if let Err(error) = saved {
+        let save = || -> Result<(), Box<dyn Error>> {
+            let kept = serde_json::to_vec(&kept)?;
+            Ok(Replacement::claim_as_created(&file)?.commit_with(&kept)?)
+        };
+        if let Err(error) = save() {
             tracing::debug!(file = %file.display(), %error, "cannot keep the history of the status");
         }
     }
