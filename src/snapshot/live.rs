@@ -305,14 +305,13 @@ impl Live {
 
     /// The state in one line, for `systemctl status`.
     pub fn status(&self) -> String {
-        let snapshot = self.snapshot();
         let unchecked = lock(&self.problems).mail();
         let first = self.problems().into_iter().next().map(|first| first.text);
-        match (unchecked, first) {
-            (Some(mail), Some(problem)) => return format!("{mail}: {problem}"),
-            (Some(text), None) | (None, Some(text)) => return text,
-            (None, None) => {}
+        let wrong: Vec<String> = unchecked.into_iter().chain(first).collect();
+        if !wrong.is_empty() {
+            return wrong.join(": ");
         }
+        let snapshot = self.snapshot();
         let lists = snapshot.policy.lists();
         let entries: u64 = snapshot.files().map(|file| file.filter.entries()).sum();
         format!(

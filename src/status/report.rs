@@ -66,10 +66,9 @@ pub struct Report {
 
 impl Report {
     /// Adds a warning.
-    pub fn warn(&mut self, text: String) {
-        let severity = Health::Warning;
-        self.health = self.health.max(severity);
-        self.problems.push(Problem { severity, text });
+    pub fn warn(&mut self, text: &str) {
+        self.health = self.health.max(Health::Warning);
+        self.problems.push(Problem::new(Health::Warning, text));
     }
 }
 
@@ -192,10 +191,8 @@ impl Status {
     }
 
     fn problems(&self, circuit_breaker: bool) -> Vec<Problem> {
-        let breaker = circuit_breaker.then(|| Problem {
-            severity: Health::Warning,
-            text: "circuit breaker: more than max_reject_share of the messages would be refused, tagging them instead".to_owned(),
-        });
+        let text = "circuit breaker: more than max_reject_share of the messages would be refused, tagging them instead";
+        let breaker = circuit_breaker.then(|| Problem::new(Health::Warning, text));
         self.live.problems().into_iter().chain(breaker).collect()
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
     if args.place.socket.is_none() {
         // What no daemon reads, and nobody would miss until a listed sender passes.
         for stray in stray_lists(config) {
-            report.warn(stray);
+            report.warn(&stray);
         }
     }
     out.show_as(&report, Painted(&report, out.paint()), args.json)?;
