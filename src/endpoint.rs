@@ -157,42 +157,39 @@ impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let kind = |text: &str| EndpointError::Kind(text.to_owned());
-        let (word, rest) = text.split_once(':').ok_or_else(|| kind(text))?;
+        let kind = || EndpointError::Kind(text.to_owned());
+        let (word, rest) = text.split_once(':').ok_or_else(kind)?;
         match word {
-            "unix" | "local" => {
-                if !rest.starts_with('/') {
-                    return Err(EndpointError::Relative(rest.to_owned()));
-                }
-                if rest.len() > UNIX_PATH_BYTES_MAX {
-                    return Err(EndpointError::TooLong(rest.len()));
-                }
-                Ok(Self::Unix(PathBuf::from(rest)))
+            "unix" | "local" if !rest.starts_with('/') => {
+                Err(EndpointError::Relative(rest.to_owned()))
             }
+            "unix" | "local" if rest.len() > UNIX_PATH_BYTES_MAX => {
+                Err(EndpointError::TooLong(rest.len()))
+            }
+            "unix" | "local" => Ok(Self::Unix(rest.into())),
             "inet" | "inet6" => {
-                let (host, port) = match rest.split_once('@') {
-                    Some((port, host)) => Some((host, port)),
-                    None => rest.rsplit_once(':'),
-                }
-                .ok_or_else(|| EndpointError::Inet(rest.to_owned()))?;
-                let host = host
-                    .strip_prefix('[')
-                    .and_then(|host| host.strip_suffix(']'))
-                    .unwrap_or(host);
-                match port.parse() {
-                    Ok(port) if !host.is_empty() => Ok(Self::Inet {
-                        host: host.to_owned(),
-                        port,
-                        v6: host
-                            .parse()
-                            .map_or(word == "inet6", |address: IpAddr| address.is_ipv6()),
-                    }),
-                    _ => Err(EndpointError::Inet(rest.to_owned())),
-                }
+                inet(rest, word == "inet6").ok_or_else(|| EndpointError::Inet(rest.to_owned()))
             }
-            _ => Err(kind(text)),
+            _ => Err(kind()),
         }
     }
+}
+
+/// Parses `port@host` or `host:port`; `v6` is the family of a host name.
+fn inet(text: &str, v6: bool) -> Option<Endpoint> {
+    let swapped = text.split_once('@').map(|(port, host)| (host, port));
+    let (host, port) = swapped.or_else(|| text.rsplit_once(':'))?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let host = bare.unwrap_or(host);
+    let port = port.parse().ok().filter(|_| !host.is_empty())?;
+    let address: Result<IpAddr, _> = host.parse();
+    Some(Endpoint::Inet {
+        host: host.to_owned(),
+        port,
+        v6: address.map_or(v6, |address| address.is_ipv6()),
+    })
 }
 
 /// Writes the form that Sendmail and libmilter read.
