@@ -21,7 +21,7 @@ use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fstatfs};
 pub(crate) struct Account {
     /// The name, or the number if there is no name.
     pub(crate) name: String,
-    pub(crate) uid: u32,
+    uid: u32,
     /// The id of the primary group, then those of the supplementary groups.
     groups: Vec<u32>,
 }
@@ -39,7 +39,7 @@ impl Wish {
 
 /// The first file or folder on the path that denies access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
+pub(crate) struct Obstacle {
     /// The commands that give the permission to the user or to its group, and to nobody else.
     pub remedy: String,
     /// Which access is denied to whom, without the remedy.
@@ -175,17 +175,16 @@ pub(crate) fn explained(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
     }
-    match Account::of_process().obstacle(path, Wish::READ) {
-        Ok(Some(obstacle)) => io::Error::new(error.kind(), format!("{error}: {obstacle}")),
-        Ok(None) | Err(_) if IS_CONFINED.load(Relaxed) => io::Error::new(
-            error.kind(),
-            format!(
-                "{error}: since its start the daemon can read only the folders that its files were in then \
-                 (setting sandbox): restart it"
-            ),
-        ),
-        Ok(None) | Err(_) => error,
-    }
+    let why = match Account::of_process().obstacle(path, Wish::READ) {
+        Ok(Some(obstacle)) => obstacle.to_string(),
+        Ok(None) | Err(_) if IS_CONFINED.load(Relaxed) => {
+            "since its start the daemon can read only the folders that its files were in then \
+             (setting sandbox): restart it"
+                .to_owned()
+        }
+        Ok(None) | Err(_) => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {why}"))
 }
 
 const GROUP_WRITES: u32 = 0o020;
