@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use super::findings::Findings;
 use super::program::{PATIENCE, within};
 use super::units::Milter;
-use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
+use crate::demo::peer::{Answer, Peer, TestMail};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::screen::Trial;
 
@@ -25,16 +25,7 @@ const REPLY_MAX_BYTES: u64 = 64 << 10;
 pub(super) fn check_daemon(milter: &Milter, findings: &mut Findings) {
     for socket in &milter.sockets {
         let to = socket.clone();
-        let asked = within(PATIENCE, move || {
-            let trial = Trial::random()?;
-            let delivery = ask_daemon(&to, &trial)?;
-            let outcome = match delivery.recipients.first() {
-                Some(Answer::Text(text)) => trial.outcome(text),
-                _ => None,
-            };
-            Ok((outcome, delivery.time.as_millis()))
-        });
-        match asked {
+        match within(PATIENCE, move || ask_daemon(&to)) {
             Ok((Some(true), ms)) => {
                 findings.good(format!("{socket}: a test sender was accepted in {ms} ms"));
             }
@@ -54,12 +45,18 @@ pub(super) fn check_daemon(milter: &Milter, findings: &mut Findings) {
     }
 }
 
-fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
+/// Returns whether the daemon would accept a sender, if it is the daemon that answers, and after how many milliseconds.
+fn ask_daemon(socket: &Endpoint) -> io::Result<(Option<bool>, u128)> {
+    let trial = Trial::random()?;
     let mut peer = Peer::connect(socket)?;
     peer.stranger()?;
     let delivery = peer.deliver(&TestMail::new(&trial.mail_from(), &["<postmaster>"], &[]))?;
     peer.quit()?;
-    Ok(delivery)
+    let outcome = match delivery.recipients.first() {
+        Some(Answer::Text(text)) => trial.outcome(text),
+        _ => None,
+    };
+    Ok((outcome, delivery.time.as_millis()))
 }
 
 /// Asks the milter at this address; returns why it does not answer.

@@ -49,7 +49,6 @@ impl Findings {
         self.findings.iter().any(is_wrong)
     }
 
-    /// Returns how many there are.
     pub(super) fn len(&self) -> usize {
         self.findings.len()
     }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::findings::Findings;
 use super::units::{self, Milter};
-use crate::compile;
+use crate::compile::may_be_list;
 use crate::config::ListSettings;
 use crate::filter::{Filter, Load};
 use crate::list::{LIST_TOML, ListToml};
@@ -41,10 +41,7 @@ pub(super) fn check(config_path: &Path, milter: &Milter, findings: &mut Findings
                 findings.notice(warning, "");
             }
         }
-        Err(problems) => problems.iter().for_each(|problem| match &problem.obstacle {
-            Some(obstacle) => findings.wrong(&obstacle.cause, &obstacle.remedy),
-            None => check_problem(problem, milter, findings),
-        }),
+        Err(problems) => (problems.iter()).for_each(|one| check_problem(one, milter, findings)),
     }
     for file in std::iter::once(config_path).chain(config.files()) {
         if milter.has_units && HIDDEN.iter().any(|folder| file.starts_with(folder)) {
@@ -65,11 +62,11 @@ pub(super) fn check(config_path: &Path, milter: &Milter, findings: &mut Findings
             "authserv_ids = [\"NAME\"] in [whitelist], as in the header Authentication-Results: NAME; ... of delivered mail",
         );
     }
-    let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
+    let lists = config_path.with_file_name("lists");
     for list in config.enabled_lists() {
         let is_its = |build: &&BuildProblem| build.has_failed && build.list == list.terms.name;
         let failed = builds.iter().find(is_its);
-        check_list(list, failed, &folder.join("lists"), milter, findings);
+        check_list(list, failed, &lists, milter, findings);
     }
 }
 
@@ -119,10 +116,9 @@ fn check_list(
 /// Returns what is wrong with the files beside the folders of lists: no unit reads them.
 pub fn stray_lists(config_path: &Path) -> Vec<String> {
     let lists = config_path.with_file_name("lists");
-    let strays = files(&lists).filter(|file| compile::may_be_list(file));
-    let lists = lists.display();
+    let strays = files(&lists).filter(|file| may_be_list(file));
     let shown = strays.map(|file| {
-        let file = file.display();
+        let (file, lists) = (file.display(), lists.display());
         format!("{file} is in no list: move it into a folder, {lists}/NAME")
     });
     shown.collect()
@@ -130,6 +126,9 @@ pub fn stray_lists(config_path: &Path) -> Vec<String> {
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
 fn check_problem(problem: &CheckProblem, milter: &Milter, findings: &mut Findings) {
+    if let Some(obstacle) = &problem.obstacle {
+        return findings.wrong(&obstacle.cause, &obstacle.remedy);
+    }
     let missing = problem.lacks_filter.as_deref();
     let missing = missing.filter(|filter| is_of_units(filter, milter));
     let start = |name| format!("systemctl start blocklist-compile@{name}.service");

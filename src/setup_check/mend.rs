@@ -14,12 +14,8 @@ const IN_QUEUE: &str = "blocklist-milter/milter.sock";
 impl Postfix<'_> {
     /// Returns what makes all services, or one with its own milters, ask the daemon: the milters to name, those that
     /// are named already among them; before them the commands that create the socket, one on each line.
-    pub(super) fn mended(&self, service: Option<&Service>) -> (String, Vec<MilterOf>) {
-        let (named, in_chroot) = match service {
-            None => (&self.all, self.services().any(|one| one.has_chroot)),
-            Some(service) => (&service.milters, service.has_chroot),
-        };
-        let (address, before) = match self.address(in_chroot) {
+    pub(super) fn mended(&self, service: &Service) -> (String, Vec<MilterOf>) {
+        let (address, before) = match self.address(service.has_chroot) {
             Some(address) => (address, String::new()),
             None => (format!("unix:{IN_QUEUE}"), self.socket_in_queue()),
         };
@@ -28,7 +24,7 @@ impl Postfix<'_> {
                 || self.is_ours(other)
                 || self.is_misspelt(&other.address, &address)
         };
-        let (same, others): (Vec<_>, Vec<_>) = named.iter().cloned().partition(is_ours);
+        let (same, others): (Vec<_>, Vec<_>) = service.milters.iter().cloned().partition(is_ours);
         let ours = match same.into_iter().next() {
             None => milters(&format!("{{ {address}, {ADVICE} }}")),
             Some(mut same) => {
@@ -154,7 +150,7 @@ mod tests {
     fn postfix<'a>(milter: &'a Milter, named: &str, chroot: &str) -> Postfix<'a> {
         let settings = format!("queue_directory = /queue\nsmtpd_milters = {named}\n");
         let master = format!("smtp inet n - {chroot} - - smtpd");
-        Postfix::of(milter, None, &settings, &master)
+        Postfix::of(milter, "", &settings, &master)
     }
 
     /// What is misspelt is replaced, with its own settings; what belongs to others stays.
@@ -183,7 +179,8 @@ mod tests {
                 panic!("{mend}");
             };
             let milter = milter(whitelist, sockets);
-            let (before, list) = postfix(&milter, named, chroot).mended(None);
+            let postfix = postfix(&milter, named, chroot);
+            let (before, list) = postfix.mended(&postfix.main);
             let list: Vec<String> = list.iter().map(MilterOf::text).collect();
             let made = match before.contains("set-up --postfix") {
                 true => "made, ",
@@ -211,7 +208,11 @@ mod tests {
         for (address, socket, expected) in cases {
             let milter = milter("", socket);
             let postfix = postfix(&milter, address, "n");
-            assert_eq!(postfix.is_ours(&postfix.all[0]), expected, "{address}");
+            assert_eq!(
+                postfix.is_ours(&postfix.main.milters[0]),
+                expected,
+                "{address}"
+            );
         }
     }
 }

@@ -16,74 +16,54 @@ use crate::base::numbers::with_unit;
 /// The settings of a content filter.
 const FILTERS: [&str; 2] = ["content_filter", "smtpd_proxy_filter"];
 
+/// The milters that cleanup(8) asks about mail that is submitted here.
+const LOCAL: &str = "non_smtpd_milters";
+
+/// By `name`, those of `main.cf`; by `service/type/name`, those of `master.cf`. References are expanded.
+type Settings = BTreeMap<String, String>;
+
 /// Postfix's configuration as far as it is about milters.
 pub(super) struct Postfix<'a> {
     pub(super) milter: &'a Milter,
-    /// The folder for `-c`, if it is not the default.
-    folder: Option<&'a Path>,
-    /// By `name`, those of `main.cf`; by `service/type/name`, those of `master.cf`. References are expanded.
-    settings: BTreeMap<String, String>,
-    /// `smtpd_milters` of `main.cf`.
-    pub(super) all: Vec<MilterOf>,
-    /// `non_smtpd_milters`, which cleanup(8) asks.
-    pub(super) local: Vec<MilterOf>,
-    /// All of `master.cf`.
+    /// ` -c DIR` for its programs, if its folder is not the default.
+    option: &'a str,
+    settings: Settings,
+    /// `main.cf`: the milters of all services without their own. It has no name.
+    pub(super) main: Service,
+    /// `non_smtpd_milters`.
+    pub(super) local: Service,
+    /// `master.cf`.
     services: Vec<Service>,
 }
 
 impl<'a> Postfix<'a> {
     /// Takes the output of postconf: `-x` and `-Px`, and `-M`.
-    pub(super) fn of(
-        milter: &'a Milter,
-        folder: Option<&'a Path>,
-        settings: &str,
-        master: &str,
-    ) -> Self {
+    pub(super) fn of(milter: &'a Milter, option: &'a str, settings: &str, master: &str) -> Self {
         let settings = settings.lines().filter_map(|line| line.split_once('='));
         let trimmed = |(name, value): (&str, &str)| (name.trim().into(), value.trim().into());
-        let mut postfix = Self {
+        let settings: Settings = settings.map(trimmed).collect();
+        let services = master.lines();
+        let services = services.filter_map(|line| Service::of(line, &settings));
+        let services: Vec<Service> = services.collect();
+        let naming = |name: &str, setting, is_meant: fn(&Service) -> bool| Service {
+            name: name.to_owned(),
+            has_chroot: services.iter().any(|one| one.has_chroot && is_meant(one)),
+            milters: milters(value(&settings, setting)),
+            ..Service::default()
+        };
+        Self {
             milter,
-            folder,
-            settings: settings.map(trimmed).collect(),
-            all: Vec::new(),
-            local: Vec::new(),
-            services: Vec::new(),
-        };
-        postfix.all = milters(postfix.setting("smtpd_milters"));
-        postfix.local = milters(postfix.setting("non_smtpd_milters"));
-        let services = master.lines().filter_map(|line| postfix.service(line));
-        postfix.services = services.collect();
-        postfix
-    }
-
-    /// Reads a line of `master.cf`: `smtp inet n - y - - smtpd`.
-    fn service(&self, line: &str) -> Option<Service> {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [name, kind, _, _, chroot, _, _, program, ..] = *fields else {
-            return None;
-        };
-        let name = format!("{name}/{kind}");
-        let own = |setting: &str| self.settings.get(&format!("{name}/{setting}"));
-        let value = |setting| own(setting).map_or_else(|| self.setting(setting), String::as_str);
-        Some(Service {
-            program: program.to_owned(),
-            has_chroot: match chroot {
-                "y" => true,
-                // Before Postfix 3.0, and with its compatible settings.
-                "-" => ["", "0"].contains(&self.setting("compatibility_level")),
-                _ => false,
-            },
-            milters: milters(value("smtpd_milters")),
-            has_own_milters: own("smtpd_milters").is_some(),
-            milter_maps: value("smtpd_milter_maps").to_owned(),
-            options: value("receive_override_options").to_owned(),
-            name,
-        })
+            option,
+            main: naming("", "smtpd_milters", Service::is_smtpd),
+            local: naming(LOCAL, LOCAL, |one| one.name == "cleanup/unix"),
+            services,
+            settings,
+        }
     }
 
     /// Returns a setting of `main.cf`; empty if this Postfix does not know it.
     pub(super) fn setting(&self, name: &str) -> &str {
-        self.settings.get(name).map_or("", String::as_str)
+        value(&self.settings, name)
     }
 
     pub(super) fn queue(&self) -> &Path {
@@ -92,18 +72,12 @@ impl<'a> Postfix<'a> {
 
     /// Returns the smtpd(8) services.
     pub(super) fn services(&self) -> impl Iterator<Item = &Service> {
-        self.services.iter().filter(|one| one.program == "smtpd")
+        self.services.iter().filter(|one| one.is_smtpd())
     }
 
     /// Returns the services that ask milters.
     pub(super) fn asking(&self) -> impl Iterator<Item = &Service> {
         self.services().filter(|one| !one.skips_milters())
-    }
-
-    /// Returns whether cleanup(8) runs in a chroot.
-    pub(super) fn is_local_in_chroot(&self) -> bool {
-        let mut services = self.services.iter();
-        services.any(|one| one.name == "cleanup/unix" && one.has_chroot)
     }
 
     /// Returns whether any service, such as pickup(8), hands mail to a content filter.
@@ -144,39 +118,36 @@ impl<'a> Postfix<'a> {
 
     /// Returns the command that makes Postfix do something, such as reload.
     pub(super) fn make(&self, it: &str) -> String {
-        format!("{} {it}", command("postfix", self.folder))
+        format!("postfix{} {it}", self.option)
     }
 
-    /// Returns the command that changes a setting, or that of one service.
-    pub(super) fn edit(&self, service: Option<&Service>, setting: &str) -> String {
-        let (postconf, reload) = (command("postconf", self.folder), self.make("reload"));
-        match service {
-            None => format!("{postconf} -e '{setting}' && {reload}"),
-            Some(Service { name, .. }) => format!("{postconf} -P '{name}/{setting}' && {reload}"),
+    /// Returns the command that changes a setting of `main.cf`, or of one service.
+    pub(super) fn edit(&self, service: &Service, setting: &str) -> String {
+        let (option, reload) = (self.option, self.make("reload"));
+        match &*service.name {
+            "" => format!("postconf{option} -e '{setting}' && {reload}"),
+            name => format!("postconf{option} -P '{name}/{setting}' && {reload}"),
         }
     }
 
     /// Returns the command that names these milters in `main.cf`, or for one service.
-    pub(super) fn name_milters(&self, service: Option<&Service>, milters: &[MilterOf]) -> String {
+    pub(super) fn name_milters(&self, service: &Service, milters: &[MilterOf]) -> String {
         let texts: Vec<String> = milters.iter().map(MilterOf::text).collect();
         let setting = format!("smtpd_milters = {}", texts.join(", "));
-        match service {
-            None => self.edit(None, &setting),
+        match &*service.name {
+            "" => self.edit(service, &setting),
             // Values in master.cf have no blanks.
-            Some(_) => self.edit(service, &setting.replace(' ', "")),
+            _ => self.edit(service, &setting.replace(' ', "")),
         }
     }
 }
 
-/// Returns the command for an administrator to call one of Postfix's programs.
-pub(super) fn command(program: &str, folder: Option<&Path>) -> String {
-    match folder {
-        Some(folder) => format!("{program} -c {}", folder.display()),
-        None => program.to_owned(),
-    }
+fn value<'s>(settings: &'s Settings, name: &str) -> &'s str {
+    settings.get(name).map_or("", String::as_str)
 }
 
-/// One service of `master.cf`.
+/// One service of `master.cf`, and what else names milters.
+#[derive(Default)]
 pub(super) struct Service {
     /// Name and type, `smtp/inet`, as `postconf -P` prints it.
     pub(super) name: String,
@@ -187,13 +158,41 @@ pub(super) struct Service {
     pub(super) milters: Vec<MilterOf>,
     /// Whether these are its own, not those of `main.cf`.
     pub(super) has_own_milters: bool,
-    /// `smtpd_milter_maps`.
     pub(super) milter_maps: String,
     /// `receive_override_options`.
     options: String,
 }
 
 impl Service {
+    /// Reads a line of `master.cf`: `smtp inet n - y - - smtpd`.
+    fn of(line: &str, settings: &Settings) -> Option<Self> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [name, kind, _, _, chroot, _, _, program, ..] = *fields else {
+            return None;
+        };
+        let name = format!("{name}/{kind}");
+        let own = |setting: &str| settings.get(&format!("{name}/{setting}"));
+        let value = |setting| own(setting).map_or_else(|| value(settings, setting), String::as_str);
+        Some(Self {
+            program: program.to_owned(),
+            has_chroot: match chroot {
+                "y" => true,
+                // Before Postfix 3.0, and with its compatible settings.
+                "-" => ["", "0"].contains(&value("compatibility_level")),
+                _ => false,
+            },
+            milters: milters(value("smtpd_milters")),
+            has_own_milters: own("smtpd_milters").is_some(),
+            milter_maps: value("smtpd_milter_maps").to_owned(),
+            options: value("receive_override_options").to_owned(),
+            name,
+        })
+    }
+
+    fn is_smtpd(&self) -> bool {
+        self.program == "smtpd"
+    }
+
     /// Returns whether clients on other machines connect here, other than those that authenticate.
     pub(super) fn is_for_mail_from_elsewhere(&self) -> bool {
         let name = self.name.rsplit_once('/').map_or("", |(name, _)| name);
@@ -324,25 +323,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milters_are_read_in_both_forms() {
-        let value = "unix:a.sock,inet:127.0.0.1:8891\n { unix:b/c.sock, default_action=accept, { command_timeout = 10s } } ,";
-        let found = milters(value);
-        let addresses: Vec<&str> = found.iter().map(|milter| milter.address.as_str()).collect();
-        assert_eq!(
-            addresses,
-            ["unix:a.sock", "inet:127.0.0.1:8891", "unix:b/c.sock"]
-        );
-        let last = found.last().expect("three");
-        assert_eq!(last.setting("default_action"), Some("accept"));
-        assert_eq!(last.setting("command_timeout"), Some("10s"));
-        assert_eq!(last.setting("connect_timeout"), None);
-        let short = "{unix:b/c.sock,default_action=accept,command_timeout=10s}";
-        assert_eq!(last.text().replace(' ', ""), short);
-        assert_eq!(milters(short)[0].settings, last.settings);
-        let other = last.with("command_timeout", "5s");
-        let text = "{ unix:b/c.sock, default_action=accept, command_timeout=5s }";
+    fn a_milter_has_its_own_settings() {
+        let text = "{ unix:b.sock, default_action=accept, { command_timeout = 10s } } ,";
+        let found = milters(text);
+        assert_eq!(found[0].setting("command_timeout"), Some("10s"));
+        assert_eq!(found[0].setting("connect_timeout"), None);
+        let other = found[0].with("command_timeout", "5s");
+        let text = "{ unix:b.sock, default_action=accept, command_timeout=5s }";
         assert_eq!(other.text(), text);
-        assert_eq!(milters(text), [other]);
+        for text in [text, &text.replace(' ', "")] {
+            assert_eq!(milters(text)[0], other);
+        }
         assert_eq!(milters(""), []);
         assert_eq!(milters("{").len(), 1);
     }

@@ -2,13 +2,14 @@
 //! what happens to mail if it does not answer; whether mail takes other ways.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
 use super::ask::{Server, check_server, silence};
 use super::findings::{Findings, Severity};
 use super::mend::dkim_setting;
-use super::postconf::{MilterOf, Postfix, Service, command, split, time};
+use super::postconf::{MilterOf, Postfix, Service, split, time};
 use super::program::Program;
 use super::units::{Milter, answers_too_late};
 use crate::endpoint::Endpoint;
@@ -23,21 +24,18 @@ pub(super) fn check(folder: Option<&Path>, milter: &Milter, findings: &mut Findi
         return;
     };
     let postconf = postconf.with("-c", folder);
+    let option = folder.map(|folder| format!(" -c {}", folder.display()));
+    let option = option.unwrap_or_default();
     let run = |what| postconf.output(&[what]);
     match run("-x") {
         Ok(main) => {
             let [own, master] = ["-Px", "-M"].map(|what| run(what).unwrap_or_default());
-            Postfix::of(milter, folder, &(main + &own), &master).check(findings);
+            Postfix::of(milter, &option, &(main + &own), &master).check(findings);
         }
-        Err(error) => {
-            let call = command("postconf", folder);
-            findings.notice(
-                format!(
-                    "not checked, because postconf cannot read the configuration: {call}: {error}"
-                ),
-                "postfix check   # with -c DIR if --postfix names a folder",
-            );
-        }
+        Err(error) => findings.notice(
+            format!("not checked, because postconf cannot read the configuration: postconf{option}: {error}"),
+            "postfix check   # with -c DIR if --postfix names a folder",
+        ),
     }
 }
 
@@ -45,7 +43,7 @@ impl Postfix<'_> {
     fn check(&self, findings: &mut Findings) {
         let has_maps = self.check_maps(findings);
         if !self.is_daemon_named() {
-            let remedy = self.remedy(None);
+            let remedy = self.remedy(&self.main);
             let text = "smtpd_milters does not name the milter";
             match has_maps {
                 true => findings.notice(
@@ -92,8 +90,8 @@ impl Postfix<'_> {
 
     /// Returns whether Postfix names the daemon anywhere.
     fn is_daemon_named(&self) -> bool {
-        let asked = self.asking().flat_map(|service| &service.milters);
-        asked.chain(&self.all).any(|found| self.is_ours(found))
+        let mut all = self.asking().chain([&self.main]);
+        all.any(|service| self.names_us(service))
     }
 
     /// Returns whether a service names the daemon among its milters.
@@ -102,7 +100,7 @@ impl Postfix<'_> {
     }
 
     /// Returns the commands that make all services, or one with its own milters, ask the daemon.
-    fn remedy(&self, service: Option<&Service>) -> String {
+    fn remedy(&self, service: &Service) -> String {
         let (before, milters) = self.mended(service);
         before + &self.name_milters(service, &milters)
     }
@@ -110,7 +108,7 @@ impl Postfix<'_> {
     /// Returns whether the remedy replaces this milter, because it was meant to be the daemon.
     fn replaces(&self, other: &MilterOf) -> bool {
         let is_kept = |milter: &MilterOf| milter.address == other.address;
-        self.all.contains(other) && !self.mended(None).1.iter().any(is_kept)
+        self.main.milters.contains(other) && !self.mended(&self.main).1.iter().any(is_kept)
     }
 
     fn check_services(&self, findings: &mut Findings) {
@@ -123,12 +121,12 @@ impl Postfix<'_> {
             } else if service.skips_milters() && asks && important {
                 let text = "receive_override_options has no_milters: mail here is not checked";
                 let options = service.options_with(false);
-                let remedy = self.edit(Some(service), &options);
+                let remedy = self.edit(service, &options);
                 findings.wrong(format!("{name}: {text}"), remedy);
             } else if service.has_own_milters && important {
                 findings.wrong(
                     format!("{name}: its own smtpd_milters in master.cf does not name the milter"),
-                    self.remedy(Some(service)),
+                    self.remedy(service),
                 );
             } else if service.has_own_milters || service.skips_milters() {
                 findings.good(format!("{name}: does not ask the milter"));
@@ -140,18 +138,12 @@ impl Postfix<'_> {
     /// whether a milter answers there.
     fn check_milters(&self, findings: &mut Findings) {
         let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
-        let local_in_chroot = self.is_local_in_chroot();
-        let of_services = self.asking().flat_map(|service| {
-            let milters = service.milters.iter();
-            milters.map(|milter| (milter, service.has_chroot, service.name.as_str()))
-        });
-        let of_local = self
-            .local
-            .iter()
-            .map(|milter| (milter, local_in_chroot, "non_smtpd_milters"));
-        for (milter, in_chroot, who) in of_services.chain(of_local) {
-            let known = found.entry((&milter.address, in_chroot));
-            known.or_insert_with(|| (milter, Vec::new())).1.push(who);
+        for service in self.asking().chain([&self.local]) {
+            for milter in &service.milters {
+                let known = found.entry((&milter.address, service.has_chroot));
+                let (_, who) = known.or_insert_with(|| (milter, Vec::new()));
+                who.push(&service.name);
+            }
         }
         for ((_, in_chroot), (milter, who)) in found {
             let chroot = if in_chroot { " (in a chroot)" } else { "" };
@@ -173,7 +165,7 @@ impl Postfix<'_> {
                 // It was given before.
                 String::new()
             } else if is_ours || self.replaces(milter) {
-                self.remedy(None)
+                self.remedy(&self.main)
             } else {
                 START_IT.to_owned()
             };
@@ -223,33 +215,25 @@ impl Postfix<'_> {
 
     /// Checks the settings of the daemon in `main.cf`, and where a service has its own.
     fn check_settings(&self, findings: &mut Findings) {
-        let mut lists = vec![(None, &self.all)];
         let own = self.services().filter(|one| one.has_own_milters);
-        lists.extend(own.map(|service| (Some(service), &service.milters)));
         let mut known: Vec<&MilterOf> = Vec::new();
-        for (service, list) in lists {
-            for ours in list.iter().filter(|milter| self.is_ours(milter)) {
-                if !known.contains(&ours) {
+        for service in iter::once(&self.main).chain(own) {
+            for ours in &service.milters {
+                if self.is_ours(ours) && !known.contains(&ours) {
                     known.push(ours);
-                    self.check_settings_of(ours, list, service, findings);
+                    self.check_settings_of(ours, service, findings);
                 }
             }
         }
     }
 
-    fn check_settings_of(
-        &self,
-        ours: &MilterOf,
-        list: &[MilterOf],
-        service: Option<&Service>,
-        findings: &mut Findings,
-    ) {
+    fn check_settings_of(&self, ours: &MilterOf, service: &Service, findings: &mut Findings) {
         let better = |name: &str, good: &str| {
             let with = |milter: &MilterOf| match milter == ours {
                 true => milter.with(name, good),
                 false => milter.clone(),
             };
-            let list: Vec<MilterOf> = list.iter().map(with).collect();
+            let list: Vec<MilterOf> = service.milters.iter().map(with).collect();
             self.name_milters(service, &list)
         };
         let action = self.value(ours, "default_action");
@@ -292,7 +276,7 @@ impl Postfix<'_> {
         let mut lacking = vec!["{mail_addr}", "{auth_authen}"];
         lacking.retain(|name| !macros.contains(name));
         let text = format!("milter_protocol = {protocol}");
-        let remedy = self.edit(None, "milter_protocol = 6");
+        let remedy = self.edit(&self.main, "milter_protocol = 6");
         if lacking.is_empty() {
             findings.notice(text + ": the milter is written for 6", remedy);
         } else {
@@ -304,7 +288,7 @@ impl Postfix<'_> {
 
     /// Reports the other milters, and their order.
     fn check_chain(&self, findings: &mut Findings) {
-        let all = &self.all;
+        let all = &self.main.milters;
         let Some(place) = all.iter().position(|other| self.is_ours(other)) else {
             return;
         };
@@ -333,7 +317,7 @@ impl Postfix<'_> {
     /// Checks mail that does not come from a client: submitted locally, or returned by a content
     /// filter.
     fn check_other_ways(&self, findings: &mut Findings) {
-        if self.local.iter().any(|found| self.is_ours(found)) {
+        if self.names_us(&self.local) {
             let text = "non_smtpd_milters names the milter";
             if self.milter.config.exempt.local {
                 let why = "this has no effect, because local = true exempts mail submitted here";
@@ -353,7 +337,7 @@ impl Postfix<'_> {
             let name = &service.name;
             findings.wrong(
                 format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
-                self.edit(Some(service), &service.options_with(true)),
+                self.edit(service, &service.options_with(true)),
             );
         }
     }
