@@ -61,11 +61,9 @@ fn ask_daemon(socket: &Endpoint) -> io::Result<(Option<bool>, u128)> {
 
 /// Asks the milter at this address; returns why it does not answer.
 pub(super) fn silence(address: Result<Endpoint, EndpointError>) -> Option<String> {
-    let socket = match address {
-        Ok(socket) => socket,
-        Err(error) => return Some(error.to_string()),
-    };
-    let answer = within(PATIENCE, move || Peer::connect(&socket)?.leave());
+    let answer = address
+        .map_err(io::Error::other)
+        .and_then(|socket| within(PATIENCE, move || Peer::connect(&socket)?.leave()));
     answer.err().map(|error| error.to_string())
 }
 
@@ -164,16 +162,12 @@ fn transaction(address: &str, sender: &str) -> io::Result<(&'static str, String)
 /// Reads a reply: its last line, or all lines with their codes.
 fn reply(input: &mut impl BufRead) -> io::Result<String> {
     let mut lines: Vec<String> = Vec::new();
-    let mut input = input.take(REPLY_MAX_BYTES);
-    loop {
-        let mut line = Vec::new();
-        if input.read_until(b'\n', &mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let is_last = line.get(3) != Some(&b'-');
+    for line in input.take(REPLY_MAX_BYTES).split(b'\n') {
+        let line = line?;
         lines.push(String::from_utf8_lossy(line.trim_ascii_end()).into_owned());
-        if is_last {
+        if line.get(3) != Some(&b'-') {
             return Ok(lines.join(" "));
         }
     }
+    Err(io::ErrorKind::UnexpectedEof.into())
 }

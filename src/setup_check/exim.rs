@@ -96,11 +96,7 @@ fn check_stage(
                 None => (Severity::Notice, "the ACL says nothing about that"),
             };
             let text = format!("at {stage}, while the daemon does not answer: {what}");
-            findings.add(
-                state,
-                text,
-                if state == Severity::Good { "" } else { GUIDE },
-            );
+            findings.add(state, text, GUIDE);
         }
         (None, Some((socket, _))) => {
             let ours = match &policy[0] {

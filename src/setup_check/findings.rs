@@ -103,7 +103,10 @@ impl Findings {
             about: self.about,
             severity,
             text: text.into(),
-            remedy: remedy.into(),
+            remedy: match severity {
+                Severity::Good => String::new(),
+                Severity::Notice | Severity::Wrong => remedy.into(),
+            },
         });
     }
 }

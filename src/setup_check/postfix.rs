@@ -156,24 +156,22 @@ impl Postfix<'_> {
         let is_ours = self.is_ours(milter);
         let (_, effect) = self.while_down(milter);
         let at = self.place(&milter.address, in_chroot);
-        if let Ok(socket @ Endpoint::Unix(path)) = &at
-            && !path.exists()
-        {
-            let remedy = if self.milter.sockets.contains(socket) {
-                self.milter.start().to_owned()
-            } else if self.replaces(milter) && !self.is_daemon_named() {
-                // It was given before.
-                String::new()
-            } else if is_ours || self.replaces(milter) {
-                self.remedy(&self.main)
-            } else {
-                START_IT.to_owned()
-            };
-            let place = path.display();
-            let text = format!("{who}: looks for the socket at {place}, where there is none");
-            return findings.wrong(format!("{text}: {effect}"), remedy);
-        }
-        if let Ok(Endpoint::Unix(path)) = &at {
+        if let Ok(socket @ Endpoint::Unix(path)) = &at {
+            if !path.exists() {
+                let remedy = if self.milter.sockets.contains(socket) {
+                    self.milter.start().to_owned()
+                } else if self.replaces(milter) && !self.is_daemon_named() {
+                    // It was given before.
+                    String::new()
+                } else if is_ours || self.replaces(milter) {
+                    self.remedy(&self.main)
+                } else {
+                    START_IT.to_owned()
+                };
+                let place = path.display();
+                let text = format!("{who}: looks for the socket at {place}, where there is none");
+                return findings.wrong(format!("{text}: {effect}"), remedy);
+            }
             let owner = self.setting("mail_owner");
             if !findings.may_connect(&format!("{who}: "), owner, "mail_owner", path) {
                 return;
@@ -238,12 +236,8 @@ impl Postfix<'_> {
         };
         let action = self.value(ours, "default_action");
         let (state, effect) = self.while_down(ours);
-        let remedy = match state {
-            Severity::Good => String::new(),
-            Severity::Notice | Severity::Wrong => better("default_action", "accept"),
-        };
         let text = format!("default_action={action}: while the milter is down, {effect}");
-        findings.add(state, text, remedy);
+        findings.add(state, text, better("default_action", "accept"));
         let text = self.value(ours, "command_timeout");
         if let Some(command) = time(text) {
             let text = format!("command_timeout={text}");
