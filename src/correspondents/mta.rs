@@ -93,7 +93,12 @@ impl Queue<'_> {
             return;
         }
         let program = entry.program.as_deref();
-        let (what, rest) = text.split_once('=').unwrap_or((text, ""));
+        let Some((what, rest)) = text.split_once('=') else {
+            if text == "removed" && is_of_postfix(program, &["qmgr"]) {
+                self.messages.remove(id);
+            }
+            return;
+        };
         let mut message = Message {
             at: entry.at,
             ..Message::default()
@@ -129,9 +134,6 @@ impl Queue<'_> {
                 }
             }
             "to" => self.to(id, rest, program, entry.at),
-            "removed" if is_of_postfix(program, &["qmgr"]) => {
-                self.messages.remove(id);
-            }
             _ => {}
         }
     }

@@ -164,6 +164,7 @@ impl Acceptor {
         self.state = State::Stopped;
     }
 
+    /// Stops, and closes its descriptors of the sockets.
     pub(super) fn close(&mut self) {
         self.stop();
         self.sockets.clear();

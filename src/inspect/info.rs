@@ -51,6 +51,7 @@ pub(crate) struct Info {
     pub(crate) kinds: Vec<KindCount>,
     pub(crate) page_bytes: u64,
     pub(crate) record_bytes: u64,
+    /// Bits of the pages, without the records.
     pub(crate) bits_per_entry: f64,
     /// Number of bits that a key sets.
     pub(crate) probes: u32,

@@ -64,7 +64,8 @@ pub(crate) struct ListChange {
     pub(crate) left_out: Vec<(String, String)>,
 }
 
-/// Adds the senders of reported messages to the list.
+/// Adds the senders of reported messages to the list. Refuses a whitelist, and a configuration that trusts no results of
+/// DKIM.
 pub(crate) fn report(
     mailboxes: &[PathBuf],
     options: &Options,

@@ -45,7 +45,8 @@ pub struct Applied {
 }
 
 /// Makes the output of `plan` from `old` and deltas, the inputs of the plan in their order. The output
-/// may be `old`. It is not written if [`Applied::refused`] is set.
+/// may be `old`. It is not written if [`Applied::refused`] is set: expired entries count for `max_shrink` and
+/// `max_growth`, too.
 ///
 /// # Errors
 /// When a delta does not belong to the filter before it, or is damaged; when the result differs in
