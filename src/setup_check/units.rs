@@ -56,28 +56,28 @@ pub(super) fn check(milter: &mut Milter, findings: &mut Findings) {
         return findings.notice("systemd does not answer here: units are not checked", "");
     };
     let socket = show(SOCKET).unwrap_or_default();
-    for (name, [load, active, enabled, ..]) in [(SOCKET, &socket), (SERVICE, &service)] {
+    for (name, unit) in [(SOCKET, &socket), (SERVICE, &service)] {
         let start = format!("systemctl enable --now {name}");
-        match (&**active, &**enabled) {
-            _ if ["", "not-found"].contains(&&**load) => findings.wrong(
+        match ["LoadState", "ActiveState", "UnitFileState"].map(|of| value(unit, of)) {
+            ["" | "not-found", ..] => findings.wrong(
                 format!("{name} is not installed"),
                 "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
             ),
-            (active, _) if !["", "active"].contains(&active) => {
+            [_, active, _] if !["", "active"].contains(&active) => {
                 findings.wrong(format!("{name} is {active}"), start);
             }
-            (_, "disabled") => {
+            [_, _, "disabled"] => {
                 findings.wrong(format!("{name} will not start at the next boot"), start);
             }
             _ => findings.good(format!("{name} is active and enabled")),
         }
     }
-    let ([.., listen], [_, _, _, user, _]) = (socket, service);
+    let user = Some(value(&service, "User").to_owned());
     let junk = systemctl(&["list-units", "--plain", "--no-legend", "blocklist-junk@*"]);
     let junk = junk.unwrap_or_default();
     milter.has_units = true;
-    milter.sockets = sockets(&listen);
-    milter.user = Some(user).filter(|user| !user.is_empty());
+    milter.sockets = sockets(&socket);
+    milter.user = user.filter(|user| !user.is_empty());
     milter.has_junk = junk.lines().any(|unit| unit.starts_with("blocklist-junk@"));
 }
 
@@ -86,8 +86,8 @@ pub(super) fn check_list(list: &str, folder: &Path, findings: &mut Findings) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {
-        show(unit)
-            .is_some_and(|[_, active, enabled, ..]| active == "active" && enabled == "enabled")
+        let unit = show(unit).unwrap_or_default();
+        value(&unit, "ActiveState") == "active" && value(&unit, "UnitFileState") == "enabled"
     });
     let folder = folder.display();
     match at_work {
@@ -99,7 +99,7 @@ pub(super) fn check_list(list: &str, folder: &Path, findings: &mut Findings) {
     }
     for service in ["compile", "update"] {
         let unit = format!("blocklist-{service}@{list}.service");
-        if show(&unit).is_some_and(|[_, active, ..]| active == "failed") {
+        if show(&unit).is_some_and(|unit| value(&unit, "ActiveState") == "failed") {
             findings.wrong(
                 format!("list {list}: {unit} has failed; the previous filter is in effect"),
                 format!("journalctl -u {unit} -n 20"),
@@ -112,38 +112,30 @@ fn systemctl(arguments: &[&str]) -> Option<String> {
     Program::find("systemctl")?.output(arguments).ok()
 }
 
-/// Returns `LoadState`, `ActiveState`, `UnitFileState`, `User` and `Listen` of a unit, empty if it does not have them;
-/// `None` if systemd does not answer.
-fn show(unit: &str) -> Option<[String; 5]> {
-    const NAMES: [&str; 5] = [
-        "LoadState",
-        "ActiveState",
-        "UnitFileState",
-        "User",
-        "Listen",
-    ];
-    let all = format!("--property={}", NAMES.join(","));
-    let text = systemctl(&["show", &all, unit])?;
-    Some(NAMES.map(|name| {
-        // A socket unit has one line for each of its sockets.
-        let values = text
-            .lines()
-            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        values.collect::<Vec<_>>().join("\n")
-    }))
+/// Returns the state of a unit, lines `name=value`; `None` if systemd does not answer.
+fn show(unit: &str) -> Option<String> {
+    let wanted = "--property=LoadState,ActiveState,UnitFileState,User,Listen";
+    systemctl(&["show", wanted, unit])
 }
 
-/// Parses `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, one on each line.
-fn sockets(listen: &str) -> Vec<Endpoint> {
+/// Returns a value of a unit, empty if it does not have it.
+fn value<'u>(unit: &'u str, name: &str) -> &'u str {
+    let mut lines = unit.lines();
+    let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    found.unwrap_or_default()
+}
+
+/// Returns where a socket unit listens: `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, each on a line.
+fn sockets(unit: &str) -> Vec<Endpoint> {
     let endpoint = |line: &str| {
-        let address = line.strip_suffix(" (Stream)")?;
+        let address = line.strip_prefix("Listen=")?.strip_suffix(" (Stream)")?;
         let kind = match address.starts_with('/') {
             true => "unix",
             false => "inet",
         };
         format!("{kind}:{address}").parse().ok()
     };
-    listen.lines().filter_map(endpoint).collect()
+    unit.lines().filter_map(endpoint).collect()
 }
 
 #[cfg(test)]
@@ -152,9 +144,9 @@ mod tests {
 
     #[test]
     fn sockets_of_a_unit_are_read() {
-        let listen =
-            "/run/a.sock (Stream)\n127.0.0.1:8891 (Stream)\n[::1]:8891 (Stream)\n/b (Datagram)";
-        let found: Vec<String> = sockets(listen).iter().map(ToString::to_string).collect();
+        let unit = "Listen=/run/a.sock (Stream)\nListen=127.0.0.1:8891 (Stream)\n\
+                    Listen=[::1]:8891 (Stream)\nListen=/b (Datagram)";
+        let found: Vec<String> = sockets(unit).iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             ["unix:/run/a.sock", "inet:8891@127.0.0.1", "inet6:8891@::1"]
