@@ -114,13 +114,6 @@ impl FromStr for Listen {
     }
 }
 
-impl From<Endpoint> for Listen {
-    fn from(at: Endpoint) -> Self {
-        let door = Door::Milter;
-        Self { door, at }
-    }
-}
-
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.door {

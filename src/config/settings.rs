@@ -11,7 +11,7 @@ use crate::base::named::named;
 use crate::base::numbers::with_unit;
 use crate::base::settings::{Invalid, Percent};
 use crate::daemon::logging::LogFormat;
-use crate::endpoint::{Endpoint, Listen};
+use crate::endpoint::{Door, Endpoint, Listen};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Template, Terms, Weak};
 use crate::sender::Identity;
@@ -78,8 +78,12 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let exempt = ["postmaster@", "abuse@"].map(str::to_owned);
+        let at = Endpoint::Unix("/run/blocklist-milter/milter.sock".into());
         Self {
-            listen: vec![Endpoint::Unix("/run/blocklist-milter/milter.sock".into()).into()],
+            listen: vec![Listen {
+                door: Door::Milter,
+                at,
+            }],
             contact: String::new(),
             status_file: "/run/blocklist-milter-daemon/status".into(),
             state: "/var/lib/blocklist-milter-daemon".into(),
