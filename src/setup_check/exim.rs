@@ -15,6 +15,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use super::findings::{Findings, Severity};
+use super::mend::inet;
 use super::program::{PATIENCE, Program, within};
 use super::units::Milter;
 use crate::demo::peer::connect;
@@ -101,7 +102,7 @@ fn check_stage(
         (None, Some((socket, _))) => {
             let ours = match &policy[0] {
                 Endpoint::Unix(path) => path.display().to_string(),
-                Endpoint::Inet { host, port, .. } => format!("inet:{host}:{port}"),
+                Endpoint::Inet { host, port, v6 } => inet(host, *port, *v6),
             };
             findings.wrong(
                 format!("at {stage}, the ACL asks {socket}, where the daemon does not listen: senders in {of} are not checked"),

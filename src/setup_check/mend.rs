@@ -68,8 +68,7 @@ impl Postfix<'_> {
                 Ok(within) => Some(format!("unix:{}", within.display())),
                 Err(_) => (!in_chroot).then(|| socket.to_string()),
             },
-            Endpoint::Inet { host, port, v6 } if *v6 => Some(format!("inet:[{host}]:{port}")),
-            Endpoint::Inet { host, port, .. } => Some(format!("inet:{host}:{port}")),
+            Endpoint::Inet { host, port, v6 } => Some(inet(host, *port, *v6)),
         };
         let is_within =
             |socket: &&Endpoint| matches!(socket, Endpoint::Unix(path) if path.starts_with(queue));
@@ -113,6 +112,14 @@ impl Postfix<'_> {
     }
 }
 
+/// Writes an address as Postfix and Exim read it.
+pub(super) fn inet(host: &str, port: u16, v6: bool) -> String {
+    match v6 {
+        true => format!("inet:[{host}]:{port}"),
+        false => format!("inet:{host}:{port}"),
+    }
+}
+
 /// Returns the setting that needs a milter before this one to verify DKIM, if there is one.
 pub(super) fn dkim_setting(milter: &Milter) -> Option<&'static str> {
     let whitelist = &milter.config.whitelist;
@@ -130,10 +137,11 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    const SOCKETS: [(&str, &str); 3] = [
+    const SOCKETS: [(&str, &str); 4] = [
         ("RUN", "unix:/run/blocklist-milter/milter.sock"),
         ("QUEUE", "unix:/queue/blocklist-milter/milter.sock"),
         ("TCP", "inet:8891@127.0.0.1"),
+        ("SIX", "inet6:8891@::1"),
     ];
 
     fn milter(whitelist: &str, sockets: &str) -> Milter {
@@ -164,6 +172,7 @@ mod tests {
             RUN QUEUE|{unix:blocklist-milter/x,a=b},inet:h:1|y||{ OURS, a=b }, inet:h:1
             RUN QUEUE|unix:dkim/dkim.sock                   |y||{ OURS, ADVICE }, unix:dkim/dkim.sock
             RUN TCP  |                                      |y||{ inet:127.0.0.1:8891, ADVICE }
+            RUN SIX  |                                      |y||{ inet:[::1]:8891, ADVICE }
             RUN      |RUN                                   |y||made, OURS
             RUN      |                                      |n||{ RUN, ADVICE }
             RUN      |inet:h:1                              |n||{ RUN, ADVICE }, inet:h:1
