@@ -89,9 +89,7 @@ pub(super) struct History {
     pub(super) minutes: Added,
     /// Messages of the last 30 days, by hour.
     pub(super) hours: Added,
-    /// Hits by hour: those of each list by its name, and the messages as [`Decisions::hits`] names them.
-    ///
-    /// [`Decisions::hits`]: crate::snapshot::Decisions::hits
+    /// Hits by hour: those of each list by its name, and the messages as the decisions name their hits.
     hits: Added,
     /// From when to when there were readings, in seconds since 1970, the oldest first.
     pub(super) periods: Vec<(u64, u64)>,
