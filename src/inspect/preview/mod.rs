@@ -166,7 +166,10 @@ pub(crate) fn write(path: &Path, proposals: &[&Proposal]) -> Result<(), Error> {
 mod tests {
     use std::fs;
 
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::base::day::Day;
     use crate::compile::build;
 
     const BESIDE: &str = "# by hand\n[[file]]\nmatch = \"other.csv\"\nignore = true # for now";
@@ -196,6 +199,50 @@ mod tests {
         let promised = promised.map(|promised| [counted(&promised), counted(&report)]);
         (proposal.toml, promised)
     }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// The rows shown of a short list are what a build makes of them, with each setting that decides.
+        #[test]
+        fn the_rows_shown_have_the_outcomes_that_a_build_counts(
+            lines in prop::collection::vec(prop::sample::select(LINES.as_slice()), 1..10),
+            (records, allows_world, ends) in any::<(bool, bool, bool)>(),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("x.txt");
+            fs::write(&file, lines.join("\n") + "\n").unwrap();
+            let mut plan = Plan::new(dir.path().join("x.blf"), Vec::new());
+            (plan.records, plan.allow_world) = (records, allows_world);
+            plan.expires = ends.then_some(Day(u16::MAX - 1));
+            plan.protect = vec!["our.example".to_owned()];
+            let seen = preview(&file, &plan, None, &Progress::new()).unwrap();
+            let samples = &seen.files[0].samples;
+            let shown = |outcome| samples.iter().filter(|one| one.outcome == outcome).count() as u64;
+            let report = &seen.report;
+            let broad = report.broad.iter().map(|why| why.count).sum();
+            let counted = [report.rows, report.rejected, report.expired, broad];
+            prop_assert_eq!(["listed", "REJECTED", "expired", "LEFT OUT"].map(shown), counted);
+        }
+    }
+
+    /// Lines of each outcome, and of some by one setting but not by another.
+    const LINES: [&str; 14] = [
+        "a@b.example",
+        "@b.example",
+        ".b.example",
+        "bad@",
+        "two words",
+        "# a comment",
+        "a@b.example # expires 2020-01-01",
+        "a@b.example # expires 2099-01-01",
+        "@gmail.com # expires 2099-01-01",
+        "@gmail.com # expires 2020-01-01",
+        "info@",
+        "x@our.example",
+        "@our.example # expires 2099-01-01",
+        "a@b..example # expires 2020-01-01",
+    ];
 
     fn table(name: &str, heading: &str, row: &str, seventh: &str) -> Vec<u8> {
         let row = |n: usize| {
