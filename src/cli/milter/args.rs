@@ -199,7 +199,7 @@ pub(super) struct Explain {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// A message file; - for standard input; or the address of a sender, as with --address.
+    /// A message file, perhaps compressed with gzip or zstd; - for standard input; or the address of a sender, as with --address.
     #[arg(value_name = "MESSAGE|ADDRESS")]
     pub message: Option<PathBuf>,
 }
