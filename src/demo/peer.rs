@@ -286,7 +286,8 @@ impl Peer {
             b'M' => (0x4, 0x4000),
             b'R' => (0x8, 0x8000),
             b'L' => (0x20, 0x80),
-            _ => (0x40, 0x4_0000),
+            b'N' => (0x40, 0x4_0000),
+            _ => (0, 0),
         };
         if self.steps & declined != 0 {
             return Ok(Answer::Continue);
