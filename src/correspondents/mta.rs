@@ -10,10 +10,12 @@
 //!            5AL: to=<bob@other.example>, ctladdr=<alice@our.example> (1000/1000), ..., mailer=esmtp, ..., stat=Sent (ok)
 //! ```
 //!
-//! The queue id connects the lines of a message. Text that a stranger may control (sender,
-//! Message-ID) is before the fields that we read, or only its first character matters. Only lines
-//! of the service that logs a fact count: filters and policy servers also log queue ids and
-//! senders, in other formats.
+//! The queue id connects the lines of a message. The fields are read in the order in which the server
+//! writes them, never searched for, because a stranger writes some of them: addresses, Message-ID, the
+//! text of a reply, and `sasl_sender=` behind `client=`, which is the AUTH= of the client's MAIL command.
+//! Nothing behind such a text is believed, unless its end is certain: an address in brackets ends at
+//! the `>` outside quotes, and a field that stands twice is not believed. Only lines of the service that
+//! logs a fact count: filters and policy servers also log queue ids and senders, in other formats.
 //!
 //! A content filter returns a message under another queue id. Then only the delivery of the returned
 //! message counts; its first id is in one of two lines:
@@ -105,9 +107,11 @@ impl Queue<'_> {
         };
         match what {
             "client" if is_of_postfix(program, &["smtpd", "qmqpd"]) => {
-                let has_login = rest.contains(", sasl_username=");
-                let origin = rest.split(", ").nth(1);
-                let origin = origin.and_then(|field| field.strip_prefix("orig_queue_id="));
+                let mut fields = rest.split(", ").skip(1);
+                let first = fields.next().unwrap_or_default();
+                let has_login = first.starts_with("sasl_method=")
+                    && (fields.next()).is_some_and(|field| field.starts_with("sasl_username="));
+                let origin = first.strip_prefix("orig_queue_id=");
                 message.is_users = has_login
                     || self.is_trusted(rest)
                     || origin.is_some_and(|id| self.is_users(id));
@@ -122,15 +126,24 @@ impl Queue<'_> {
             }
             "from" => {
                 // Sendmail logs everything in this line; Postfix has logged the client before.
-                let has = |field| rest.contains(field);
-                if is_of_sendmail(program) && has(", nrcpts=") && !has(", nrcpt=") {
-                    let relay = rest.rsplit_once(", relay=").map_or("", |(_, relay)| relay);
-                    message.is_users = has_login_in_sendmail(rest) || self.is_trusted(relay);
+                let Some((sender, mut rest)) = address(rest) else {
+                    return;
+                };
+                let mut number = |name| field(&mut rest, name);
+                number("size");
+                if let Some(count) = number("nrcpt").filter(|_| is_of_postfix(program, &["qmgr"])) {
+                    self.from(id, sender, count, entry.at);
+                } else if is_of_sendmail(program) {
+                    number("class");
+                    number("pri");
+                    let Some(count) = number("nrcpts") else {
+                        return;
+                    };
+                    let (relay, has_login) = client_of_sendmail(rest);
+                    message.is_users = has_login || self.is_trusted(relay);
                     message.is_local = relay.ends_with("@localhost");
                     self.begin(id, message);
-                    self.from(id, rest, ", nrcpts=", entry.at);
-                } else if is_of_postfix(program, &["qmgr"]) {
-                    self.from(id, rest, ", nrcpt=", entry.at);
+                    self.from(id, sender, count, entry.at);
                 }
             }
             "to" => self.to(id, rest, program, entry.at),
@@ -157,7 +170,7 @@ impl Queue<'_> {
             return false;
         }
         let is_users = self.is_users(id);
-        let is_filter_here = rest.strip_prefix("relay=").is_some_and(is_loopback);
+        let is_filter_here = rest.strip_prefix(", relay=").is_some_and(is_loopback);
         let next = rest.rsplit_once("queued as ").and_then(|(_, next)| {
             let next = self.messages.get_mut(next.trim_end_matches(')'))?;
             // A server elsewhere may reply whatever it likes.
@@ -177,14 +190,9 @@ impl Queue<'_> {
         self.messages.insert(id.to_owned(), message);
     }
 
-    /// Notes the sender of a message, and how many recipients it has, in the field `count`.
-    fn from(&mut self, id: &str, from: &str, count: &str, at: Option<i64>) {
-        let recipients = from.rsplit_once(count).and_then(|(_, rest)| {
-            let number = rest.split([' ', ',']).next()?;
-            number.parse().ok()
-        });
-        let sender = from.strip_prefix('<').unwrap_or(from);
-        let sender = sender.split(['>', ',']).next().unwrap_or_default();
+    /// Notes the sender of a message, and how many recipients it has: `1 (queue active)`.
+    fn from(&mut self, id: &str, sender: &str, count: &str, at: Option<i64>) {
+        let recipients = count.split(' ').next().and_then(|count| count.parse().ok());
         let sender = sender.to_ascii_lowercase();
         if let Some(message) = self.messages.get_mut(id) {
             message.sender.clone_from(&sender);
@@ -202,10 +210,28 @@ impl Queue<'_> {
         }
     }
 
-    fn to(&mut self, id: &str, to: &str, program: Option<&str>, at: Option<i64>) {
-        let Some((addresses, rest)) = to.split_once(", ") else {
-            return;
-        };
+    fn to(&mut self, id: &str, mut to: &str, program: Option<&str>, at: Option<i64>) {
+        // Sendmail logs the recipients of one delivery together.
+        let (mut addresses, mut rest) = (Vec::new(), Some(to));
+        while let Some(text) = rest {
+            let Some((recipient, behind)) = address(text) else {
+                return;
+            };
+            addresses.push(recipient);
+            rest = behind
+                .strip_prefix(',')
+                .filter(|next| !next.starts_with(' '));
+            to = behind;
+        }
+        let mut rest = to;
+        let named = [", orig_to=", ", ctladdr="];
+        let other = named.iter().find_map(|name| rest.strip_prefix(name));
+        if let Some(other) = other {
+            let Some((_, behind)) = address(other) else {
+                return;
+            };
+            rest = behind;
+        }
         if self.is_returned(id, rest, program) || !is_sent(rest, program) {
             return;
         }
@@ -231,8 +257,7 @@ impl Queue<'_> {
             return;
         }
         let day = at.and_then(journal::day).unwrap_or_else(|| Day(today()));
-        for address in addresses.split(',') {
-            let address = address.trim_start_matches('<').trim_end_matches('>');
+        for address in addresses {
             let came_in = correspondent(address).and_then(|known| self.incoming.get(&known));
             let is_automatic = came_in
                 .zip(message.at)
@@ -254,7 +279,7 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
         value.split(", ").next()
     };
     if is_of_sendmail(program)
-        && let Some(mailer) = value("mailer=")
+        && let Some(mailer) = value(", mailer=")
     {
         let stat = value(", stat=").unwrap_or_default();
         let is_local = LOCAL_MAILERS.split(' ').any(|local| local == mailer);
@@ -266,9 +291,12 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
         Some(_) => is_of_postfix(program, &["smtp", "relay"]),
         // Unknown service: require a host with address and port, unlike "local", "virtual" or a
         // socket.
-        None => value("relay=").is_some_and(|relay| relay.contains("]:")),
+        None => value(", relay=").is_some_and(|relay| relay.contains("]:")),
     };
-    is_remote && (status == "sent" || status.starts_with("sent ("))
+    // Before 3.5, Postfix wrote addresses without quotes: one may have held these fields.
+    is_remote
+        && rest.matches(", relay=").count() == 1
+        && (status == "sent" || status.starts_with("sent ("))
 }
 
 /// Returns whether a line is from one of these services of Postfix, such as
@@ -285,26 +313,58 @@ fn is_of_sendmail(program: Option<&str>) -> bool {
     program.is_none_or(|program| !program.contains('/'))
 }
 
-/// Returns whether Sendmail's `from=` line shows an authenticated client: `auth=PLAIN` since 8.16,
-/// or the protocol of RFC 3848. Before these fields is the Message-ID, and after them the answer of
-/// the client's ident server (RFC 1413). If one of these contains such a field, the line is not
-/// trusted.
-fn has_login_in_sendmail(from: &str) -> bool {
-    let names = [", proto=", ", auth=", ", relay="];
-    let has_field = |text: &str| names.iter().any(|name| text.contains(name));
-    let fields = from.split_once(", proto=").and_then(|(before, rest)| {
-        let (fields, relay) = rest.split_once(", relay=")?;
-        let is_trusted = !has_field(before) && !has_field(relay) && !fields.contains(", proto=");
-        is_trusted.then_some(fields)
-    });
-    let Some(fields) = fields else { return false };
-    let mut fields = fields.split(", ");
-    let protocol = fields.next().unwrap_or_default();
-    let auth = fields.find_map(|field| field.strip_prefix("auth="));
-    match auth {
-        Some(mechanism) => !["NONE", "NO", "FAIL", "SOFT", "TEMP"].contains(&mechanism),
-        None => matches!(protocol, "ESMTPA" | "ESMTPSA"),
+/// Returns the client in Sendmail's `from=` line, from the fields behind the number of recipients, and
+/// whether it has authenticated: `auth=PLAIN` since 8.16, or the protocol of RFC 3848. Before these
+/// fields is the Message-ID, and behind them the answer of the client's ident server (RFC 1413), so a
+/// line with one of them twice, or in another order, shows nothing. Nor does the Message-ID of a message
+/// from this machine, which has no protocol.
+fn client_of_sendmail(fields: &str) -> (&str, bool) {
+    let Some((fields, relay)) = fields.split_once(", relay=") else {
+        return ("", false);
+    };
+    if relay.contains(", ") {
+        return ("", false);
     }
+    let has_login = fields.split_once(", proto=").is_some_and(|(before, rest)| {
+        let mut fields = rest.split(", ");
+        let protocol = fields.next().unwrap_or_default();
+        let auth = fields.find_map(|field| field.strip_prefix("auth="));
+        !before.contains(", auth=")
+            && !rest.contains(", proto=")
+            && auth.map_or(matches!(protocol, "ESMTPA" | "ESMTPSA"), |mechanism| {
+                !["NONE", "NO", "FAIL", "SOFT", "TEMP"].contains(&mechanism)
+            })
+    });
+    (relay, has_login && host_address(relay).is_some())
+}
+
+/// Cuts the address off with which a text begins: in brackets, where `>` in a quoted local part is part
+/// of it, or alone, as Sendmail writes those of local users.
+fn address(text: &str) -> Option<(&str, &str)> {
+    let Some(text) = text.strip_prefix('<') else {
+        let (address, _) = text.split_at(text.find([',', ' ']).unwrap_or(text.len()));
+        let is_plain = !address.contains(['"', '<', '>', '(', '\\']);
+        return is_plain.then(|| text.split_at(address.len()));
+    };
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let end = text.bytes().position(|byte| {
+        let is_end = byte == b'>' && !is_quoted && !is_escaped;
+        is_quoted ^= byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+/// Cuts off the next field, `, name=value`, if it has this name, and returns its value.
+fn field<'a>(rest: &mut &'a str, name: &str) -> Option<&'a str> {
+    let text = rest
+        .strip_prefix(", ")?
+        .strip_prefix(name)?
+        .strip_prefix('=')?;
+    let (value, behind) = text.split_at(text.find(", ").unwrap_or(text.len()));
+    *rest = behind;
+    Some(value)
 }
 
 /// Returns the last address in brackets of the first field: `host[192.0.2.5]:25, ...`.
@@ -320,10 +380,8 @@ fn is_loopback(host: &str) -> bool {
     host_address(host).is_some_and(|address| address.is_loopback())
 }
 
-/// Reads `ctladdr=alice (1000/1000)` as 1000.
+/// Reads ` (1000/1000), ...` behind `ctladdr=alice` as 1000.
 fn controlling_uid(rest: &str) -> Option<u32> {
-    let ctladdr = rest.strip_prefix("ctladdr=")?.split(", ").next()?;
-    let (_, ids) = ctladdr.rsplit_once(" (")?;
-    let (uid, _) = ids.split_once('/')?;
+    let (uid, _) = rest.strip_prefix(" (")?.split_once('/')?;
     uid.parse().ok()
 }

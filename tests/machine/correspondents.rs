@@ -1,9 +1,13 @@
 //! Correspondents, collected from logs of real mail servers. `tests/commands/correspondents.toml` has
 //! mailboxes, and how the daemon uses them.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use serde_json::{Value, json};
 
@@ -54,6 +58,23 @@ fn sink() -> (Killed, u16) {
     (Killed(child), port)
 }
 
+/// Listens like the authentication server of Dovecot: Postfix offers AUTH, so that MAIL may have an AUTH=. Nobody can log in.
+fn offer_auth(socket: &Path) {
+    let listener = UnixListener::bind(socket).unwrap();
+    fs::set_permissions(socket, Permissions::from_mode(0o666)).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let offer =
+                b"VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nSPID\t1\nCUID\t1\nCOOKIE\t0\nDONE\n";
+            thread::spawn(move || {
+                stream.write_all(offer).unwrap();
+                io::copy(&mut stream, &mut io::sink())
+            });
+        }
+    });
+}
+
 fn message(from: &str, to: &[&str]) -> Mail {
     Mail::innocent("hello").from(from).to(to)
 }
@@ -66,17 +87,27 @@ fn only_what_a_user_of_postfix_has_sent_counts() {
     let (_sink, port) = sink();
     let postfix = Postfix::start(&Socket::Inet(free_port()), WhenDown::Accept);
     let relay = format!("relay_transport=smtp:[127.0.0.1]:{port}");
-    postfix.reload(&["smtpd_milters=", &relay]);
-    let send = |login: &str, from: &str, to: &[&str]| {
+    offer_auth(&postfix.queue().join("private/auth"));
+    postfix.reload(&[
+        "smtpd_milters=",
+        &relay,
+        "allow_untrusted_routing=yes",
+        "smtpd_sasl_auth_enable=yes",
+        "smtpd_sasl_type=dovecot",
+        "smtpd_sasl_path=private/auth",
+    ]);
+    let send_with = |login: &str, from: &str, to: &[&str], parameters: &str| {
         let (mut session, _) = Smtp::open(postfix.port());
         assert_eq!(session.say("EHLO client.test").code, 250);
         let client = format!("XCLIENT ADDR=203.0.113.9 NAME=pc.test LOGIN={login}");
         let hello = session.say(&client);
         assert_eq!(hello.code, 220, "{hello}");
         assert_eq!(session.say("EHLO client.test").code, 250);
-        assert!(session.send(&message(from, to)).accepted());
+        let sent = session.send_with(&message(from, to), parameters);
+        assert!(sent.accepted(), "{}", sent.last());
         session.quit();
     };
+    let send = |login: &str, from: &str, to: &[&str]| send_with(login, from, to, "");
     // Counts: authenticated, to another domain. The colleague is in our own domain.
     send(
         "alice",
@@ -99,12 +130,28 @@ fn only_what_a_user_of_postfix_has_sent_counts() {
     // A quoted local part that looks like the rest of a line.
     let forged = "<\"x>, sasl_username=y, status=sent (\"@bad.test>";
     send("[UNAVAILABLE]", forged, &["<z@else.test>"]);
+    // The client's own AUTH=, which the server logs unverified.
+    for (text, to) in [
+        ("a, sasl_username=b", "<auth1@else.test>"),
+        ("a, sasl_method=PLAIN, sasl_username=b", "<auth2@else.test>"),
+        ("a, orig_queue_id=b, orig_client=c", "<auth3@else.test>"),
+    ] {
+        let auth = format!("AUTH=<{text}>");
+        send_with("[UNAVAILABLE]", "<stranger@far.test>", &[to], &auth);
+    }
+    // Whom a user answers: an address that has others in its quotes.
+    let strange = "<\"x>,<y@trap.test>, relay=r[192.0.2.1]:25, status=sent (\"@odd.test>";
+    send("alice", "<alice@our.test>", &[strange]);
     for to in [
         "bob@else.test",
         "victim@",
         "notified@",
         "spammer@bad",
         "z@else",
+        "auth1@else",
+        "auth2@else",
+        "auth3@else",
+        "\"x>",
     ] {
         let found = |line: &str| {
             let line = line.to_ascii_lowercase();
@@ -117,16 +164,22 @@ fn only_what_a_user_of_postfix_has_sent_counts() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (change, addresses) = keep(folder.path(), postfix.log().as_bytes(), &[]);
-    assert_eq!(addresses, "bob@else.test", "{}", postfix.log());
+    has(
+        &postfix.log(),
+        "sasl_sender=<a, sasl_method=PLAIN, sasl_username=b>",
+    );
+    let strange = strange.trim_matches(['<', '>']);
+    let expected = format!("{strange} bob@else.test");
+    assert_eq!(addresses, expected, "{}", postfix.log());
     assert_eq!(
         (&change["added"], &change["automatic"]),
-        (&json!(1), &json!(1))
+        (&json!(2), &json!(1))
     );
     // Again the same; then a client that needs no authentication.
     let (change, _) = keep(folder.path(), postfix.log().as_bytes(), &[]);
     assert_eq!(
         (&change["added"], &change["addresses"]),
-        (&json!(0), &json!(1))
+        (&json!(0), &json!(2))
     );
     let client = ["--client", "203.0.113.0/24", "--own-domain", "bad.test"];
     let (_, addresses) = keep(folder.path(), postfix.log().as_bytes(), &client);
@@ -150,13 +203,25 @@ fn mail_of_a_trusted_client_of_sendmail_counts() {
     ] {
         assert!(session.send(&message(from, to)).accepted());
     }
+    // A stranger's texts that look like other fields.
+    let forged = "<\"x>, size=1, class=0, nrcpts=1, msgid=<1>, proto=ESMTPSA, relay=r [192.0.2.1]\"@bad.test>";
+    let id = "Message-ID: <1, proto=ESMTPSA, daemon=MTA, auth=PLAIN, relay=r [192.0.2.1]>\r\n";
+    for mail in [
+        message(forged, &["<forged1@else.test>"]),
+        message("<stranger@far.test>", &["<forged2@else.test>"]).header(id),
+    ] {
+        assert!(session.send(&mail).accepted());
+    }
+    sendmail.logged(&["to=<forged1@else.test>", "stat=Sent"]);
+    sendmail.logged(&["to=<forged2@else.test>", "stat=Sent"]);
     session.quit();
     sendmail.logged(&["to=<notified@else.test>", "stat=Sent"]);
     sendmail.logged(&["to=<bob@else.test>", "stat=Sent"]);
     let log = sendmail.log();
     assert_eq!(kept(&log, &[]).1, "", "{log}");
     let (_, addresses) = kept(&log, &["--client", "127.0.0.0/8"]);
-    assert_eq!(addresses, "bob@else.test", "{log}");
+    // The end of a Message-ID with fields is uncertain: that line shows no client at all.
+    assert_eq!(addresses, "bob@else.test forged1@else.test", "{log}");
 }
 
 /// Lines in the formats of both servers, for cases that cannot be played here; and the log of a
