@@ -335,7 +335,9 @@ impl ListSettings {
             milder.map_or("same", Action::name).to_owned()
         });
         rows.choice("weak", &mut terms.weak, &Weak::NAMES);
+        rows.boolean("exempt_correspondents", &mut terms.exempts_correspondents);
         rows.boolean("dry_run", &mut terms.dry_run);
+        rows.boolean("trust_reports", &mut self.trust_reports);
         rows.text("max_age", &mut self.max_age_s, age, age_setting);
         let read = |written: &str| match written {
             "auto" => Ok(MaxUnchanged::Auto),

@@ -12,7 +12,7 @@ use crate::base::numbers::with_unit;
 use crate::base::settings::{Invalid, Percent};
 use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Door, Endpoint, Listen};
-use crate::filter::Load;
+use crate::filter::{Filter, Load, Source};
 use crate::policy::{Action, Entries, MixedRecipients, Network, Template, Terms, Weak};
 use crate::sender::Identity;
 
@@ -141,8 +141,10 @@ impl MaxUnchanged {
 /// `[[list]]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListSettings {
-    /// Its policy; shared with the snapshot.
+    /// Its policy, as it is set.
     pub terms: Arc<Terms>,
+    /// Whether a filter with users' reports may do more than tag.
+    pub trust_reports: bool,
     pub filter: PathBuf,
     /// Where it is named, for errors about the file.
     pub place: Position,
@@ -184,10 +186,12 @@ impl ListSettings {
             reply: None,
             recipients: Entries::default(),
             except_recipients: Entries::default(),
+            exempts_correspondents: true,
             dry_run: false,
         };
         Self {
             terms: Arc::new(terms),
+            trust_reports: false,
             filter: PathBuf::new(),
             place: Position(1, 1),
             load: Load::Memory,
@@ -196,6 +200,25 @@ impl ListSettings {
             must_hit: Vec::new(),
             enabled: true,
         }
+    }
+
+    /// Returns its policy with this filter: one user could list anybody for everybody by a report.
+    pub(crate) fn terms_with(&self, filter: Option<&Filter>) -> Arc<Terms> {
+        let has_reports = |filter: &Filter| filter.spec().sources.iter().any(Source::has_reports);
+        if self.trust_reports
+            || self.terms.action <= Action::Tag
+            || !filter.is_some_and(has_reports)
+        {
+            return Arc::clone(&self.terms);
+        }
+        Arc::new(Terms {
+            action: Action::Tag,
+            mailing_list: self
+                .terms
+                .mailing_list
+                .map(|milder| milder.min(Action::Tag)),
+            ..Terms::clone(&self.terms)
+        })
     }
 }
 

@@ -64,6 +64,8 @@ pub struct Named {
     pub whitelist_entry: Option<String>,
     /// Whether the whitelist names it without confirmation by an aligned DKIM signature.
     pub unaligned: bool,
+    /// Whether it is a correspondent, and a list that names it does not exempt them.
+    pub not_exempt: bool,
     /// Whether it is in a place where no address belongs, or only some mail programs show it.
     pub weak: bool,
     /// Whether only some mail programs show it, and others the address beside it.
@@ -229,6 +231,7 @@ impl Observer for Recorder {
             // The canonical form already shows this.
             Seen::NoAddress | Seen::Cleared(_) => {}
             Seen::Unaligned(_) => named.unaligned = true,
+            Seen::NotExempt => named.not_exempt = true,
             Seen::Entry {
                 list,
                 kind,

@@ -207,7 +207,8 @@ impl Explainer {
                     named.canonical = Some(escaped(form.as_bytes()).to_string());
                     let entry = snapshot.policy.clearing_entry(&form, today);
                     named.whitelist_entry = entry.map(|entry| escaped(entry).to_string());
-                    named.whitelisted = named.whitelist_entry.is_some() && !named.unaligned;
+                    named.whitelisted =
+                        named.whitelist_entry.is_some() && !named.unaligned && !named.not_exempt;
                 }
                 Err(fault) => named.fault = Some(fault.to_string()),
             }

@@ -153,6 +153,10 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
             let why = "but no trusted DKIM result confirms the address: not exempt";
             writeln!(f, "  whitelist has {}, {why}", brief(entry))
         }
+        Some(entry) if named.not_exempt => {
+            let why = "but a list that names it does not exempt correspondents";
+            writeln!(f, "  {} is a correspondent, {why}", brief(entry))
+        }
         Some(entry) => {
             let (whitelisted, entry) = (paint.verdict("whitelisted", 0), brief(entry));
             writeln!(f, "  {whitelisted} by {entry}: this address is exempt")

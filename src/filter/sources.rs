@@ -36,6 +36,16 @@ pub struct Source {
     pub rejected: u64,
 }
 
+/// What the first line of a text list says after "Licence:" if `junk` writes it. A list can only lose by it.
+pub const REPORTS: &str = "reports of users, kept by blocklist-milter junk";
+
+impl Source {
+    /// Returns whether users' reports are in it.
+    pub fn has_reports(&self) -> bool {
+        self.licence == REPORTS
+    }
+}
+
 pub(super) fn check(sources: &[Source]) -> Result<(), &'static str> {
     if sources.len() > MAX_SOURCES {
         return Err("more than 1,048,576 sources");

@@ -108,6 +108,8 @@ pub enum Seen<'a> {
     Cleared(&'a [u8]),
     /// The whitelist names the address, but no trusted DKIM result is aligned with it.
     Unaligned(&'a [u8]),
+    /// The address is a correspondent, but the list does not exempt them.
+    NotExempt,
 }
 
 /// Why a sender counts as listed.
@@ -257,7 +259,8 @@ impl Policy {
             }
             let rules = self.rules.get(list.rules).copied().unwrap_or_default();
             let found = (kind, &*entry, rules);
-            let cleared = self.cleared_by(sender, found, now, whitelist_form, &mut seen);
+            let exempts = list.terms.exempts_correspondents;
+            let cleared = self.cleared_by(sender, found, exempts, now, whitelist_form, &mut seen);
             let cleared = cleared.map(Box::from);
             let hit = Hit {
                 list: index,
@@ -288,27 +291,32 @@ impl Policy {
     }
 
     /// The entry of the whitelist, or of the correspondents, that clears this sender of a hit on an
-    /// entry under a list's rules, if it counts for this message.
+    /// entry under a list's rules, if it counts for this message; `exempts`: whether the list exempts the latter.
     fn cleared_by(
         &self,
         sender: &Sender<'_>,
         hit: (Kind, &[u8], Rules),
+        exempts: bool,
         now: &Circumstances<'_>,
         form: &mut Canonical,
         seen: &mut impl FnMut(Seen<'_>),
     ) -> Option<&[u8]> {
         let sets = [
-            (&self.whitelist, self.whitelist_wants_dkim),
-            (&self.correspondents, self.correspondents_want_dkim),
+            (&self.whitelist, self.whitelist_wants_dkim, true),
+            (&self.correspondents, self.correspondents_want_dkim, exempts),
         ];
         let mut unaligned = None;
-        for (entries, wants_dkim) in sets {
+        for (entries, wants_dkim, counts) in sets {
             if entries.is_empty() {
                 continue;
             }
             let Some(entry) = named_by(entries, sender.address, hit, form, now.today) else {
                 continue;
             };
+            if !counts {
+                seen(Seen::NotExempt);
+                continue;
+            }
             if !wants_dkim
                 || sender.identity == Identity::MailFrom
                 || is_aligned(sender.address, form, now)

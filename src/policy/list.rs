@@ -47,6 +47,8 @@ pub struct Terms {
     pub recipients: Entries,
     /// The list does not affect mail to these recipients.
     pub except_recipients: Entries,
+    /// Whether its hits on correspondents are cleared.
+    pub exempts_correspondents: bool,
     /// Decide, log and count, but change nothing.
     pub dry_run: bool,
 }

@@ -213,6 +213,11 @@ fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &See
         Seen::NoAddress => ("", &b""[..], "not an address"),
         Seen::Cleared(entry) => ("", *entry, "cleared by the whitelist"),
         Seen::Unaligned(entry) => ("", *entry, "on the whitelist, but without a DKIM signature"),
+        Seen::NotExempt => (
+            "",
+            &b""[..],
+            "a correspondent, but the list does not exempt them",
+        ),
         Seen::Entry {
             list,
             entry,

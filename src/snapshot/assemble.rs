@@ -260,7 +260,8 @@ impl Files {
             };
             let doubt = fault.as_ref().filter(is_doubted);
             let doubt = doubt.map(|fault| fault.error.to_string().into());
-            policy.add(Arc::clone(&list.terms), lookup, doubt);
+            let terms = list.terms_with(filter.map(|filter| &**filter));
+            policy.add(terms, lookup, doubt);
             filters.push(choice);
             faults.extend(fault);
         }

@@ -188,8 +188,16 @@ impl Snapshot {
         if self.policy.lists().is_empty() {
             warnings.push("no list is enabled: every message is accepted".to_owned());
         }
-        for list in self.policy.lists() {
+        for (list, settings) in self.policy.lists().iter().zip(self.config.enabled_lists()) {
             let (name, action) = (list.name(), list.terms.action);
+            if settings.terms.action != action {
+                warnings.push(format!(
+                    "list {name}: it has reports of users (blocklist-milter junk), so its action is \"{action}\", not \"{}\"; \
+                     trust_reports = true allows that, but then one user can block a sender for all",
+                    settings.terms.action
+                ));
+                continue;
+            }
             if let Some(spec) = list.filter().map(|filter| filter.spec())
                 && !spec.records
             {

@@ -120,9 +120,9 @@ struct CheckedList {
 
 impl CheckedList {
     fn of(list: &ListSettings, policy: &Policy) -> Self {
-        let terms = &list.terms;
         let mut lists = policy.lists().iter();
-        let used = lists.find(|list| list.name() == terms.name);
+        let used = lists.find(|used| used.name() == list.terms.name);
+        let terms = used.map_or(&list.terms, |used| &used.terms);
         let filter = used.and_then(|list| list.filter());
         Self {
             name: terms.name.clone(),
