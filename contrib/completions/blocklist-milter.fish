@@ -95,7 +95,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" 
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s o -l output -d 'The file to update; name it in the setting correspondents of the configuration' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l keep -d 'Drop addresses that nobody has written to for this long' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l sent -d 'A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l sent -d 'A mailbox of sent mail: a maildir or another folder of messages, one file each; may be repeated. No link is followed' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l own-domain -d 'One of your own domains, whose addresses are left out; may be repeated. The domain of each sender is left out anyway' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l client -d 'Also count mail of these clients, which send without authentication; may be repeated' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l uid -d 'Also count mail that this local user submits; may be repeated. Do not use it for accounts of web forms or programs, which write to anyone' -r
@@ -107,7 +107,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" 
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l expires -d 'Days until the entries expire' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l own-domain -d 'One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient (Delivered-To) is left out anyway' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l config -d 'Configuration file' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l undo -d 'Remove the entries that reports have added for these senders; entries added by hand stay'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l undo -d 'Remove the entries that reports have added for these senders; entries added by hand stay. No report adds them again until 90 days after the last one'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l postfix -d 'Folder of Postfix\'s main.cf [default: that of postconf, usually /etc/postfix]' -r -F

@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::plan::Plan;
 use super::read::{base_name, is_whitelist, may_be_list};
+use super::undone::Undone;
 use crate::address::{Canonical, Entry, Kinds, Rules, escaped};
 use crate::base::access::open_regular;
 use crate::base::day::Day;
 use crate::base::replacement::Replacement;
 use crate::filter::format::MAGIC;
+use crate::filter::sources::REPORTS;
 use crate::list::{self, Format, ListToml, Reader, Reading, Refusal, RejectReason, Row};
 use crate::unpack;
 
@@ -32,6 +34,8 @@ pub(crate) struct Edited {
     pub(crate) entries: Vec<(String, Done)>,
     /// Entries to remove that stay on some line, each with the first such line.
     pub(crate) kept: Vec<(String, u64)>,
+    /// Entries that were undone until this day, and are listed again because somebody added them.
+    pub(crate) overridden: Vec<(String, Day)>,
     /// Entries that were not found, each with an entry that lists them all the same, and its line.
     pub(crate) covered: Vec<(String, String, u64)>,
 }
@@ -52,15 +56,40 @@ pub(crate) enum Done {
     },
     /// No line names it, or no such line may be removed.
     NotFound,
+    /// It was not added: somebody undid it, which lasts until this day.
+    Undone(Day),
+}
+
+/// Who edits a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Somebody who names the entries, and has the last word.
+    Name,
+    /// Reports of users, which edit only the lines that reports have made.
+    Reports,
+}
+
+/// The text that marks the comments of reported entries.
+pub(crate) const REPORTED: &str = " reported by ";
+
+/// Returns whether a line has the form that reports write: `# expires DATE added DATE reported by ...`. A line with another
+/// comment belongs to a person.
+fn is_reported(line: &[u8]) -> bool {
+    let (_, comment) = list::split_comment(line.trim_ascii(), false);
+    let comment = comment.and_then(|comment| str::from_utf8(comment).ok());
+    let mut words = comment.unwrap_or_default().splitn(5, ' ').skip(1);
+    let mut next = || words.next().unwrap_or_default();
+    let is_day = |day: &str| Day::read(day.as_bytes()).is_some();
+    let (expires, ends, added, rest) = (next(), next(), next(), next());
+    let (began, rest) = rest.split_at_checked(10).unwrap_or_default();
+    expires == "expires"
+        && is_day(ends)
+        && added == "added"
+        && is_day(began)
+        && rest.starts_with(REPORTED)
 }
 
 impl Edited {
-    /// Returns whether the list was written.
-    pub(crate) fn changed(&self) -> bool {
-        let mut done = self.entries.iter().map(|(_, done)| done);
-        done.any(|done| matches!(done, Done::Added | Done::Removed { .. }))
-    }
-
     /// Returns whether an entry to remove was not found.
     pub(crate) fn misses_some(&self) -> bool {
         self.entries.iter().any(|(_, done)| *done == Done::NotFound)
@@ -78,7 +107,7 @@ impl Edited {
     }
 
     fn write(self, list: EditedList, text: &[u8]) -> Result<Self, Error> {
-        if self.changed() {
+        if text != list.text {
             list.replacement.commit_text(text)?;
         }
         Ok(self)
@@ -86,16 +115,16 @@ impl Edited {
 }
 
 /// Appends those of `entries` that the list does not have, each on a line of its own with the day of
-/// the plan, its day of expiry if it has one, and a note as a comment. Such an entry also replaces
-/// the lines that name it alone, if `is_renewed` is true for them. Creates a missing list.
+/// the plan, its day of expiry if it has one, and a note as a comment. Creates a missing list. A report also replaces the
+/// lines that earlier ones made, even expired ones, adds nothing that was undone, and marks the list as one of reports.
 ///
 /// # Errors
 /// When an entry is invalid or too broad, and when the list is not plain text or cannot be written.
-pub(crate) fn add_or_renew(
+pub(crate) fn add(
     plan: &Plan,
     list: &Path,
     entries: &[(&str, &str)],
-    is_renewed: impl Fn(&[u8]) -> bool,
+    by: By,
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(|&(entry, _)| entry))?;
     let is_control = |char: char| char.is_control();
@@ -114,7 +143,9 @@ pub(crate) fn add_or_renew(
         (Some(end), Some(day)) => end >= day,
         (Some(_), None) => false,
     };
-    let is_replaceable = |there: &&ListedEntry| is_renewed(edited.line(there));
+    let is_replaceable =
+        |there: &&ListedEntry| by == By::Reports && is_reported(edited.line(there));
+    let mut undone = Undone::of(list, plan.rules)?;
     let (mut new, mut new_lines) = (HashSet::new(), String::new());
     let (mut removed, mut done) = (Vec::new(), Edited::of(list));
     for (wanted, (_, note)) in wanted.iter().zip(entries) {
@@ -123,6 +154,19 @@ pub(crate) fn add_or_renew(
         if let Some(there) = edited.of(entry).iter().find(lasts) {
             done.push(typed, Done::AlreadyThere(there.line));
             continue;
+        }
+        let until = undone.until(&wanted.entry, plan.today());
+        match (until.filter(|_| !is_whitelist(list)), by) {
+            (Some(_), By::Reports) => {
+                undone.put(&wanted.entry, written, plan.today());
+                done.push(typed, Done::Undone(Undone::end(plan.today())));
+                continue;
+            }
+            (Some(until), By::Name) => {
+                undone.remove(&wanted.entry);
+                done.overridden.push((typed.clone(), until));
+            }
+            (None, _) => {}
         }
         done.push(typed, Done::Added);
         // The same entry twice on the command line gives one line.
@@ -138,24 +182,40 @@ pub(crate) fn add_or_renew(
         text.push(b'\n');
     }
     text.extend_from_slice(new_lines.as_bytes());
+    let head = format!("# Licence: {REPORTS}\n");
+    if by == By::Reports && !text.is_empty() && !text.starts_with(head.as_bytes()) {
+        text.splice(..0, head.into_bytes());
+    }
+    undone.write(plan.today())?;
     done.write(edited, &text)
 }
 
-/// Removes the lines of the list that name one of `entries`, if `may_remove` is true for them. An
-/// entry that is also on other lines is in [`kept`](Edited::kept).
-pub(crate) fn remove_lines(
+/// Removes the lines of the list that name one of `entries`. An entry of a report is undone, so that no other report adds
+/// it again. Reports remove only the lines that reports have made; an entry that is also on other lines is in
+/// [`kept`](Edited::kept).
+pub(crate) fn remove(
     plan: &Plan,
     list: &Path,
     entries: &[String],
-    may_remove: impl Fn(&[u8]) -> bool,
+    by: By,
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
     let (mut removed, mut done) = (Vec::new(), Edited::of(list));
-    for Wanted { typed, entry, .. } in &wanted {
+    let mut undone = Undone::of(list, plan.rules)?;
+    for Wanted {
+        typed,
+        written,
+        entry,
+    } in &wanted
+    {
         let there = edited.of(entry.as_bytes()).iter();
         let (lines, staying): (Vec<&ListedEntry>, Vec<_>) =
-            there.partition(|there| may_remove(edited.line(there)));
+            there.partition(|there| by == By::Name || is_reported(edited.line(there)));
+        let was_reported = lines.iter().any(|there| is_reported(edited.line(there)));
+        if was_reported || by == By::Reports && staying.is_empty() {
+            undone.put(entry, written, plan.today());
+        }
         let what = lines.first().map_or(Done::NotFound, |first| Done::Removed {
             line: first.line,
             lines: lines.len() as u64,
@@ -177,6 +237,7 @@ pub(crate) fn remove_lines(
         removed.extend(lines);
     }
     let text = edited.text_without(removed);
+    undone.write(plan.today())?;
     done.write(edited, &text)
 }
 
@@ -453,7 +514,7 @@ mod tests {
             let mut plan = plan();
             (plan.allow_world, plan.expires) = (true, ends.then_some(Day(30_000)));
             let given = [(entry.as_str(), note.as_str())];
-            if add_or_renew(&plan, &list, &given, |_| false).is_ok() {
+            if add(&plan, &list, &given, By::Name).is_ok() {
                 let text = fs::read(&list).unwrap();
                 let declared = list::Declared::default();
                 let reading = list::reading(&text, true, &declared).unwrap();
@@ -468,8 +529,8 @@ mod tests {
                 let found = Entry::parse(text, plan.rules).unwrap();
                 prop_assert_eq!(wanted.as_bytes(), found.as_bytes());
                 prop_assert_eq!(*expires, plan.expires);
-                let removed = remove_lines(&plan, &list, &[entry], |_| true);
-                prop_assert!(removed.unwrap().changed());
+                let removed = remove(&plan, &list, &[entry], By::Name);
+                prop_assert!(!removed.unwrap().misses_some());
             }
         }
     }

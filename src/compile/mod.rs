@@ -26,7 +26,7 @@
 //! | `look` | what a build would count, without a filter being written |
 //! | `update` | entries added to a filter, or removed |
 //! | `delta` | the difference between two filters, and a filter made from another one and a delta |
-//! | `edit` | single entries added to a text list, or removed from it |
+//! | `undone`, `edit` | entries that no report adds again; single entries added to a text list, or removed from it |
 
 mod build;
 mod build_report;
@@ -44,13 +44,14 @@ mod plan;
 mod progress;
 mod read;
 mod report;
+mod undone;
 mod update;
 mod write;
 
 pub use build::build;
 pub(crate) use build_report::write_build_report;
 pub use delta::{Applied, Made, apply, make as make_delta};
-pub(crate) use edit::{Done, Edited, add_or_renew, line_of, may_list, remove_lines};
+pub(crate) use edit::{By, Done, Edited, REPORTED, add, line_of, may_list, remove};
 pub use error::Error;
 pub(crate) use limits::SMALL;
 pub(crate) use look::{Against, look};

@@ -1,40 +1,45 @@
 //! Collects the recipients (To, Cc and Bcc) from a mailbox of sent mail.
 
-use std::fs;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::{Book, RECIPIENTS_MAX, correspondent, domain_of};
 use crate::base::day::Day;
 use crate::base::whole_file::FileError;
-use crate::explain::{Headers, each_message};
+use crate::explain::{Headers, Stored, each_message};
 use crate::journal;
 use crate::sender::Strength;
 
 impl Book {
-    /// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
+    /// Adds the recipients of the messages in a maildir or another folder of messages.
     pub(crate) fn add_mailbox(&mut self, path: &Path) -> Result<(), FileError> {
-        let read = each_message(path, &mut |name, headers| {
-            if is_automatic(&headers) {
-                self.change.automatic += 1;
-                return;
-            }
-            let sender = named(&headers, &["From"]).into_iter().next();
-            let (Some(sender), Some(day)) = (sender, day(&name, &headers)) else {
-                return;
-            };
-            self.change.messages += 1;
-            let recipients = named(&headers, &["To", "Cc", "Bcc"]);
-            if recipients.len() as u64 > RECIPIENTS_MAX {
-                self.change.crowds += 1;
-                return;
-            }
-            for recipient in recipients {
-                self.add(&recipient, domain_of(&sender), day);
-            }
-        });
+        let read = each_message(
+            path,
+            false,
+            &mut |Stored {
+                      headers, changed, ..
+                  }| {
+                if is_automatic(&headers) {
+                    self.change.automatic += 1;
+                    return;
+                }
+                let sender = named(&headers, &["From"]).into_iter().next();
+                let (Some(sender), Some(day)) = (sender, day(&headers, changed)) else {
+                    return;
+                };
+                self.change.messages += 1;
+                let recipients = named(&headers, &["To", "Cc", "Bcc"]);
+                if recipients.len() as u64 > RECIPIENTS_MAX {
+                    self.change.crowds += 1;
+                    return;
+                }
+                for recipient in recipients {
+                    self.add(&recipient, domain_of(&sender), day);
+                }
+            },
+        );
         read.map(drop).map_err(FileError::of(path))
     }
 }
@@ -66,15 +71,14 @@ fn named(headers: &Headers, names: &[&str]) -> Vec<String> {
 }
 
 /// Returns the day in the Date field, or else that of the file.
-fn day(name: &str, headers: &Headers) -> Option<Day> {
+fn day(headers: &Headers, changed: Option<SystemTime>) -> Option<Day> {
     let of_header = headers.get("Date").and_then(|date| {
         let parser = DateTimeParser::new().relaxed_weekday(true);
         let date = parser.parse_timestamp(date.trim_ascii()).ok()?;
         journal::day(date.as_second())
     });
     of_header.or_else(|| {
-        let changed = fs::metadata(name).ok()?.modified().ok()?;
-        let since = changed.duration_since(UNIX_EPOCH).ok()?;
+        let since = changed?.duration_since(UNIX_EPOCH).ok()?;
         journal::day(i64::try_from(since.as_secs()).ok()?)
     })
 }

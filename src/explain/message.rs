@@ -3,10 +3,19 @@
 //! Reads only the header block. Line ends may be CRLF or LF. As in the milter protocol, a value
 //! keeps its folds as LF and white space, and loses one blank after the colon.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use crate::base::access;
+use crate::base::path::folder_of;
 use crate::milter::HEADER_BYTES_MAX;
 use crate::sender::{Identity, Senders};
 use crate::unpack;
@@ -148,69 +157,198 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The callback of [`each_message`]: gets the name of a message's file, and its headers.
-type EachMessage<'a> = &'a mut dyn FnMut(String, Headers);
+/// Returns whether a line of an mbox begins a message: `From a@b.example Fri Nov 21 14:03:22 2026`, perhaps with a zone
+/// beside the year (RFC 4155, and what mail programs write). A line of a text may begin with "From ", too.
+fn begins_message(line: &[u8]) -> bool {
+    const WORDS_MAX: usize = 64;
+    let text = String::from_utf8_lossy(mbox_from(line).unwrap_or_default());
+    let words: Vec<&str> = text.split_ascii_whitespace().take(WORDS_MAX).collect();
+    let is_one_of = |word: &str, all: &str| all.split(' ').any(|known| known == word);
+    words.windows(5).any(|words| {
+        matches!(words, [day, month, number, time, _] if is_one_of(day, "Mon Tue Wed Thu Fri Sat Sun")
+            && is_one_of(month, "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec")
+            && number.parse::<u8>().is_ok()
+            && time.contains(':')
+            && time.split(':').all(|part| part.parse::<u8>().is_ok()))
+    })
+}
+
+/// A message of a mailbox.
+pub(crate) struct Stored {
+    /// Its file, with its number in an mbox.
+    pub(crate) name: String,
+    pub(crate) headers: Headers,
+    /// When its file was changed, if it has one of its own.
+    pub(crate) changed: Option<SystemTime>,
+}
+
+/// The callback of [`each_message`].
+type EachMessage<'a> = &'a mut dyn FnMut(Stored);
 
 /// Calls `each` for every message in `path`: the files of a folder (a maildir's `cur` and `new`, or
-/// any other), or the messages of an mbox file, which may be compressed with gzip or zstd. Returns the number of
+/// any other), which may be compressed with gzip or zstd, or one such file. Returns the number of
 /// other files, such as the indexes that a mail server keeps in its maildirs. `-` is one message
-/// from standard input, not an mbox: it may be a stranger's, and its body must not begin another message.
-pub(crate) fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
+/// from standard input.
+///
+/// A file is one message, whatever is in it: a stranger wrote the text, which must not begin another message. Only if
+/// `takes_mbox`, and if `path` is the file, the messages of an mbox are taken apart.
+pub(crate) fn each_message(
+    path: &Path,
+    takes_mbox: bool,
+    each: EachMessage<'_>,
+) -> io::Result<u64> {
+    let name = path.display().to_string();
     if path == Path::new("-") {
-        each("-".to_owned(), Headers::read(open(path)?)?);
+        let headers = Headers::read(open(path)?)?;
+        each(Stored {
+            name,
+            headers,
+            changed: None,
+        });
         return Ok(0);
     }
-    if !path.is_dir() {
-        return each_of_file(path, each);
+    if path.is_dir() {
+        return each_in_folder(path, each);
     }
+    let file = match path.file_name() {
+        // Its user names an mbox himself.
+        Some(name) if !takes_mbox => open_file(open_folder(CWD, folder_of(path))?, name)?,
+        _ => access::open_regular(path)?,
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let changed = meta.modified().ok();
+    let mut input = unpacked(file)?;
+    let mut line = Vec::new();
+    read_line(&mut input, &mut line)?;
+    if mbox_from(&line).is_none() {
+        return one_message(name, changed, line.as_slice().chain(input), each);
+    }
+    if takes_mbox {
+        return each_of_mbox(&name, line, input, each);
+    }
+    Err(io::Error::other(
+        "an mbox, whose messages a text in one of them can forge; give a maildir or a folder with one file for each message, \
+         or - and one message on standard input",
+    ))
+}
+
+/// How deep the folders of a mailbox may be.
+const DEPTH_MAX: usize = 64;
+
+/// Reads the regular files below a folder. Another user may change it at any time, so that nothing is opened by its
+/// path, no link is followed, and opening does not wait.
+fn each_in_folder(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
+    let root = open_folder(CWD, path)?;
     let mut others = 0;
-    let mut folders = vec![path.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let mut entries: Vec<PathBuf> = fs::read_dir(&folder)?
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<io::Result<_>>()?;
-        entries.sort();
-        for entry in entries {
-            let kind = fs::symlink_metadata(&entry)?.file_type();
-            if kind.is_dir() {
-                folders.push(entry);
-            } else if kind.is_file() {
-                others += each_of_file(&entry, each)?;
+    let mut folders = vec![PathBuf::new()];
+    while let Some(below) = folders.pop() {
+        let folder = open_folder(&root, &below)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            names.push(OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned());
+        }
+        names.retain(|name| name != "." && name != "..");
+        names.sort();
+        for name in names {
+            let below = below.join(&name);
+            let status = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            match FileType::from_raw_mode(status.st_mode) {
+                FileType::Directory if below.components().count() <= DEPTH_MAX => {
+                    folders.push(below);
+                }
+                FileType::RegularFile => {
+                    let file = open_file(&folder, &name)?;
+                    let meta = file.metadata()?;
+                    if meta.is_file() {
+                        let name = path.join(below).display().to_string();
+                        others += one_message(name, meta.modified().ok(), unpacked(file)?, each)?;
+                    }
+                }
+                _ => {}
             }
         }
     }
     Ok(others)
 }
 
-/// Opens a file, and decompresses it if necessary; `-` is standard input. A list would be decoded, too, but what is no
-/// message, such as an index, must not be an error.
+/// Opens a folder without following any link in the path, as openat2(2) does, but on all kernels.
+fn open_folder(from: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let is_step =
+        |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    let start = if path.is_absolute() { "/" } else { "." };
+    let mut folder = open_at(from, start.as_ref(), OFlags::DIRECTORY | OFlags::PATH)?;
+    for part in path.components().filter(is_step) {
+        folder = open_at(folder, part.as_os_str(), OFlags::DIRECTORY | OFlags::PATH)?;
+    }
+    open_at(folder, ".".as_ref(), OFlags::DIRECTORY)
+}
+
+/// Opens a file, which may be none at all: without waiting.
+fn open_file(folder: impl AsFd, name: &OsStr) -> io::Result<File> {
+    open_at(folder, name, OFlags::NONBLOCK).map(File::from)
+}
+
+fn open_at(folder: impl AsFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOTDIR | Errno::LOOP => io::Error::other(format!(
+            "{} is a link, and no link is followed to users' mail; give the real path (realpath)",
+            name.display()
+        )),
+        error => error.into(),
+    })
+}
+
+/// Opens a file, and decompresses it if necessary; `-` is standard input.
 pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let file = File::open(path)?;
-    let mut head = Vec::new();
-    (&file).take(4).read_to_end(&mut head)?;
-    if head.starts_with(b"\x1f\x8b") || head.starts_with(b"\x28\xb5\x2f\xfd") {
-        return Ok(Box::new(BufReader::new(unpack::open(path)?)));
-    }
-    Ok(Box::new(BufReader::new(io::Cursor::new(head).chain(file))))
+    unpacked(File::open(path)?)
 }
 
-/// Calls `each` for a file with one message, or for all messages of an mbox; returns 1 for another file.
-fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
-    let name = path.display().to_string();
-    let mut input = open(path)?;
-    let mut line = Vec::new();
-    read_line(&mut input, &mut line)?;
-    if mbox_from(&line).is_none() {
-        let headers = Headers::read(line.as_slice().chain(input))?;
-        if !headers.are_of_a_message() {
-            return Ok(1);
-        }
-        each(name, headers);
-        return Ok(0);
+/// Decompresses a file if necessary. A list would be decoded, too, but what is no message, such as an index, must not be
+/// an error.
+fn unpacked(file: File) -> io::Result<Box<dyn BufRead>> {
+    let mut head = Vec::new();
+    (&file).take(4).read_to_end(&mut head)?;
+    let is_packed = head.starts_with(b"\x1f\x8b") || head.starts_with(b"\x28\xb5\x2f\xfd");
+    let whole = io::Cursor::new(head).chain(file);
+    Ok(match is_packed {
+        true => Box::new(BufReader::new(unpack::text(whole)?)),
+        false => Box::new(BufReader::new(whole)),
+    })
+}
+
+/// Calls `each` for a file with one message; returns 1 for another file.
+fn one_message(
+    name: String,
+    changed: Option<SystemTime>,
+    input: impl BufRead,
+    each: EachMessage<'_>,
+) -> io::Result<u64> {
+    let headers = Headers::read(input)?;
+    if !headers.are_of_a_message() {
+        return Ok(1);
     }
+    each(Stored {
+        name,
+        headers,
+        changed,
+    });
+    Ok(0)
+}
+
+/// Calls `each` for all messages of an mbox with this first line.
+fn each_of_mbox(
+    name: &str,
+    mut line: Vec<u8>,
+    mut input: impl BufRead,
+    each: EachMessage<'_>,
+) -> io::Result<u64> {
     let mut number = 0_u64;
     while !line.is_empty() {
         let block = line.as_slice().chain(&mut input);
@@ -219,11 +357,16 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
             input.skip_until(b'\n')?;
         }
         number += 1;
-        each(format!("{name}:{number}"), headers);
+        let name = format!("{name}:{number}");
+        each(Stored {
+            name,
+            headers,
+            changed: None,
+        });
         // In an mbox a message begins with "From " after an empty line.
         loop {
             read_line(&mut input, &mut line)?;
-            if line.is_empty() || after_empty && mbox_from(&line).is_some() {
+            if line.is_empty() || after_empty && begins_message(&line) {
                 break;
             }
             after_empty = trim_line_end(&line).is_empty();
@@ -245,15 +388,17 @@ mod tests {
 
     #[test]
     fn the_end_of_a_line_that_was_cut_is_no_empty_line() {
-        let mut text = b"From a\nX: ".to_vec();
+        let mut text = b"From a Fri Nov 21 14:03:22 2026\nX: ".to_vec();
         text.resize(HEADERS_MAX_BYTES, b'x');
-        text.extend_from_slice(b"\nFrom b\n\nFrom c\n");
+        text.extend_from_slice(
+            b"\nFrom b Fri Nov 21 14:03:22 2026\n\nFrom c Fri Nov 21 14:03:22 2026\n",
+        );
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mbox");
-        fs::write(&path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
         let mut senders = Vec::new();
-        let each = &mut |_, headers: Headers| senders.extend(headers.mbox_sender);
-        each_message(&path, each).unwrap();
+        let each = &mut |stored: Stored| senders.extend(stored.headers.mbox_sender);
+        each_message(&path, true, each).unwrap();
         assert_eq!(senders, [b"a", b"c"]);
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub use explanation::{Explanation, Named, RecordedDecision};
 use explanation::{Lookup, Recipient, Recorder};
 pub use message::Headers;
-pub(crate) use message::each_message;
+pub(crate) use message::{Stored, each_message};
 pub(crate) use replay::replay;
 pub(crate) use text::in_words;
 

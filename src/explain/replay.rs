@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::explanation::{Listed, RecordedDecision};
-use super::{Explainer, Explanation, Headers, Mail, each_message};
+use super::{Explainer, Explanation, Headers, Mail, Stored, each_message};
 use crate::base::numbers::{counted, most_first, percent};
 use crate::base::paint::Painted;
 use crate::base::parallel::{on_threads, processors};
@@ -77,7 +77,7 @@ pub(crate) fn replay(
     let mut sums = Sums::default();
     let mut batch = Vec::new();
     let mut bytes = 0;
-    let others = each_message(mailbox, &mut |name, headers| {
+    let others = each_message(mailbox, true, &mut |Stored { name, headers, .. }| {
         bytes += headers.len_bytes();
         batch.push((name, stored(headers)));
         if batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {

@@ -7,7 +7,7 @@
 //! when it expires:
 //!
 //! ```text
-//! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
+//! spam@bad.example # expires 2026-12-21 added 2026-11-21 reported by alice <id@bad.example>
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +22,14 @@ use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::path::is_same_file;
 use crate::base::whole_file::FileError;
-use crate::compile::{self, Plan};
+use crate::compile::{self, By, Done, Plan};
 use crate::config::Config;
-use crate::explain::{Headers, each_message};
+use crate::explain::{Headers, Stored, each_message};
 use crate::list;
 use crate::policy::{Authentication, Entries, is_aligned};
 use crate::sender::Strength;
 use crate::snapshot;
 
-/// The text that marks the comments of reported entries; only such entries are removed by `--undo`.
-const REPORTED: &str = " reported by ";
 /// Most bytes kept of a Message-ID.
 const MESSAGE_ID_MAX: usize = 120;
 /// Most reports in one run; nobody reports more by hand.
@@ -89,91 +87,86 @@ pub(crate) fn report(
         list: options.list.clone(),
         ..ListChange::default()
     };
-    let reports = reports(mailboxes, &mut change, |sender, _, headers| {
+    let reports = reports(mailboxes, &mut change, |sender, headers| {
         check(sender, headers, &[&whitelist, &correspondents], config)?;
         compile::may_list(&plan, sender).map_err(|error| error.to_string())?;
-        let note = format!("{}{} {}", &REPORTED[1..], options.by, message_id(headers));
+        let note = format!(
+            "{}{} {}",
+            &compile::REPORTED[1..],
+            options.by,
+            message_id(headers)
+        );
         Ok(note.trim_end().to_owned())
     })?;
     let entries: Vec<(&str, &str)> = reports
         .iter()
-        .map(|(sender, note)| (sender.as_str(), note.as_str()))
+        .map(|(sender, (_, note))| (sender.as_str(), note.as_str()))
         .collect();
-    // A new report extends the entry, even after it expired. An entry that expires later stays.
-    let is_renewed = |line: &[u8]| report_end(line).is_some_and(|end| end < options.expires);
-    let edited = compile::add_or_renew(&plan, &options.list, &entries, is_renewed)?;
+    let edited = compile::add(&plan, &options.list, &entries, By::Reports)?;
     for (entry, done) in edited.entries {
-        match done == compile::Done::Added {
-            true => change.added.push(entry),
-            false => change.known.push(entry),
+        match done {
+            Done::Added => change.added.push(entry),
+            Done::Undone(until) => {
+                let (name, _) = reports.get(&entry).cloned().unwrap_or_default();
+                let why = "blocklist-compile add lists it all the same";
+                change.leave_out(&name, &format!("{entry}: undone until {until}; {why}"));
+            }
+            Done::AlreadyThere(_) | Done::Removed { .. } | Done::NotFound => {
+                change.known.push(entry);
+            }
         }
     }
     Ok(change)
 }
 
-/// Removes the entries that reports of these senders made. Lines that somebody wrote or changed by
-/// hand stay, wherever they are in the list.
+/// Removes the entries that reports of these senders made, so that no report adds them again. Lines that somebody wrote or
+/// changed by hand stay, wherever they are in the list.
 pub(crate) fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     let plan = Plan::new(list, Vec::new());
     let mut change = ListChange {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    let mut reports = reports(mailboxes, &mut change, |_, name, _| Ok(name.to_owned()))?;
+    let mut reports = reports(mailboxes, &mut change, |_, _| Ok(String::new()))?;
     if reports.is_empty() {
         return Ok(change);
     }
     let entries: Vec<String> = reports.keys().cloned().collect();
     // Searches and removes under one lock, because somebody may be editing the list.
-    let edited = compile::remove_lines(&plan, list, &entries, |line| report_end(line).is_some())?;
+    let edited = compile::remove(&plan, list, &entries, By::Reports)?;
     for (entry, line) in edited.kept {
-        let name = reports.remove(&entry).unwrap_or_default();
+        let (name, _) = reports.remove(&entry).unwrap_or_default();
         let why = "of the list was not made by a report and stays; remove it by hand";
         change.leave_out(&name, &format!("{entry}: line {line} {why}"));
     }
     for (entry, done) in edited.entries {
-        if matches!(done, compile::Done::Removed { .. }) {
+        if matches!(done, Done::Removed { .. }) {
             change.removed.push(entry);
-        } else if let Some(name) = reports.get(&entry) {
+        } else if let Some((name, _)) = reports.get(&entry) {
             change.leave_out(name, &format!("{entry}: not in the list"));
         }
     }
     Ok(change)
 }
 
-/// Returns the first day on which the entry in a line of the list is no longer listed, if the line has
-/// the format that [`report`] writes. A line with another comment belongs to a person.
-fn report_end(line: &[u8]) -> Option<Day> {
-    let (_, comment) = list::split_comment(line.trim_ascii(), false);
-    let comment = comment.and_then(|comment| str::from_utf8(comment).ok());
-    let mut words = comment.unwrap_or_default().splitn(5, ' ').skip(1);
-    let mut next = || words.next().unwrap_or_default();
-    let is_day = |day: &str| Day::read(day.as_bytes()).is_some();
-    let (expires, ends, added, rest) = (next(), next(), next(), next());
-    let (began, rest) = rest.split_at_checked(10).unwrap_or_default();
-    let is_ours =
-        expires == "expires" && added == "added" && is_day(began) && rest.starts_with(REPORTED);
-    Day::read(ends.as_bytes()).filter(|_| is_ours)
-}
-
-/// Returns each sender that may be listed, with the note about its first message. `note` gets a sender, the file of
-/// the message and its headers; it fails if the sender may not be listed.
+/// Returns each sender that may be listed, with the file of its first message and the note about it. `note` gets a sender
+/// and the headers; it fails if the sender may not be listed.
 fn reports(
     mailboxes: &[PathBuf],
     change: &mut ListChange,
-    note: impl Fn(&str, &str, &Headers) -> Result<String, String>,
-) -> Result<BTreeMap<String, String>, Error> {
+    note: impl Fn(&str, &Headers) -> Result<String, String>,
+) -> Result<BTreeMap<String, (String, String)>, Error> {
     let mut reports = BTreeMap::new();
     for mailbox in mailboxes {
-        let read = each_message(mailbox, &mut |name, headers| {
+        let read = each_message(mailbox, false, &mut |Stored { name, headers, .. }| {
             change.messages += 1;
             let noted = sender(&headers).and_then(|sender| {
-                let note = note(&sender, &name, &headers)?;
+                let note = note(&sender, &headers)?;
                 Ok((sender, note))
             });
             match noted {
                 Ok((sender, note)) if reports.len() < REPORTS_MAX => {
-                    reports.entry(sender).or_insert(note);
+                    reports.entry(sender).or_insert((name, note));
                 }
                 Ok(_) => change.leave_out(&name, "too many reports at once"),
                 Err(why) => change.leave_out(&name, &why),

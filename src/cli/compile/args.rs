@@ -94,7 +94,8 @@ pub(super) enum Command {
     /// Unblock a sender: remove entries from a text list (and from its filter, with --filter).
     ///
     /// Exit code 1: an entry is not in the list. If another list also has the entry, the next build lists it
-    /// again: add the sender to the whitelist instead.
+    /// again: add the sender to the whitelist instead. What blocklist-milter junk added is not added by reports again,
+    /// until 90 days after the last one (file .undone beside the list), or until you add it by name.
     #[command(after_long_help = examples![
         "blocklist-compile remove lists/own.txt --filter own.blf friend@good.example",
     ])]

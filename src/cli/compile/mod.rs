@@ -23,7 +23,7 @@ use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::base::numbers::counted;
 use crate::base::path::{folder_of, is_same_file};
-use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
+use crate::compile::{self, By, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::format::MAGIC;
 use crate::filter::{Filter, FilterFile};
 use crate::inspect;
@@ -202,9 +202,9 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     let edited = if adds {
         let noted = |entry| (String::as_str(entry), args.note.as_str());
         let entries: Vec<_> = args.entries.iter().map(noted).collect();
-        compile::add_or_renew(&plan, &args.list, &entries, |_| false)?
+        compile::add(&plan, &args.list, &entries, By::Name)?
     } else {
-        compile::remove_lines(&plan, &args.list, &args.entries, |_| true)?
+        compile::remove(&plan, &args.list, &args.entries, By::Name)?
     };
     let report = args.filter.is_some().then(|| {
         let mut changes = Changes::default();

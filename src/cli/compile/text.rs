@@ -262,7 +262,14 @@ impl Display for Edited {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let list = self.list.display();
         let shown = self.entries.iter().map(|(entry, done)| match done {
-            Done::Added => format!("{entry}: added to {list}"),
+            Done::Added => {
+                let mut over = self.overridden.iter().filter(|(of, _)| of == entry);
+                let over = over
+                    .next()
+                    .map(|(_, until)| format!("; it was undone until {until}"));
+                format!("{entry}: added to {list}{}", over.unwrap_or_default())
+            }
+            Done::Undone(until) => format!("{entry}: undone until {until}"),
             Done::AlreadyThere(line) => format!("{entry}: already in {list}, line {line}"),
             Done::Removed { line, lines: 1 } => {
                 format!("{entry}: removed from {list}, line {line}")

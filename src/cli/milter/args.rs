@@ -154,7 +154,8 @@ pub(super) enum Command {
     /// Anybody can forge an address, so DKIM or DMARC must confirm it in an Authentication-Results of your own
     /// server (setting authserv_ids, which is required), and DMARC must not have failed. A message can be reported
     /// several times; a report on a later day renews the expiry. The entries take effect with the next build of
-    /// the list.
+    /// the list, and only tag, unless the configuration has trust_reports for the list: whoever can write into a
+    /// junk folder can forge all of a message. What was undone stays so until somebody adds it by name.
     Junk(Junk),
     /// Check how this machine is set up: units, sockets, Postfix or Sendmail, filters; then ask the mail server
     /// over SMTP whether it asks the milter.

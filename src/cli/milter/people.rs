@@ -22,7 +22,7 @@ pub(super) struct Correspondents {
     /// Drop addresses that nobody has written to for this long.
     #[arg(long, value_name = "DAYS", default_value = "120d", value_parser = days)]
     pub keep: u16,
-    /// A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated.
+    /// A mailbox of sent mail: a maildir or another folder of messages, one file each; may be repeated. No link is followed.
     #[arg(long, value_name = "MAILBOX")]
     pub sent: Vec<PathBuf>,
     /// One of your own domains, whose addresses are left out; may be repeated. The domain of each
@@ -70,14 +70,15 @@ pub(super) struct Junk {
     /// The text list of reported senders; created if missing.
     #[arg(long, value_name = "FILE")]
     pub list: PathBuf,
-    /// Remove the entries that reports have added for these senders; entries added by hand stay.
+    /// Remove the entries that reports have added for these senders; entries added by hand stay. No report adds them again
+    /// until 90 days after the last one.
     #[arg(long)]
     pub undo: bool,
     /// Name of the reporting user, for the comment.
     #[arg(long, value_name = "NAME", default_value = "a user", value_parser = name)]
     pub by: String,
     /// Days until the entries expire.
-    #[arg(long, value_name = "DAYS", default_value = "90d", value_parser = days)]
+    #[arg(long, value_name = "DAYS", default_value = "30d", value_parser = days)]
     pub expires: u16,
     /// One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient
     /// (Delivered-To) is left out anyway.
@@ -86,8 +87,8 @@ pub(super) struct Junk {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Reported messages: a maildir, another folder of messages, an mbox, one message, or - for a message
-    /// on standard input.
+    /// Reported messages: a maildir, another folder of messages (one file each; no link is followed), one message, or -
+    /// for a message on standard input.
     #[arg(required = true, value_name = "MAILBOX")]
     pub mailboxes: Vec<PathBuf>,
 }
