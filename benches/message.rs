@@ -13,7 +13,7 @@ use std::time::Duration;
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
-use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::milter::{Client, Handler, Macros, Mailbox, Reply};
 use blocklist_milter::policy::{CircuitBreaker, Reason};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Counters, Live};
@@ -59,8 +59,11 @@ fn mailboxes() -> String {
 }
 
 fn message(screen: &mut Screen, macros: &Macros) -> Reply {
-    screen.mail(black_box(b"<bounce-1234@shop.example>"), macros);
-    let reply = screen.rcpt(black_box(b"<bob@our.example>"), macros);
+    screen.mail(
+        Mailbox::Written(black_box(b"<bounce-1234@shop.example>")),
+        macros,
+    );
+    let reply = screen.rcpt(Mailbox::Written(black_box(b"<bob@our.example>")), macros);
     if reply.is_refusal() {
         return reply;
     }

@@ -9,6 +9,8 @@
 //!   place   O  D  Q  D  E  Q  D  O  D  C  D  C  C  D  O     Outside, Delimiter, Quoted, Escaped, Comment
 //! ```
 
+use std::borrow::Cow;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Outside quotes and comments, with its syntactic meaning: `@` divides, `<` opens.
@@ -144,6 +146,21 @@ pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
         out.push(byte);
     }
     out.push(b'"');
+}
+
+/// Returns a mailbox (or a local part) that is written without quotes, divided by its last `@`, with
+/// those that it needs.
+pub(crate) fn quoted(mailbox: &[u8]) -> Cow<'_, [u8]> {
+    let at = memchr::memrchr(b'@', mailbox).unwrap_or(mailbox.len());
+    let (local, domain) = mailbox.split_at_checked(at).unwrap_or_default();
+    let is_plain = |&byte: &u8| byte == b'.' || is_atext(byte);
+    if mailbox.is_empty() || !local.is_empty() && local.iter().all(is_plain) {
+        return mailbox.into();
+    }
+    let mut text = Vec::with_capacity(mailbox.len() + 4);
+    quote(local, &mut text);
+    text.extend_from_slice(domain);
+    text.into()
 }
 
 /// What needs no quotes in a local part: `atext` of section 3.2.3, and of RFC 6532 section 3.2.

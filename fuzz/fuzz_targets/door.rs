@@ -7,7 +7,7 @@
 
 use blocklist_milter::door::Conversation;
 use blocklist_milter::endpoint::Door;
-use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Status};
+use blocklist_milter::milter::{Edit, Handler, Macros, Mailbox, Reply, Status};
 use libfuzzer_sys::fuzz_target;
 use std::task::{Context, Poll, Waker};
 
@@ -32,12 +32,12 @@ impl Any {
 }
 
 impl Handler for Any {
-    fn mail(&mut self, argument: &[u8], _: &Macros) {
-        self.note(argument);
+    fn mail(&mut self, sender: Mailbox<&[u8]>, _: &Macros) {
+        self.note(&sender.written());
     }
 
-    fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
-        self.note(argument)
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, _: &Macros) -> Reply {
+        self.note(&recipient.written())
     }
 
     fn header(&mut self, name: &[u8], value: &[u8]) -> bool {

@@ -7,7 +7,7 @@
 #![no_main]
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText, Session, Status,
+    Client, Edit, Handler, MacroLists, MacroStage, Macros, Mailbox, Reply, ReplyText, Session, Status,
 };
 use libfuzzer_sys::fuzz_target;
 use std::task::{Context, Poll, Waker};
@@ -43,13 +43,13 @@ impl Handler for Any {
         self.note(macros.get("i").unwrap_or_default());
     }
 
-    fn mail(&mut self, argument: &[u8], macros: &Macros) {
-        self.note(argument);
+    fn mail(&mut self, sender: Mailbox<&[u8]>, macros: &Macros) {
+        self.note(&sender.written());
         self.note(macros.get("auth_authen").unwrap_or_default());
     }
 
-    fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
-        self.note(argument)
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, _: &Macros) -> Reply {
+        self.note(&recipient.written())
     }
 
     fn header(&mut self, name: &[u8], value: &[u8]) -> bool {

@@ -27,7 +27,7 @@ use super::traffic::Traffic;
 use super::watchdog::Heartbeat;
 use super::worker::Worker;
 use crate::endpoint::Door;
-use crate::milter::{Edit, Handler, Macros, Reply, ReplyText};
+use crate::milter::{Edit, Handler, Macros, Mailbox, Reply, ReplyText};
 
 pub(super) const LATE_SECONDS: u32 = 6;
 pub(super) const DRAIN_SECONDS: u32 = 20;
@@ -43,8 +43,8 @@ pub(super) struct Verbose {
 pub(super) const BUSY: &[u8] = b"Busy";
 
 impl Handler for Verbose {
-    fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
-        match argument {
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, _: &Macros) -> Reply {
+        match &*recipient.written() {
             b"<l>" => {
                 self.late = self.seconds.load(Relaxed) + LATE_SECONDS;
                 Reply::Later

@@ -22,7 +22,8 @@ use std::task::{Context, Poll};
 
 use crate::endpoint::Door;
 use crate::milter::{Handler, Progress, ProtocolError, Session};
-use text::TextSession;
+use request::{Answer, Found};
+use text::{Protocol, TextSession};
 
 /// One connection of a mail server.
 pub enum Conversation<H> {
@@ -35,12 +36,16 @@ pub enum Conversation<H> {
 impl<H: Handler> Conversation<H> {
     /// Begins a conversation.
     pub fn new(door: Door, handler: H) -> Self {
-        match door {
-            Door::Milter => Self::Milter(Box::new(Session::new(handler))),
-            Door::Policy | Door::SocketMap | Door::Rspamd => {
-                Self::Text(Box::new(TextSession::new(door, handler)))
-            }
-        }
+        let (read, write): (fn(&[u8]) -> Found, fn(&Answer, &mut Vec<u8>)) = match door {
+            Door::Milter => return Self::Milter(Box::new(Session::new(handler))),
+            Door::Policy => (policy::read, policy::write),
+            Door::SocketMap => (socketmap::read, socketmap::write),
+            Door::Rspamd => (rspamd::read, rspamd::write),
+        };
+        Self::Text(Box::new(TextSession::new(
+            Protocol { read, write },
+            handler,
+        )))
     }
 
     /// Ends it. Returns its session for the next one, if its memory is worth that.

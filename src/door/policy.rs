@@ -8,23 +8,34 @@
 //!  recipient=c@d
 //! ```
 //!
-//! Some attributes are ours, for mail servers without milters. `headers_base64` is the header block
-//! of the message (a plain header would end the request); `recipients_base64` are the recipients
-//! that were accepted before, each in base64, with commas between them; `has_refused=1` says that
-//! one was refused before, with which the message was counted; `sender_base64` and
-//! `recipient_base64` are what a client chooses, where the mail server does not check it.
+//! Postfix gives `sender` and `recipient` without the quotes of RFC 5321. Some attributes are ours, for
+//! mail servers without milters. Those in base64 may have any bytes (a line end would end the request):
+//!
+//! | attribute | |
+//! |---|---|
+//! | `sender_base64`, `recipient_base64` | as `sender` and `recipient`, but as written: with quotes |
+//! | `recipients_base64` | the recipients that were accepted before, as written, with commas between them |
+//! | `has_refused=1` | a recipient was refused before, and the message was counted with it |
+//! | `headers_base64` | the header block of the message |
+//! | `fields` | in its place, where Exim gives only a part of the block: fields by name, see `add_values` |
+//! | `hides_fields=1` | there may be fields that cannot be asked for by name |
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::request::{Answer, Found, RECIPIENTS_MAX, Request, Stage, fault};
-use crate::milter::ProtocolError;
+use crate::milter::{Mailbox, ProtocolError};
+use crate::rfc5322::{Nesting, Role};
+use crate::sender::Identity;
+
+/// How much Exim gives of the fields of one name (its `header_insert_maxlen`).
+const EXIM_FIELDS_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn read(input: &[u8]) -> Found {
     let Some(end) = memchr::memmem::find(input, b"\n\n") else {
         return Ok(None);
     };
-    let mut request = Request::default();
+    let mut request = Request::about(Mailbox::Understood(Vec::new()));
     let mut is_policy = false;
     let mut state: &[u8] = b"";
     for line in input
@@ -38,10 +49,11 @@ pub(super) fn read(input: &[u8]) -> Found {
         match name {
             b"request" => is_policy = value == b"smtpd_access_policy",
             b"protocol_state" => state = value,
-            b"sender" => request.sender = value.to_vec(),
-            b"sender_base64" => request.sender = decoded(value)?,
-            b"recipient" => request.recipient = (!value.is_empty()).then(|| value.to_vec()),
-            b"recipient_base64" => request.recipient = Some(decoded(value)?),
+            b"sender" => request.sender = Mailbox::Understood(value.to_vec()),
+            b"sender_base64" => request.sender = Mailbox::Written(decoded(value)?),
+            b"recipient" if value.is_empty() => request.recipient = None,
+            b"recipient" => request.recipient = Some(Mailbox::Understood(value.to_vec())),
+            b"recipient_base64" => request.recipient = Some(Mailbox::Written(decoded(value)?)),
             b"recipients_base64" => request.earlier = recipients(value)?,
             b"has_refused" => request.has_refused = value == b"1",
             b"client_address" => {
@@ -54,6 +66,8 @@ pub(super) fn read(input: &[u8]) -> Found {
             b"queue_id" => request.queue_id = value.to_vec(),
             b"instance" => request.instance = value.to_vec(),
             b"headers_base64" => request.headers = decoded(value)?,
+            b"fields" => add_fields(value, &mut request)?,
+            b"hides_fields" => request.is_cut |= value == b"1",
             _ => {}
         }
     }
@@ -78,16 +92,60 @@ fn decoded(value: &[u8]) -> Result<Vec<u8>, ProtocolError> {
     STANDARD.decode(value).map_err(|_| fault("not base64"))
 }
 
-fn recipients(value: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
-    let each = value
-        .split(|&byte| byte == b',')
+/// The mailboxes of a list with commas between them.
+fn recipients(value: &[u8]) -> Result<Vec<Mailbox<Vec<u8>>>, ProtocolError> {
+    let pieces = value.split(|&byte| byte == b',').map(decoded);
+    let list = pieces.collect::<Result<Vec<_>, _>>()?.join(&b',');
+    let mut nesting = Nesting::with_escapes_outside().without_comments();
+    let each = list
+        .split(|&byte| nesting.step(byte) == Role::Outside && byte == b',')
+        .map(<[u8]>::trim_ascii)
         .filter(|one| !one.is_empty());
     let all: Vec<_> = each
         .take(RECIPIENTS_MAX + 1)
-        .map(decoded)
-        .collect::<Result<_, _>>()?;
+        .map(|one| Mailbox::Written(one.to_vec()))
+        .collect();
     match all.len() > RECIPIENTS_MAX {
         true => Err(fault("too many recipients")),
         false => Ok(all),
+    }
+}
+
+/// Adds the fields of some names to the headers: `name RAW LIST,name RAW LIST`, the texts in base64.
+fn add_fields(value: &[u8], request: &mut Request) -> Result<(), ProtocolError> {
+    for one in value.split(|&byte| byte == b',') {
+        let mut parts = one.split(|&byte| byte == b' ');
+        let mut next = || parts.next().unwrap_or_default();
+        let (name, raw, list) = (next(), decoded(next())?, decoded(next())?);
+        request.is_cut |= Identity::of_header(name).is_some()
+            && raw.len().max(list.len()) >= EXIM_FIELDS_BYTES_MAX;
+        add_values(name, &raw, &list, &mut request.headers);
+    }
+    Ok(())
+}
+
+/// Adds the fields of a name to a header block.
+///
+/// In `raw`, each value ends with LF, but its folds have one, too. In `list`, the values have colons
+/// between them, and their own colons are doubled, but so are those around an empty value. Both together
+/// tell where each value ends: where there is LF in `raw`, and none in `list`.
+fn add_values(name: &[u8], raw: &[u8], mut list: &[u8], block: &mut Vec<u8>) {
+    let mut is_inside = false;
+    for &byte in raw {
+        if !is_inside {
+            block.extend_from_slice(name);
+            block.push(b':');
+        }
+        block.push(byte);
+        is_inside = byte != b'\n' || list.starts_with(b"\n");
+        let listed = match byte {
+            b'\n' if !is_inside => usize::from(list.starts_with(b":")),
+            b':' => 2,
+            _ => 1,
+        };
+        list = list.get(listed..).unwrap_or_default();
+    }
+    if is_inside {
+        block.push(b'\n');
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::milter::{Edit, ProtocolError, Reply};
+use crate::milter::{Edit, Mailbox, ProtocolError, Reply};
 
 /// Most bytes of a request: a header block of 768 KiB in base64, and the rest.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -10,14 +10,14 @@ pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 pub(super) const RECIPIENTS_MAX: usize = 1_000;
 
 /// What a mail server asks. What it does not say is empty.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    pub(super) sender: Vec<u8>,
+    pub(super) sender: Mailbox<Vec<u8>>,
     /// The recipients of the message that it has already accepted.
-    pub(super) earlier: Vec<Vec<u8>>,
+    pub(super) earlier: Vec<Mailbox<Vec<u8>>>,
     /// Whether it has refused a recipient of the message on our answer.
     pub(super) has_refused: bool,
-    pub(super) recipient: Option<Vec<u8>>,
+    pub(super) recipient: Option<Mailbox<Vec<u8>>>,
     pub(super) client: Option<IpAddr>,
     pub(super) client_name: Vec<u8>,
     /// The login name, if the client is authenticated.
@@ -26,21 +26,31 @@ pub(super) struct Request {
     /// The same for all requests about one message.
     pub(super) instance: Vec<u8>,
     pub(super) headers: Vec<u8>,
+    /// Whether some of a sender field may be missing there.
+    pub(super) is_cut: bool,
     pub(super) stage: Stage,
 }
 
 impl Request {
     /// About an envelope sender alone; an empty one is nobody.
-    pub(super) fn about(sender: &[u8]) -> Self {
-        let stage = match sender {
-            b"" => Stage::Other,
-            _ => Stage::Message,
+    pub(super) fn about(sender: Mailbox<Vec<u8>>) -> Self {
+        let stage = match sender.borrowed().written().is_empty() {
+            true => Stage::Other,
+            false => Stage::Message,
         };
-        let sender = sender.to_vec();
         Self {
             sender,
+            earlier: Vec::new(),
+            has_refused: false,
+            recipient: None,
+            client: None,
+            client_name: Vec::new(),
+            login: Vec::new(),
+            queue_id: Vec::new(),
+            instance: Vec::new(),
+            headers: Vec::new(),
+            is_cut: false,
             stage,
-            ..Self::default()
         }
     }
 }

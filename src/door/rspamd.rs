@@ -4,6 +4,7 @@
 //! rspamd takes every other answer than 200 as no match.
 
 use super::request::{Answer, Found, Request, fault};
+use crate::milter::Mailbox;
 
 /// Most header fields of a request.
 const FIELDS_MAX: usize = 32;
@@ -26,8 +27,8 @@ pub(super) fn read(input: &[u8]) -> Found {
     let query = query.map_or("", |(_, query)| query);
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let key = pairs.find(|(name, _)| name == "key");
-    let sender = key.map_or_else(Default::default, |(_, key)| key);
-    Ok(Some((Request::about(sender.as_bytes()), length)))
+    let sender = key.map_or_else(Vec::new, |(_, key)| key.as_bytes().to_vec());
+    Ok(Some((Request::about(Mailbox::Either(sender)), length)))
 }
 
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {

@@ -10,6 +10,7 @@
 //! access(5), as `check_sender_access` takes it.
 
 use super::request::{Answer, Found, Request, fault};
+use crate::milter::Mailbox;
 
 /// Most bytes of a netstring: those that Postfix takes.
 const NETSTRING_BYTES_MAX: usize = 100_000;
@@ -41,7 +42,10 @@ pub(super) fn read(input: &[u8]) -> Found {
     let key = text.get(blank + 1..).unwrap_or_default();
     // Nothing is to be decided about the null sender.
     let sender = if key == b"<>" { b"" } else { key };
-    Ok(Some((Request::about(sender), end + 1)))
+    Ok(Some((
+        Request::about(Mailbox::Either(sender.to_vec())),
+        end + 1,
+    )))
 }
 
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {

@@ -4,25 +4,28 @@
 //!
 //! ```text
 //!  connect, mail           unless the request is about the message of the one before (instance)
-//!  rcpt                    for each recipient that was accepted before, and for the one asked about
+//!  accepted                for each recipient that was accepted before
+//!  rcpt                    for the one asked about
 //!  header, end_of_headers  for a request about the message
 //! ```
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
-use super::policy;
-use super::request::{Answer, REQUEST_BYTES_MAX, Request, Stage, fault};
-use super::rspamd;
-use super::socketmap;
-use crate::endpoint::Door;
+use super::request::{Answer, Found, REQUEST_BYTES_MAX, Request, Stage, fault};
 use crate::milter::{
-    Client, Edit, Family, Handler, Macros, Progress, ProtocolError, Reply, Status,
+    Client, Edit, Family, Handler, Macros, Mailbox, Progress, ProtocolError, Reply, Status,
 };
+
+/// How requests are read and answers are written.
+pub(super) struct Protocol {
+    pub(super) read: fn(&[u8]) -> Found,
+    pub(super) write: fn(&Answer, &mut Vec<u8>),
+}
 
 /// One connection.
 pub struct TextSession<H> {
-    door: Door,
+    protocol: Protocol,
     handler: H,
     /// No complete request yet.
     input: Vec<u8>,
@@ -38,7 +41,7 @@ pub struct TextSession<H> {
 
 /// A call of the handler that has an answer.
 enum Step {
-    Recipient(Vec<u8>, Answers),
+    Recipient(Mailbox<Vec<u8>>, Answers),
     EndOfHeaders,
 }
 
@@ -48,14 +51,12 @@ enum Answers {
     Always,
     /// Nobody has asked about it before.
     IfRefused,
-    /// The mail server has accepted it.
-    Never,
 }
 
 impl<H: Handler> TextSession<H> {
-    pub(super) fn new(door: Door, handler: H) -> Self {
+    pub(super) fn new(protocol: Protocol, handler: H) -> Self {
         Self {
-            door,
+            protocol,
             handler,
             input: Vec::new(),
             steps: VecDeque::new(),
@@ -112,12 +113,7 @@ impl<H: Handler> TextSession<H> {
     ) -> Result<(usize, Status), ProtocolError> {
         let mut count = 0;
         while !self.is_waiting() {
-            let found = match self.door {
-                Door::SocketMap => socketmap::read(&self.input)?,
-                Door::Rspamd => rspamd::read(&self.input)?,
-                Door::Policy | Door::Milter => policy::read(&self.input)?,
-            };
-            let Some((request, length)) = found else {
+            let Some((request, length)) = (self.protocol.read)(&self.input)? else {
                 if self.input.len() > REQUEST_BYTES_MAX {
                     return Err(fault("longer than 1 MiB"));
                 }
@@ -150,23 +146,25 @@ impl<H: Handler> TextSession<H> {
         if !continues {
             self.finish_message();
             self.begin_message(request);
-            let earlier = request.earlier.iter();
-            self.steps = earlier
-                .map(|one| Step::Recipient(bracketed(one), Answers::Never))
-                .collect();
+            for recipient in &request.earlier {
+                self.handler.accepted(recipient.borrowed());
+            }
         }
         match (request.stage, &request.recipient) {
             (Stage::Recipient, Some(recipient)) => {
                 self.open = is_known.then(|| request.instance.clone());
-                let step = Step::Recipient(bracketed(recipient), Answers::Always);
+                let step = Step::Recipient(recipient.clone(), Answers::Always);
                 self.steps.push_back(step);
             }
             _ => {
                 // Who has asked about each recipient does not say them again.
-                if !continues && self.steps.is_empty() {
-                    let recipient = request.recipient.as_deref().unwrap_or_default();
-                    let step = Step::Recipient(bracketed(recipient), Answers::IfRefused);
-                    self.steps.push_back(step);
+                if !continues && request.earlier.is_empty() {
+                    let nobody = || Mailbox::Written(Vec::new());
+                    let recipient = request.recipient.clone().unwrap_or_else(nobody);
+                    (self.steps).push_back(Step::Recipient(recipient, Answers::IfRefused));
+                }
+                if request.is_cut {
+                    self.handler.mark_cut();
                 }
                 for (name, value) in fields(&request.headers) {
                     self.handler.header(name, &value);
@@ -183,15 +181,15 @@ impl<H: Handler> TextSession<H> {
         let client = Client {
             host: &request.client_name,
             address: request.client,
-            // Unlike mail that was submitted on this machine, it came by SMTP.
+            // Unlike mail that was submitted on this machine, it came by SMTP, whatever its name is.
             port: 1,
-            family: request.client.map_or(Family::Unknown, |_| Family::Inet),
+            family: Family::Inet,
         };
         let macros = Macros::default()
             .with("i", &request.queue_id)
             .with("auth_authen", &request.login);
         self.handler.connect(&client, &macros);
-        self.handler.mail(&bracketed(&request.sender), &macros);
+        self.handler.mail(request.sender.borrowed(), &macros);
         if request.has_refused {
             self.handler.mark_counted();
         }
@@ -201,7 +199,9 @@ impl<H: Handler> TextSession<H> {
     fn run(&mut self, out: &mut Vec<u8>) {
         while let Some(step) = self.steps.front() {
             let reply = match step {
-                Step::Recipient(recipient, _) => self.handler.rcpt(recipient, &self.macros),
+                Step::Recipient(recipient, _) => {
+                    self.handler.rcpt(recipient.borrowed(), &self.macros)
+                }
                 Step::EndOfHeaders => self.handler.end_of_headers(&self.macros),
             };
             if reply == Reply::Later {
@@ -217,7 +217,7 @@ impl<H: Handler> TextSession<H> {
                 self.steps.clear();
                 self.write(&Answer::of(reply, &[]), out);
             }
-            Some(Step::Recipient(_, Answers::IfRefused | Answers::Never)) | None => {}
+            Some(Step::Recipient(_, Answers::IfRefused)) | None => {}
             Some(Step::Recipient(_, Answers::Always)) => {
                 if self.open.is_none() {
                     self.handler.abort();
@@ -246,18 +246,7 @@ impl<H: Handler> TextSession<H> {
 
     fn write(&mut self, answer: &Answer, out: &mut Vec<u8>) {
         self.has_answered = true;
-        match self.door {
-            Door::SocketMap => socketmap::write(answer, out),
-            Door::Rspamd => rspamd::write(answer, out),
-            Door::Policy | Door::Milter => policy::write(answer, out),
-        }
-    }
-}
-
-fn bracketed(address: &[u8]) -> Vec<u8> {
-    match address.starts_with(b"<") {
-        true => address.to_vec(),
-        false => [b"<", address, b">"].concat(),
+        (self.protocol.write)(answer, out);
     }
 }
 

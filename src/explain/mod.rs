@@ -25,7 +25,7 @@ use crate::address::{Canonical, escaped};
 use crate::base::clock::today;
 use crate::base::whole_file::FileError;
 use crate::config::Config;
-use crate::milter::{Client, Family, Handler, Macros, Reply};
+use crate::milter::{Client, Family, Handler, Macros, Mailbox, Reply};
 use crate::policy::{self, Entries, Reason};
 use crate::screen::Screen;
 use crate::sender::{Senders, Strength};
@@ -131,7 +131,7 @@ impl Explainer {
             false => macros,
         };
         let argument = mail.mail_from.as_deref().unwrap_or(b"<>");
-        self.screen.mail(argument, &macros);
+        self.screen.mail(Mailbox::Written(argument), &macros);
     }
 
     fn headers(&mut self, mail: &Mail) -> Reply {
@@ -147,7 +147,8 @@ impl Explainer {
         let mut goes_on = mail.recipients.is_empty();
         for (number, recipient) in mail.recipients.iter().enumerate() {
             let understood = mail.recipient_addrs.get(number).map(Vec::as_slice);
-            let reply = (self.screen).rcpt(recipient, &macros("rcpt_addr", understood));
+            let macros = macros("rcpt_addr", understood);
+            let reply = (self.screen).rcpt(Mailbox::Written(recipient), &macros);
             let decided = self.screen.observer.decision.take();
             let written = policy::Recipient {
                 written: recipient,

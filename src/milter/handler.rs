@@ -9,6 +9,40 @@ use super::macros::{MacroLists, Macros};
 #[cfg(doc)]
 use super::packet::HEADER_BYTES_MAX;
 use super::reply::Reply;
+use crate::rfc5322::quoted;
+
+/// A mailbox of the envelope, with what is known of its form. Each form has its own reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mailbox<T> {
+    /// As the client wrote it: the text after `MAIL FROM:` or `RCPT TO:`, usually with angle brackets,
+    /// without the ESMTP parameters.
+    Written(T),
+    /// As the mail server understood it: local part and domain, unquoted, divided by the last `@`.
+    Understood(T),
+    /// In one of these forms; both readings count.
+    Either(T),
+}
+
+impl<T: AsRef<[u8]>> Mailbox<T> {
+    /// Returns the same mailbox, borrowed.
+    pub fn borrowed(&self) -> Mailbox<&[u8]> {
+        match self {
+            Self::Written(text) => Mailbox::Written(text.as_ref()),
+            Self::Understood(text) => Mailbox::Understood(text.as_ref()),
+            Self::Either(text) => Mailbox::Either(text.as_ref()),
+        }
+    }
+}
+
+impl<'a> Mailbox<&'a [u8]> {
+    /// Returns it as a client writes it, with the quotes that it needs.
+    pub fn written(self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Written(text) | Self::Either(text) => text.into(),
+            Self::Understood(text) => quoted(text),
+        }
+    }
+}
 
 /// Decides about the messages of one connection.
 ///
@@ -31,15 +65,15 @@ pub trait Handler {
     /// client has disconnected, and the next one is still unknown.
     fn connect(&mut self, _client: &Client<'_>, _macros: &Macros) {}
 
-    /// A message begins. `argument` is the text that the client sent after `MAIL FROM:`, usually
-    /// with angle brackets, without the ESMTP parameters. Discard everything about an earlier
-    /// message.
-    fn mail(&mut self, _argument: &[u8], _macros: &Macros) {}
+    /// A message begins. Discard everything about an earlier message.
+    fn mail(&mut self, _sender: Mailbox<&[u8]>, _macros: &Macros) {}
 
-    /// One recipient, as the client sent it after `RCPT TO:`. A refusal ([`Reply::Reject`],
-    /// [`Reply::Tempfail`], [`Reply::Text`]) concerns this recipient only; [`Reply::Accept`] and
-    /// [`Reply::Discard`] end the whole message.
-    fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply;
+    /// One recipient. A refusal ([`Reply::Reject`], [`Reply::Tempfail`], [`Reply::Text`]) concerns
+    /// this recipient only; [`Reply::Accept`] and [`Reply::Discard`] end the whole message.
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, macros: &Macros) -> Reply;
+
+    /// A recipient that the mail server has accepted, whatever was said about it.
+    fn accepted(&mut self, _recipient: Mailbox<&[u8]>) {}
 
     /// Returns what is kept of a recipient for another process that continues the message; its
     /// [`rcpt`](Handler::rcpt) gets this in place of the argument.
@@ -63,6 +97,9 @@ pub trait Handler {
     /// The message continues that of another process, which could not keep all of it: recipients or
     /// headers are missing.
     fn mark_incomplete(&mut self) {}
+
+    /// Some of a sender field may be missing.
+    fn mark_cut(&mut self) {}
 
     /// A recipient was refused before, over another connection, and the message was counted with it.
     fn mark_counted(&mut self) {}

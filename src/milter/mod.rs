@@ -61,7 +61,7 @@ mod state;
 pub use command::{Client, Family};
 pub use edit::Edit;
 pub use error::{ProtocolError, Unsendable};
-pub use handler::Handler;
+pub use handler::{Handler, Mailbox};
 pub use macros::{MacroLists, Macros};
 pub use packet::HEADER_BYTES_MAX;
 pub use protocol::{Command, MacroStage};

@@ -22,7 +22,7 @@ use std::task::{Context, Poll, ready};
 
 use super::command::{Client, header, string};
 use super::error::{ProtocolError, Unsendable};
-use super::handler::Handler;
+use super::handler::{Handler, Mailbox};
 use super::history::History;
 use super::macros::{MACRO_BYTES_MAX, Macros};
 use super::negotiate::Agreed;
@@ -255,7 +255,7 @@ impl<H: Handler> State<H> {
         self.phase = Phase::Headers;
         let argument = string(payload).0;
         self.history.mail(argument);
-        self.handler.mail(argument, &self.macros);
+        self.handler.mail(Mailbox::Written(argument), &self.macros);
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl<H: Handler> State<H> {
             }
         }
         self.history.rcpt(&kept);
-        Ok(self.handler.rcpt(argument, &self.macros))
+        Ok(self.handler.rcpt(Mailbox::Written(argument), &self.macros))
     }
 
     fn header(&mut self, payload: &[u8]) {

@@ -38,6 +38,14 @@ impl ListSets {
         }
     }
 
+    /// Adds an accepted recipient that cannot be told apart from the others: what is said about one of
+    /// them is said about all.
+    pub fn unite(&mut self, lists: u64) {
+        let all = self.0.iter().fold(lists, |all, set| all | set);
+        self.0.clear();
+        self.0.push(all);
+    }
+
     /// Returns the sets; empty before the first recipient.
     pub fn sets(&self) -> &[u64] {
         &self.0
@@ -50,6 +58,11 @@ impl ListSets {
 }
 
 impl Policy {
+    /// Returns whether a recipient may soften what happens to the mail of others.
+    pub fn softens_mixed(&self) -> bool {
+        self.mixed_recipients != MixedRecipients::Defer
+    }
+
     /// Returns the lists that affect mail to this recipient; 0 means that it is exempt.
     pub fn lists_for(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
         scratch.note(recipient.longest());

@@ -32,7 +32,9 @@ use std::task::{Context, Poll, ready};
 
 use crate::address::behind_route;
 use crate::base::clock::today;
-use crate::milter::{Client, Edit, Handler, MacroLists, MacroStage, Macros, Reply, ReplyText};
+use crate::milter::{
+    Client, Edit, Handler, MacroLists, MacroStage, Macros, Mailbox, Reply, ReplyText,
+};
 use crate::policy::{Action, Authentication, Reason, Recipient, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::Snapshot;
@@ -235,12 +237,12 @@ impl<O: Observer> Handler for Screen<O> {
         self.origin.read(client, macros);
     }
 
-    fn mail(&mut self, argument: &[u8], macros: &Macros) {
+    fn mail(&mut self, sender: Mailbox<&[u8]>, macros: &Macros) {
         self.message.clear();
         self.note_queue_id(macros);
         let snapshot = self.live.snapshot();
         let shows_all = self.shows_all();
-        let trial = Trial::of(argument).filter(|_| !shows_all);
+        let trial = Trial::of(sender).filter(|_| !shows_all);
         let exemption = self
             .exemption(&snapshot, macros)
             .filter(|_| trial.is_none());
@@ -250,7 +252,12 @@ impl<O: Observer> Handler for Screen<O> {
         // For an exempt client, the sender is needed only for the log.
         if shows_all || exemption.is_some() || snapshot.policy.checks(Identity::MailFrom) {
             let senders = &mut message.workspace().senders;
-            senders.add_mail_from(argument);
+            if let Mailbox::Written(text) | Mailbox::Either(text) = sender {
+                senders.add_mail_from(text);
+            }
+            if let Mailbox::Understood(text) | Mailbox::Either(text) = sender {
+                senders.add_mail_understood(text);
+            }
             if let Some(understood) = macros.get("mail_addr") {
                 senders.add_mail_addr(understood);
             }
@@ -264,7 +271,8 @@ impl<O: Observer> Handler for Screen<O> {
         message.snapshot = Some(Arc::downgrade(&snapshot));
     }
 
-    fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, macros: &Macros) -> Reply {
+        let argument = &*recipient.written();
         self.begin();
         self.note_queue_id(macros);
         let Some(snapshot) = self.snapshot() else {
@@ -294,6 +302,23 @@ impl<O: Observer> Handler for Screen<O> {
                 });
                 Reply::Later
             }
+        }
+    }
+
+    fn accepted(&mut self, recipient: Mailbox<&[u8]>) {
+        let Some(snapshot) = self.snapshot() else {
+            return;
+        };
+        let recipient = Recipient {
+            written: &recipient.written(),
+            understood: None,
+        };
+        let scratch = &mut self.message.workspace().scratch;
+        let lists = snapshot.policy.lists_for(recipient, scratch);
+        // It is too late for a transaction of its own: no recipient may soften what is said about others.
+        match self.comes_back_unchanged() || snapshot.policy.softens_mixed() {
+            true => self.message.reach.add(lists),
+            false => self.message.reach.unite(lists),
         }
     }
 
@@ -359,6 +384,10 @@ impl<O: Observer> Handler for Screen<O> {
     fn mark_incomplete(&mut self) {
         self.message.is_incomplete = true;
         self.message.overtaken = true;
+    }
+
+    fn mark_cut(&mut self) {
+        self.message.is_incomplete = true;
     }
 
     fn mark_counted(&mut self) {

@@ -13,7 +13,7 @@
 
 use std::io;
 
-use crate::milter::{Reply, ReplyText};
+use crate::milter::{Mailbox, Reply, ReplyText};
 use crate::policy::Verdict;
 
 const NAME: &str = "setup-check-";
@@ -39,9 +39,12 @@ impl Trial {
         Self(format!("{NAME}{number:016x}"))
     }
 
-    /// Returns the sender that the argument of MAIL names, if it is one of these.
-    pub(super) fn of(argument: &[u8]) -> Option<Self> {
-        let address = argument.strip_prefix(b"<")?.strip_suffix(b">")?;
+    /// Returns the sender, if it is one of these.
+    pub(super) fn of(sender: Mailbox<&[u8]>) -> Option<Self> {
+        let address = match sender {
+            Mailbox::Written(argument) => argument.strip_prefix(b"<")?.strip_suffix(b">")?,
+            Mailbox::Understood(address) | Mailbox::Either(address) => address,
+        };
         let local_part = address.strip_suffix(DOMAIN.as_bytes())?;
         let digits = local_part.strip_prefix(NAME.as_bytes())?;
         if digits.len() != DIGITS || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -79,12 +82,17 @@ mod tests {
 
     #[test]
     fn only_these_senders_are_trials() {
+        let written = |text: &str| Trial::of(Mailbox::Written(text.as_bytes()));
         let trial = Trial::numbered(0xff);
         assert_eq!(
             trial.mail_from(),
             "<setup-check-00000000000000ff@[127.0.0.1]>"
         );
-        assert_eq!(Trial::of(trial.mail_from().as_bytes()), Some(trial.clone()));
+        assert_eq!(written(&trial.mail_from()), Some(trial.clone()));
+        let address = trial.mail_from();
+        let address = address.trim_matches(['<', '>']);
+        let understood = Mailbox::Understood(address.as_bytes());
+        assert_eq!(Trial::of(understood), Some(trial.clone()));
         for other in [
             "<>",
             "<setup-check-@[127.0.0.1]>",
@@ -94,7 +102,7 @@ mod tests {
             "<@relay:setup-check-00000000000000ff@[127.0.0.1]>",
             "setup-check-00000000000000ff@[127.0.0.1]",
         ] {
-            assert_eq!(Trial::of(other.as_bytes()), None, "{other}");
+            assert_eq!(written(other), None, "{other}");
         }
         let Reply::Text(reply) = trial.reply(Verdict::UNLISTED) else {
             panic!("a reply with a text");

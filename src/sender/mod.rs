@@ -61,6 +61,7 @@ mod store;
 mod token;
 mod word;
 
+use crate::rfc5322::quoted;
 pub use identity::{Identity, Sender, Strength};
 use path::Paths;
 use scan::Scanner;
@@ -122,6 +123,11 @@ impl Senders {
     /// Adds the envelope sender as the mail server understood it (`{mail_addr}`).
     pub fn add_mail_addr(&mut self, address: &[u8]) {
         self.add_envelope(address, envelope::understood);
+    }
+
+    /// Adds the envelope sender as local part and domain, unquoted, divided by the last `@`.
+    pub fn add_mail_understood(&mut self, mailbox: &[u8]) {
+        self.add_mail_addr(&quoted(mailbox));
     }
 
     fn add_envelope(&mut self, text: &[u8], read: fn(&mut Paths, &[u8], &mut Out<'_>)) {

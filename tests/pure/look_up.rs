@@ -11,7 +11,7 @@ use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::{Config, READ_PATIENCE};
 use blocklist_milter::daemon::{Job, Readers};
 use blocklist_milter::filter::{Filter, Load};
-use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::milter::{Client, Handler, Macros, Mailbox, Reply};
 use blocklist_milter::screen::{Reader, Screen};
 use blocklist_milter::snapshot::Live;
 use tempfile::TempDir;
@@ -108,8 +108,8 @@ impl Disk {
 }
 
 fn rcpt(screen: &mut Screen, mail_from: &str) -> Reply {
-    screen.mail(mail_from.as_bytes(), &Macros::default());
-    screen.rcpt(b"<bob@our.example>", &Macros::default())
+    screen.mail(Mailbox::Written(mail_from.as_bytes()), &Macros::default());
+    screen.rcpt(Mailbox::Written(b"<bob@our.example>"), &Macros::default())
 }
 
 fn headers(screen: &mut Screen, headers: &[(&str, &str)]) -> Reply {
@@ -232,7 +232,7 @@ fn answers_that_come_later_are_the_same() {
         assert!(poll(&mut screen).is_pending());
         assert_eq!(code(&read(&site, &mut screen).0), 550);
         // A second recipient of the same message needs no read.
-        let again = screen.rcpt(b"<carol@our.example>", &Macros::default());
+        let again = screen.rcpt(Mailbox::Written(b"<carol@our.example>"), &Macros::default());
         assert_eq!(code(&again), 550);
     }
 }

@@ -28,8 +28,8 @@ use std::fs;
 use std::task::{Context, Poll, Waker};
 
 use blocklist_milter::milter::{
-    Client, Edit, Family, Handler, MacroLists, MacroStage, Macros, ProtocolError, Reply, ReplyText,
-    Session, Status,
+    Client, Edit, Family, Handler, MacroLists, MacroStage, Macros, Mailbox, ProtocolError, Reply,
+    ReplyText, Session, Status,
 };
 use proptest::prelude::*;
 
@@ -91,13 +91,13 @@ impl Handler for Scripted {
         self.note("connect", &told, Some(macros));
     }
 
-    fn mail(&mut self, argument: &[u8], macros: &Macros) {
-        self.note("mail", argument, Some(macros));
+    fn mail(&mut self, sender: Mailbox<&[u8]>, macros: &Macros) {
+        self.note("mail", &sender.written(), Some(macros));
     }
 
-    fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
-        self.note("rcpt", argument, Some(macros));
-        self.answer(self.rcpt.get(argument).cloned())
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, macros: &Macros) -> Reply {
+        self.note("rcpt", &recipient.written(), Some(macros));
+        self.answer(self.rcpt.get(&*recipient.written()).cloned())
     }
 
     fn header(&mut self, name: &[u8], value: &[u8]) -> bool {

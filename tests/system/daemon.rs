@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::demo::peer::{Peer, TestMail};
-use blocklist_milter::milter::{Edit, Handler, Macros, Reply};
+use blocklist_milter::milter::{Edit, Handler, Macros, Mailbox, Reply};
 use rustix::process::Pid;
 use rustix::thread::gettid;
 
@@ -32,8 +32,8 @@ type Gate = Mutex<Option<(Sender<()>, Receiver<()>)>>;
 const LONG: usize = 5000;
 
 impl Handler for Fragile {
-    fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
-        let fault = argument.starts_with(b"<fault@d.test>");
+    fn rcpt(&mut self, recipient: Mailbox<&[u8]>, _: &Macros) -> Reply {
+        let fault = recipient.written().starts_with(b"<fault@d.test>");
         assert!(!fault, "a fault, for the test");
         Reply::Continue
     }

@@ -9,7 +9,7 @@ use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, sizing};
 use blocklist_milter::lookup::Lookup;
-use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::milter::{Client, Handler, Macros, Mailbox, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot, Start};
 use tracing::level_filters::LevelFilter;
@@ -40,8 +40,8 @@ fn inside_message(rig: &Rig) -> Screen {
 
 fn begin_message(screen: &mut Screen) {
     screen.connect(&Client::default(), &Macros::default());
-    screen.mail(b"<a@ok.example>", &Macros::default());
-    let reply = screen.rcpt(b"<bob@our.example>", &Macros::default());
+    screen.mail(Mailbox::Written(b"<a@ok.example>"), &Macros::default());
+    let reply = screen.rcpt(Mailbox::Written(b"<bob@our.example>"), &Macros::default());
     assert!(!reply.is_refusal());
 }
 
@@ -87,9 +87,13 @@ fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
             }
         };
         screen.connect(&Client::default(), &macros);
-        screen.mail(b"<a@ok.example>", &macros);
+        screen.mail(Mailbox::Written(b"<a@ok.example>"), &macros);
         overtake(0);
-        assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+        assert!(
+            !screen
+                .rcpt(Mailbox::Written(b"<bob@our.example>"), &macros)
+                .is_refusal()
+        );
         overtake(1);
         screen.header(b"From", b"first@bad.example");
         overtake(2);
@@ -99,8 +103,12 @@ fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
         has(&text.to_string(), "blocklist spam");
         overtake(3);
         // The next message is judged by the new rules.
-        screen.mail(b"<first@bad.example>", &macros);
-        assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+        screen.mail(Mailbox::Written(b"<first@bad.example>"), &macros);
+        assert!(
+            !screen
+                .rcpt(Mailbox::Written(b"<bob@our.example>"), &macros)
+                .is_refusal()
+        );
     }
 }
 
@@ -184,8 +192,8 @@ fn held_messages_hold_no_memory() {
         }
     }
     let mut screen = held.remove(0);
-    screen.mail(b"<x4@bad.example>", &macros);
-    let Reply::Text(text) = screen.rcpt(b"<bob@our.example>", &macros) else {
+    screen.mail(Mailbox::Written(b"<x4@bad.example>"), &macros);
+    let Reply::Text(text) = screen.rcpt(Mailbox::Written(b"<bob@our.example>"), &macros) else {
         panic!("not refused")
     };
     assert_eq!(text.code(), 550, "{text}");
