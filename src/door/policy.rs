@@ -149,3 +149,39 @@ fn add_values(name: &[u8], raw: &[u8], mut list: &[u8], block: &mut Vec<u8>) {
         block.push(b'\n');
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What Exim gives for these fields as `$rh_NAME:` and `$lh_NAME:`.
+    fn as_exim_gives_them(values: &[String]) -> (String, String) {
+        let raw = values.iter().map(|value| format!("{value}\n")).collect();
+        let mut list = String::new();
+        for value in values {
+            if !list.is_empty() {
+                list.push(':');
+            }
+            list += &value.replace(':', "::");
+        }
+        (raw, list)
+    }
+
+    proptest! {
+        #[test]
+        fn the_fields_of_a_name_are_told_apart(
+            values in proptest::collection::vec(r#"( ?[ab:]|\n )*"#, 0..6),
+        ) {
+            let (raw, list) = as_exim_gives_them(&values);
+            let mut block = Vec::new();
+            add_values(b"from", raw.as_bytes(), list.as_bytes(), &mut block);
+            // Exim does not show how many of the first are empty: such a line end may move to them.
+            let expected: String = values.iter().map(|value| format!("from:{value}\n")).collect();
+            let text = |block: &str| block.split("from:").map(|value| value.trim_matches('\n').to_owned() + ".").collect::<String>();
+            let block = String::from_utf8(block).expect("as it was");
+            prop_assert_eq!(text(&block), text(&expected));
+        }
+    }
+}

@@ -9,7 +9,7 @@ use super::macros::{MacroLists, Macros};
 #[cfg(doc)]
 use super::packet::HEADER_BYTES_MAX;
 use super::reply::Reply;
-use crate::rfc5322::quoted;
+use crate::rfc5322::{Nesting, Role, quoted};
 
 /// A mailbox of the envelope, with what is known of its form. Each form has its own reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Mailbox<T> {
     Written(T),
     /// As the mail server understood it: local part and domain, unquoted, divided by the last `@`.
     Understood(T),
-    /// In one of these forms; both readings count.
+    /// In one of these forms, it is unknown which. Where both are possible, both readings count.
     Either(T),
 }
 
@@ -35,6 +35,15 @@ impl<T: AsRef<[u8]>> Mailbox<T> {
 }
 
 impl<'a> Mailbox<&'a [u8]> {
+    /// Returns what a client may have written, if it is in that form.
+    pub fn as_written(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Written(text) => Some(text),
+            Self::Understood(_) => None,
+            Self::Either(text) => may_be_written(text).then_some(text),
+        }
+    }
+
     /// Returns it as a client writes it, with the quotes that it needs.
     pub fn written(self) -> Cow<'a, [u8]> {
         match self {
@@ -42,6 +51,21 @@ impl<'a> Mailbox<&'a [u8]> {
             Self::Understood(text) => quoted(text),
         }
     }
+}
+
+/// Whether a text may be as written: in brackets, or with quotes or backslashes that leave an `@` outside.
+/// Without these, it is the same in both forms, or certainly unquoted.
+fn may_be_written(text: &[u8]) -> bool {
+    let mut nesting = Nesting::with_escapes_outside().without_comments();
+    let (mut has_marks, mut is_divided) = (text.starts_with(b"<") && text.ends_with(b">"), false);
+    for &byte in text {
+        match nesting.step(byte) {
+            Role::Delimiter => has_marks = true,
+            Role::Outside => is_divided |= byte == b'@',
+            Role::Escaped | Role::Quoted | Role::Comment => {}
+        }
+    }
+    has_marks && is_divided && nesting.is_outside()
 }
 
 /// Decides about the messages of one connection.

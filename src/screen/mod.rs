@@ -252,7 +252,7 @@ impl<O: Observer> Handler for Screen<O> {
         // For an exempt client, the sender is needed only for the log.
         if shows_all || exemption.is_some() || snapshot.policy.checks(Identity::MailFrom) {
             let senders = &mut message.workspace().senders;
-            if let Mailbox::Written(text) | Mailbox::Either(text) = sender {
+            if let Some(text) = sender.as_written() {
                 senders.add_mail_from(text);
             }
             if let Mailbox::Understood(text) | Mailbox::Either(text) = sender {

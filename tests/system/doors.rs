@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::support::rig::Rig;
+use crate::support::rig::{OK, Rig, letter, verdict};
 use crate::support::{has, rows, until_so};
 
 const LISTS: &[(&str, &str)] = &[
@@ -99,13 +99,17 @@ fn a_policy_request_gets_the_verdict_of_the_milter() {
     for [attributes, author, expected] in rows(
         "
         RCPT sender=a@bad.example recipient=b@our.example            | | 550 5.7.1 a@bad.example is on the sender blocklist spam (case\\s
-        RCPT sender=<A@Bad.Example> recipient=b@our.example          | | 550 5.7.1\\s
+        RCPT sender=A@Bad.Example recipient=b@our.example            | | 550 5.7.1\\s
+        RCPT sender_base64=PEFAQmFkLkV4YW1wbGU+ recipient=b@c.d      | | 550 5.7.1\\s
         RCPT sender=a@ok.example recipient=b@our.example             | | DUNNO
         RCPT sender= recipient=b@our.example                         | | DUNNO
         RCPT sender=friend@bad.example recipient=b@our.example       | | DUNNO
         RCPT sender=a@bad.example recipient=postmaster@our.example   | | DUNNO
         RCPT sender=a@bad.example recipient=b@c.d sasl_username=bob  | | DUNNO
         RCPT sender=a@bad.example recipient=b@c.d client_address=198.51.100.9 | | DUNNO
+        RCPT sender=a@bad.example recipient=b@c.d client_name=localhost | | 550 5.7.1\\s
+        RCPT sender=a@bad.example recipient=b@c.d client_name=localhost client_address=unknown | | 550 5.7.1\\s
+        RCPT sender=a@bad.example recipient=<postmaster@our.example> | | 550 5.7.1\\s
         MAIL sender=a@bad.example    |                    | DUNNO
         DATA                         | x <a@bad.example>  | 550 5.7.1 a@bad.example is on the sender blocklist spam (case\\s
         DATA                         | x <a@ok.example>   | DUNNO
@@ -113,6 +117,9 @@ fn a_policy_request_gets_the_verdict_of_the_milter() {
         DATA                         | x <a@hold.example> | HOLD\\s
         DATA sender=a@bad.example    |                    | 550 5.7.1 a@bad.example is on the sender blocklist spam (case\\s
         DATA recipients_base64=cG9zdG1hc3RlckBjLmQ= | a@bad.example | DUNNO
+        DATA recipients_base64=cG9zdG1hc3RlckBjLmQsIGJAYy5k | a@bad.example | 550 5.7.1\\s
+        DATA recipients_base64=YkBjLmQsIHBvc3RtYXN0ZXJAYy5k | a@bad.example | 550 5.7.1\\s
+        DATA recipients_base64=ImEscG9zdG1hc3RlckBjLmQsYiJAYy5k | a@bad.example | 550 5.7.1\\s
         ",
     ) {
         let mut request = format!("protocol_state={attributes}");
@@ -213,6 +220,224 @@ fn a_map_is_asked_for_an_envelope_sender() {
     }
     // The null sender is a message at this door alone.
     until_so("messages are counted", || rig.live.counters.messages() == 6);
+}
+
+/// Returns local parts with each printable character at five places, and some that look like more than that.
+fn local_parts() -> Vec<String> {
+    let places = |c: char| {
+        [
+            format!("{c}"),
+            format!("{c}x"),
+            format!("x{c}y"),
+            format!("x{c}"),
+            format!("x{c}{c}"),
+        ]
+    };
+    let odd = [
+        "ok@good.example",
+        "<ok@good.example>",
+        "<ok@good.example",
+        "ok@good.example>",
+        "spam@bad.example",
+        "<spam@bad.example>",
+        "x(y)",
+        "x,<spam@bad.example>",
+        "a b  c",
+        "\\\"",
+    ];
+    let printable = (' '..='~').flat_map(places);
+    printable.chain(odd.map(str::to_owned)).collect()
+}
+
+/// A mailbox as it is written, and as a mail server understands it.
+fn forms(local: &str, domain: &str) -> [String; 2] {
+    let quoted = local.replace('\\', "\\\\").replace('"', "\\\"");
+    [
+        format!("\"{quoted}\"@{domain}"),
+        format!("{local}@{domain}"),
+    ]
+}
+
+#[test]
+fn every_door_reads_an_envelope_sender_as_the_milter_does() {
+    let exact = local_parts().into_iter().step_by(2);
+    let exact: String = exact
+        .map(|local| forms(&local, "exact.example")[0].clone() + "\n")
+        .collect();
+    let rig = Rig::new(
+        &[("spam.list", "@bad.example\n"), ("exact.list", &exact)],
+        "
+        [[list]]
+        name = 'spam'
+        filter = 'spam.blf'
+        [[list]]
+        name = 'exact'
+        filter = 'exact.blf'
+        ",
+    );
+    let [mut policy, mut socketmap, mut rspamd] =
+        ["policy", "socketmap", "rspamd"].map(|door| Client::new(&rig, door));
+    let mut peer = rig.peer();
+    let mut refused = 0;
+    for (local, domain) in local_parts().iter().flat_map(|local| {
+        ["bad.example", "exact.example", "good.example"].map(|domain| (local, domain))
+    }) {
+        let [written, understood] = forms(local, domain);
+        let outcome = peer
+            .deliver(&letter(&format!("<{written}>"), &[OK]))
+            .expect("an answer");
+        let is_refused = verdict(&outcome) == "reject";
+        assert!(is_refused || domain != "bad.example", "{written}");
+        assert!(!is_refused || domain != "good.example", "{written}");
+        refused += usize::from(is_refused);
+        let [as_written, in_brackets] =
+            [written.clone(), format!("<{written}>")].map(|text| STANDARD.encode(text));
+        for sender in [
+            format!("sender={understood}"),
+            format!("sender_base64={as_written}"),
+            format!("sender_base64={in_brackets}"),
+        ] {
+            policy.send(format!("request=smtpd_access_policy\nprotocol_state=RCPT\n{sender}\nrecipient=b@c.d\n\n").as_bytes());
+            let answer = policy.answer("\n\n");
+            assert_eq!(
+                answer.starts_with("action=550 "),
+                is_refused,
+                "{sender}: {answer}"
+            );
+        }
+        for key in [&understood, &written] {
+            // A key with quotes may mean two mailboxes; then both count.
+            let has_quotes = key == &understood && key.contains(['"', '\\']);
+            let is_as_expected = |hit: bool| hit == is_refused || hit && has_quotes;
+            socketmap.send(format!("{}:list {key},", key.len() + 5).as_bytes());
+            let length: usize = socketmap
+                .answer(":")
+                .trim_end_matches(':')
+                .parse()
+                .expect("a length");
+            let answer = socketmap.read(length + 1);
+            assert!(
+                is_as_expected(answer.starts_with("OK 550 ")),
+                "{key}: {answer}"
+            );
+            let key: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            rspamd.send(format!("GET /?key={key} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+            let head = rspamd.answer("\r\n\r\n");
+            let (_, length) = head.split_once("Content-Length: ").expect("a length");
+            rspamd.read(length.trim().parse().expect("a length"));
+            assert!(
+                is_as_expected(head.starts_with("HTTP/1.1 200 ")),
+                "{key}: {head}"
+            );
+        }
+    }
+    let all = local_parts().len();
+    assert!(refused > all + all / 2 - 10, "{refused} of {all}");
+}
+
+#[test]
+fn a_recipient_is_read_in_the_form_in_which_it_comes() {
+    let config = "
+        [[list]]
+        name = 'spam'
+        filter = 'spam.blf'
+        recipients = ['\"a b\"@our.example', 'c@our.example']
+        ";
+    let rig = Rig::new(&[("spam.list", "@bad.example\n")], config);
+    let mut client = Client::new(&rig, "policy");
+    let written = |text: &str| format!("recipient_base64={}", STANDARD.encode(text));
+    for (recipient, is_refused) in [
+        ("recipient=a b@our.example".to_owned(), true),
+        ("recipient=c@our.example".to_owned(), true),
+        ("recipient=\"a b\"@our.example".to_owned(), false),
+        ("recipient=<c@our.example>@other.example".to_owned(), false),
+        (written("\"a b\"@our.example"), true),
+        (written("<\"a b\"@our.example>"), true),
+        (written("<C@our.example>"), true),
+        (written("a@our.example"), false),
+    ] {
+        let sender = "sender=a@bad.example";
+        client.send(
+            format!("request=smtpd_access_policy\nprotocol_state=RCPT\n{sender}\n{recipient}\n\n")
+                .as_bytes(),
+        );
+        let answer = client.answer("\n\n");
+        assert_eq!(
+            answer.starts_with("action=550 "),
+            is_refused,
+            "{recipient}: {answer}"
+        );
+    }
+}
+
+/// Of a large header block, Exim sends the fields of each name (`add_values` in `src/door/policy.rs`).
+#[test]
+fn fields_that_come_by_name_count_as_those_of_a_block() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let mut client = Client::new(&rig, "policy");
+    let long = "x".repeat(1 << 16);
+    for (name, raw, list, more, expected) in [
+        (
+            "from",
+            " a@bad.example\n",
+            " a@bad.example",
+            "",
+            "550 5.7.1 ",
+        ),
+        ("from", " a@ok.example\n", " a@ok.example", "", "DUNNO"),
+        (
+            "from",
+            " x <a@ok.example>\n\n a@bad.example\n",
+            " x <a@ok.example>:: a@bad.example",
+            "",
+            "550 5.7.1 ",
+        ),
+        (
+            "from",
+            " x <a@ok.example>,\n a@bad.example\n",
+            " x <a@ok.example>,\n a@bad.example",
+            "",
+            "550 5.7.1 ",
+        ),
+        (
+            "from",
+            " \"a@bad.example\n b\" <a@ok.example>\n",
+            " \"a@bad.example\n b\" <a@ok.example>",
+            "",
+            "DUNNO",
+        ),
+        (
+            "reply-to",
+            " a@bad.example\n",
+            " a@bad.example",
+            "",
+            "550 5.7.1 ",
+        ),
+        (
+            "from",
+            " a@ok.example\n",
+            " a@ok.example",
+            " hides_fields=1",
+            "451 4.3.0 ",
+        ),
+        (
+            "from",
+            " a@bad.example\n",
+            " a@bad.example",
+            " hides_fields=1",
+            "550 5.7.1 ",
+        ),
+        ("from", &long, &long, "", "451 4.3.0 "),
+        ("message-id", &long, &long, "", "DUNNO"),
+    ] {
+        let [encoded_raw, encoded_list] = [raw, list].map(|text| STANDARD.encode(text));
+        client.send(format!("request=smtpd_access_policy\nprotocol_state=DATA\nfields={name} {encoded_raw} {encoded_list},sender  \n{}\n", more.trim().to_owned() + if more.is_empty() { "" } else { "\n" }).as_bytes());
+        let answer = client.answer("\n\n");
+        assert!(
+            answer.starts_with(&format!("action={expected}")),
+            "{name}: {raw:.40?}: {answer}"
+        );
+    }
 }
 
 #[test]
