@@ -1,7 +1,7 @@
 //! The daemon with a real Exim 4, which asks it by policy delegation with the ACLs of
 //! `contrib/exim`: the scenarios of all mail servers, with both of Debian's programs.
 
-use crate::support::exim::{Exim, HeavyExim};
+use crate::support::exim::{Debian, Exim, HeavyExim};
 use crate::support::mta::Mta;
 use crate::support::scene::Scene;
 use crate::support::site::Transport;
@@ -86,4 +86,56 @@ fn light_finds_a_sender_behind_many_other_fields() {
 #[test]
 fn heavy_finds_a_sender_behind_many_other_fields() {
     a_sender_behind_many_other_fields::<HeavyExim>();
+}
+
+/// Debian's ACL accepts postmaster before it asks.
+fn debians_configuration<const SPLIT: bool>() {
+    let Some(scene) = Scene::<Debian<SPLIT>>::new(Transport::Unix) else {
+        return;
+    };
+    let (postmaster, reader) = ("<postmaster@local.test>", "<reader@local.test>");
+    let sends = |from: &str, author: &str, to: &[&str], code: u16| {
+        let header = format!("From: {author}\r\nTo: reader@local.test\r\n");
+        let mail = Mail::innocent("debian").from(from).to(to).header(&header);
+        let last = scene.send(&mail);
+        let last = last.last();
+        assert_eq!(last.code, code, "{from} {author} {to:?}: {last}");
+    };
+    let (listed, innocent) = ("spammer@listed.test", "innocent@elsewhere.test");
+    for to in [
+        &[postmaster][..],
+        &[reader],
+        &[postmaster, reader],
+        &[reader, postmaster],
+    ] {
+        let refused = if to == [postmaster] { 250 } else { 550 };
+        sends("<innocent@elsewhere.test>", innocent, to, 250);
+        sends("<innocent@elsewhere.test>", listed, to, refused);
+    }
+    sends("<spammer@listed.test>", innocent, &[postmaster], 250);
+    sends("<spammer@listed.test>", innocent, &[reader], 550);
+    sends(
+        "<spammer@listed.test>",
+        innocent,
+        &[postmaster, reader],
+        250,
+    );
+    sends("<\"a b\"@listed-domain.test>", innocent, &[reader], 550);
+    let behind = format!("{}\r\nFrom: {listed}", padding(100).trim_end());
+    sends(
+        "<innocent@elsewhere.test>",
+        &format!("A <{innocent}>\r\n{behind}"),
+        &[reader],
+        550,
+    );
+}
+
+#[test]
+fn debians_split_configuration() {
+    debians_configuration::<true>();
+}
+
+#[test]
+fn debians_single_configuration() {
+    debians_configuration::<false>();
 }

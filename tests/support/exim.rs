@@ -27,6 +27,25 @@ pub(crate) fn policy_of(milter: &Path) -> PathBuf {
     milter.with_extension("policy")
 }
 
+/// Returns the macros of `contrib/exim` with this socket.
+fn macros(milter: &Path, when_down: WhenDown) -> String {
+    let down = match when_down {
+        WhenDown::Accept => "action=DUNNO",
+        WhenDown::Tempfail => "action=451 4.3.0 try again later",
+        WhenDown::Reject => "action=550 5.3.0 no",
+    };
+    let macros = fs::read_to_string(root("contrib/exim/blocklist-milter-macros"));
+    let macros = macros.expect("a file of ours");
+    let lines = macros.lines().map(|line| match line.split_once(" = ") {
+        Some(("BLOCKLIST_SOCKET", _)) => {
+            format!("BLOCKLIST_SOCKET = {}\n", policy_of(milter).display())
+        }
+        Some(("BLOCKLIST_DOWN", _)) => format!("BLOCKLIST_DOWN = {down}\n"),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
 impl<const HEAVY: bool> Unpacked<HEAVY> {
     fn program() -> PathBuf {
         let mut folder = unpacked("EXIM_ROOT", "exim").into_os_string();
@@ -70,26 +89,12 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
         let Socket::Unix(milter) = milter else {
             panic!("Exim asks at a unix socket");
         };
-        let down = match when_down {
-            WhenDown::Accept => "action=DUNNO",
-            WhenDown::Tempfail => "action=451 4.3.0 try again later",
-            WhenDown::Reject => "action=550 5.3.0 no",
-        };
         // The user of the daemon, whose socket others may not use.
         let user = id(["-u", "nobody"]).expect("every system has nobody");
         let group = id(["-g", "nobody"]).expect("nobody has a group");
         let folders = ["", "spool", "log"];
         let place = Place::new("Exim", "spool", Some((user, group)), &folders);
-        let macros = fs::read_to_string(root("contrib/exim/blocklist-milter-macros"));
-        let macros = macros.expect("a file of ours");
-        let lines = macros.lines().map(|line| match line.split_once(" = ") {
-            Some(("BLOCKLIST_SOCKET", _)) => {
-                format!("BLOCKLIST_SOCKET = {}\n", policy_of(milter).display())
-            }
-            Some(("BLOCKLIST_DOWN", _)) => format!("BLOCKLIST_DOWN = {down}\n"),
-            _ => format!("{line}\n"),
-        });
-        place.scratch.write("macros", lines.collect::<String>());
+        place.scratch.write("macros", macros(milter, when_down));
         let values = [
             ("UID", user.to_string()),
             ("GID", group.to_string()),
@@ -120,8 +125,83 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
 
 impl<const HEAVY: bool> Drop for Unpacked<HEAVY> {
     fn drop(&mut self) {
-        if let Ok(process) = fs::read_to_string(self.0.scratch.at("exim.pid")) {
-            let _ = Command::new("kill").arg(process.trim()).status();
-        }
+        end(&self.0);
+    }
+}
+
+/// Ends the daemon of this place.
+fn end(place: &Place) {
+    if let Ok(process) = fs::read_to_string(place.scratch.at("exim.pid")) {
+        let _ = Command::new("kill").arg(process.trim()).status();
+    }
+}
+
+/// The same program with the configuration of Debian's exim4-config (`tests/run` unpacks it into
+/// `EXIM_ROOT-config`), split or not, made by its `update-exim4.conf`. Only paths are changed. Nothing is
+/// delivered, and clients on this machine count as strangers.
+pub(crate) struct Debian<const SPLIT: bool>(Place);
+
+const MAKE: &str = include_str!("servers/debian-exim.sh");
+
+impl<const SPLIT: bool> Debian<SPLIT> {
+    fn package() -> PathBuf {
+        let mut folder = unpacked("EXIM_ROOT", "exim").into_os_string();
+        folder.push("-config");
+        folder.into()
+    }
+}
+
+impl<const SPLIT: bool> Mta for Debian<SPLIT> {
+    const NAME: &str = "exim-config";
+
+    fn obstacle() -> Option<String> {
+        let update = Self::package().join("usr/sbin/update-exim4.conf");
+        Exim::obstacle().or_else(|| not_unpacked(&update))
+    }
+
+    fn start(milter: &Socket, when_down: WhenDown) -> Self {
+        let Socket::Unix(milter) = milter else {
+            panic!("Exim asks at a unix socket");
+        };
+        let user = id(["-u", "nobody"]).expect("every system has nobody");
+        let group = id(["-g", "nobody"]).expect("nobody has a group");
+        let place = Place::new("Exim", "spool", Some((user, group)), &["", "spool", "log"]);
+        let own = format!("exim_user = {user}\nexim_group = {group}\n");
+        place
+            .scratch
+            .write("macros", macros(milter, when_down) + &own);
+        let script = place.write("make.sh", MAKE, &[]);
+        let program = Exim::program();
+        run(Command::new("sh")
+            .arg(script)
+            .arg(Self::package())
+            .arg(&program)
+            .arg(root("contrib/exim"))
+            .arg(SPLIT.to_string()));
+        let mut command = Command::new(program);
+        command.arg("-C").arg(place.scratch.at("exim.conf"));
+        run(command
+            .args(["-bd", "-oP"])
+            .arg(place.scratch.at("exim.pid")));
+        until("Exim listens", || port_listens(place.port).then_some(()));
+        Self(place)
+    }
+
+    fn place(&self) -> &Place {
+        &self.0
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+
+    fn idle(&self) -> bool {
+        true
+    }
+}
+
+impl<const SPLIT: bool> Drop for Debian<SPLIT> {
+    fn drop(&mut self) {
+        end(&self.0);
     }
 }
