@@ -65,13 +65,36 @@ fn answered(port: u16, sender: &str) -> String {
     reply.to_string()
 }
 
+/// Senders whose local part looks like more than that, with and without quotes, and whether they are listed.
+const ODD_SENDERS: [(&str, bool); 16] = [
+    (r#""x"@bad.example"#, true),
+    (r#""x(y"@bad.example"#, true),
+    (r#""x y"@bad.example"#, true),
+    (r#""x,y"@bad.example"#, true),
+    (r#""x\"y"@bad.example"#, true),
+    (r#""x\\"@bad.example"#, true),
+    (r#""ok@good.example"@bad.example"#, true),
+    (r#""ok@good.example>"@bad.example"#, true),
+    (r#""<ok@good.example"@bad.example"#, true),
+    (r#""<ok@good.example>"@bad.example"#, true),
+    (r"x\>@bad.example", true),
+    (r"x\ y@bad.example", true),
+    (r#""a b"@exact.example"#, true),
+    (r#""a"@exact.example"#, false),
+    (r#""x@bad.example"@good.example"#, false),
+    (r#""<x@bad.example>"@good.example"#, false),
+];
+
 /// As `smtpd_recipient_restrictions`, without a milter.
 #[test]
 fn a_running_postfix_asks_the_policy_service_and_the_socketmap() {
     if !usable(Postfix::NAME, Postfix::obstacle()) {
         return;
     }
-    let rig = Rig::new(&[("spam.list", "@bad.example\n")], CONFIG);
+    let rig = Rig::new(
+        &[("spam.list", "@bad.example\n\"a b\"@exact.example\n")],
+        CONFIG,
+    );
     // For Postfix's user.
     let open = |name: &str, mode| {
         fs::set_permissions(rig.path(name), Permissions::from_mode(mode)).expect("our own");
@@ -99,6 +122,11 @@ fn a_running_postfix_asks_the_policy_service_and_the_socketmap() {
         has(&refused, "is on the sender blocklist spam (case ");
         let accepted = answered(port, "a@ok.example");
         assert!(accepted.starts_with("250"), "{restriction}: {accepted}");
+        for (sender, is_listed) in ODD_SENDERS {
+            let reply = answered(port, sender);
+            let code = if is_listed { "550" } else { "250" };
+            assert!(reply.starts_with(code), "{restriction}, {sender}: {reply}");
+        }
         // Postfix defers while nobody answers.
         check(restriction, "gone");
         until("Postfix defers", || {
