@@ -22,7 +22,6 @@ use std::task::{Context, Poll};
 
 use crate::endpoint::Door;
 use crate::milter::{Handler, Progress, ProtocolError, Session};
-use request::{Answer, Found};
 use text::{Protocol, TextSession};
 
 /// One connection of a mail server.
@@ -36,16 +35,22 @@ pub enum Conversation<H> {
 impl<H: Handler> Conversation<H> {
     /// Begins a conversation.
     pub fn new(door: Door, handler: H) -> Self {
-        let (read, write): (fn(&[u8]) -> Found, fn(&Answer, &mut Vec<u8>)) = match door {
+        let protocol = match door {
             Door::Milter => return Self::Milter(Box::new(Session::new(handler))),
-            Door::Policy => (policy::read, policy::write),
-            Door::SocketMap => (socketmap::read, socketmap::write),
-            Door::Rspamd => (rspamd::read, rspamd::write),
+            Door::Policy => Protocol {
+                read: policy::read,
+                write: policy::write,
+            },
+            Door::SocketMap => Protocol {
+                read: socketmap::read,
+                write: socketmap::write,
+            },
+            Door::Rspamd => Protocol {
+                read: rspamd::read,
+                write: rspamd::write,
+            },
         };
-        Self::Text(Box::new(TextSession::new(
-            Protocol { read, write },
-            handler,
-        )))
+        Self::Text(Box::new(TextSession::new(protocol, handler)))
     }
 
     /// Ends it. Returns its session for the next one, if its memory is worth that.

@@ -28,6 +28,7 @@ pub(super) fn read(input: &[u8]) -> Found {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let key = pairs.find(|(name, _)| name == "key");
     let sender = key.map_or_else(Vec::new, |(_, key)| key.as_bytes().to_vec());
+    // rspamd 3.12 gives `addr` of a sender without quotes; a selector may give another form.
     Ok(Some((Request::about(Mailbox::Either(sender)), length)))
 }
 

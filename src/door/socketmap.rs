@@ -40,6 +40,7 @@ pub(super) fn read(input: &[u8]) -> Found {
     }
     let blank = memchr::memchr(b' ', text).ok_or_else(|| fault("a map without a key"))?;
     let key = text.get(blank + 1..).unwrap_or_default();
+    // Whether it has quotes is up to the mail server, and in Sendmail to the rule set.
     // Nothing is to be decided about the null sender.
     let sender = if key == b"<>" { b"" } else { key };
     Ok(Some((

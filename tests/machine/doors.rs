@@ -174,6 +174,11 @@ fn rspamd_asks_the_daemon() {
         passes("a@ok.example");
         passes("");
     }
+    // It asks without quotes; of some senders it reads something else, or nothing.
+    for sender in [r#""x y"@bad.example"#, r#""ok@good.example"@bad.example"#] {
+        has(&rspamd.scan(&format!("<{sender}>")), "\"SENDER_BLOCKLIST\"");
+    }
+    passes(r#"<"x@bad.example"@good.example>"#);
     assert!(daemon.terminate().success());
     passes("a@bad.example");
     let _daemon = site.serve();
