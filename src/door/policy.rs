@@ -26,7 +26,6 @@ use base64::engine::general_purpose::STANDARD;
 use super::request::{Answer, Found, RECIPIENTS_MAX, Request, Stage, fault};
 use crate::milter::{Mailbox, ProtocolError};
 use crate::rfc5322::{Nesting, Role};
-use crate::sender::Identity;
 
 /// How much Exim gives of the fields of one name (its `header_insert_maxlen`).
 const EXIM_FIELDS_BYTES_MAX: usize = 64 << 10;
@@ -67,7 +66,7 @@ pub(super) fn read(input: &[u8]) -> Found {
             b"instance" => request.instance = value.to_vec(),
             b"headers_base64" => request.headers = decoded(value)?,
             b"fields" => add_fields(value, &mut request)?,
-            b"hides_fields" => request.is_cut |= value == b"1",
+            b"hides_fields" if value == b"1" => request.cut.push(b"From".to_vec()),
             _ => {}
         }
     }
@@ -117,8 +116,9 @@ fn add_fields(value: &[u8], request: &mut Request) -> Result<(), ProtocolError> 
         let mut parts = one.split(|&byte| byte == b' ');
         let mut next = || parts.next().unwrap_or_default();
         let (name, raw, list) = (next(), decoded(next())?, decoded(next())?);
-        request.is_cut |= Identity::of_header(name).is_some()
-            && raw.len().max(list.len()) >= EXIM_FIELDS_BYTES_MAX;
+        if raw.len().max(list.len()) >= EXIM_FIELDS_BYTES_MAX {
+            request.cut.push(name.to_vec());
+        }
         add_values(name, &raw, &list, &mut request.headers);
     }
     Ok(())
@@ -126,23 +126,25 @@ fn add_fields(value: &[u8], request: &mut Request) -> Result<(), ProtocolError> 
 
 /// Adds the fields of a name to a header block.
 ///
-/// In `raw`, each value ends with LF, but its folds have one, too. In `list`, the values have colons
-/// between them, and their own colons are doubled, but so are those around an empty value. Both together
-/// tell where each value ends: where there is LF in `raw`, and none in `list`.
+/// In `raw`, each value ends with LF, but its folds have one, too. In `list`, there is a colon between two
+/// values, unless nothing but empty ones came before, and their own colons are doubled, but so are those
+/// around an empty value. Both together tell where each value ends: where there is LF in `raw` alone.
 fn add_values(name: &[u8], raw: &[u8], mut list: &[u8], block: &mut Vec<u8>) {
-    let mut is_inside = false;
-    for &byte in raw {
+    let (mut is_inside, mut has_begun) = (false, false);
+    for (index, &byte) in raw.iter().enumerate() {
         if !is_inside {
             block.extend_from_slice(name);
             block.push(b':');
         }
         block.push(byte);
-        is_inside = byte != b'\n' || list.starts_with(b"\n");
+        let is_fold = || list.starts_with(b"\n") && list.get(1) == raw.get(index + 1);
+        is_inside = byte != b'\n' || is_fold();
         let listed = match byte {
-            b'\n' if !is_inside => usize::from(list.starts_with(b":")),
+            b'\n' if !is_inside => usize::from(has_begun && list.starts_with(b":")),
             b':' => 2,
             _ => 1,
         };
+        has_begun |= listed > 0;
         list = list.get(listed..).unwrap_or_default();
     }
     if is_inside {
@@ -172,16 +174,13 @@ mod tests {
     proptest! {
         #[test]
         fn the_fields_of_a_name_are_told_apart(
-            values in proptest::collection::vec(r#"( ?[ab:]|\n )*"#, 0..6),
+            values in proptest::collection::vec("( ?[ab:]|\n ){0,6}", 0..6),
         ) {
             let (raw, list) = as_exim_gives_them(&values);
             let mut block = Vec::new();
             add_values(b"from", raw.as_bytes(), list.as_bytes(), &mut block);
-            // Exim does not show how many of the first are empty: such a line end may move to them.
             let expected: String = values.iter().map(|value| format!("from:{value}\n")).collect();
-            let text = |block: &str| block.split("from:").map(|value| value.trim_matches('\n').to_owned() + ".").collect::<String>();
-            let block = String::from_utf8(block).expect("as it was");
-            prop_assert_eq!(text(&block), text(&expected));
+            prop_assert_eq!(String::from_utf8(block).expect("as it was"), expected);
         }
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct Request {
     /// The same for all requests about one message.
     pub(super) instance: Vec<u8>,
     pub(super) headers: Vec<u8>,
-    /// Whether some of a sender field may be missing there.
-    pub(super) is_cut: bool,
+    /// The names of fields of which some may be missing there.
+    pub(super) cut: Vec<Vec<u8>>,
     pub(super) stage: Stage,
 }
 
@@ -49,7 +49,7 @@ impl Request {
             queue_id: Vec::new(),
             instance: Vec::new(),
             headers: Vec::new(),
-            is_cut: false,
+            cut: Vec::new(),
             stage,
         }
     }

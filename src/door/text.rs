@@ -163,9 +163,10 @@ impl<H: Handler> TextSession<H> {
                     let recipient = request.recipient.clone().unwrap_or_else(nobody);
                     (self.steps).push_back(Step::Recipient(recipient, Answers::IfRefused));
                 }
-                if request.is_cut {
-                    self.handler.mark_cut();
-                }
+                request
+                    .cut
+                    .iter()
+                    .for_each(|name| self.handler.mark_cut(name));
                 for (name, value) in fields(&request.headers) {
                     self.handler.header(name, &value);
                 }

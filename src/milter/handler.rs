@@ -122,8 +122,8 @@ pub trait Handler {
     /// headers are missing.
     fn mark_incomplete(&mut self) {}
 
-    /// Some of a sender field may be missing.
-    fn mark_cut(&mut self) {}
+    /// Some headers with this name may be missing, or parts of them.
+    fn mark_cut(&mut self, _name: &[u8]) {}
 
     /// A recipient was refused before, over another connection, and the message was counted with it.
     fn mark_counted(&mut self) {}

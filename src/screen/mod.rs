@@ -386,8 +386,8 @@ impl<O: Observer> Handler for Screen<O> {
         self.message.overtaken = true;
     }
 
-    fn mark_cut(&mut self) {
-        self.message.is_incomplete = true;
+    fn mark_cut(&mut self, name: &[u8]) {
+        self.message.is_incomplete |= Identity::of_header(name).is_some();
     }
 
     fn mark_counted(&mut self) {
