@@ -178,6 +178,11 @@ impl<H: Handler> Connection<H> {
         self.session.is_waiting()
     }
 
+    /// Whether no request stays unanswered if it leaves this process now.
+    pub(super) fn may_end(&self) -> bool {
+        self.session.may_end()
+    }
+
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }

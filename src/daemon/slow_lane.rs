@@ -93,9 +93,9 @@ fn step<H: Handler + Send + 'static>(
     output: &mut Vec<u8>,
 ) -> Option<Visit<H>> {
     let mut made = Ok(false);
-    // One that its worker wants to hand over has no time for that.
-    if !visit.bell.leaves() {
-        let connection = &mut visit.connection;
+    let connection = &mut visit.connection;
+    // One that its worker can end or hand over has no time for that.
+    if !visit.bell.leaves() || !connection.may_end() {
         let cx = &mut Context::from_waker(&visit.waker);
         // It may have waited here.
         let now = visit.bell.heartbeat.load(Relaxed);

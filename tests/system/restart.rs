@@ -3,6 +3,8 @@
 
 use crate::support;
 
+use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use support::check::Random;
-use support::manager::Manager;
-use support::site::{SPAM, Socket};
+use support::exim::policy_of;
+use support::manager::{LISTED, Manager};
+use support::site::{Daemon, SPAM, Socket};
 use support::wire::{OFFER, Wire, packet};
 use support::{until, until_so};
 
@@ -349,6 +354,66 @@ fn a_message_too_large_to_hand_over_is_decided_by_on_error() {
     }
     let daemon = manager.daemon.as_ref().expect("it runs");
     daemon.logged(&["action=tempfail", "reason=undecided"]);
+}
+
+/// As Exim's are, with the header block: a request that is complete only after the daemon was told to stop. This is no packet
+/// that the next process could go on with. Another one that never becomes complete keeps the old process for its whole time.
+#[test]
+fn a_long_request_of_another_door_is_answered_by_the_process_that_ends() {
+    let mut manager = Manager::new(true);
+    manager.site.has_policy = true;
+    manager.site.configure(SPAM);
+    manager.restart();
+    let policy = policy_of(&manager.path());
+    let open = || UnixStream::connect(&policy).expect("the daemon listens");
+    for kib in [8, 900] {
+        let block = format!("From: {LISTED}\nX: {}\n", "x".repeat(kib * 768));
+        let block = STANDARD.encode(block);
+        let request = format!(
+            "request=smtpd_access_policy\nprotocol_state=DATA\nsender=a@good.test\nrecipient=b@our.test\nheaders_base64={block}\n\n"
+        );
+        // Up to a byte behind which there is more, and up to the last but one.
+        let cuts = [4_000, request.len() / 2, request.len() - 1];
+        let mut clients = cuts.map(|cut| {
+            let mut client = open();
+            client
+                .write_all(&request.as_bytes()[..cut])
+                .expect("it reads");
+            (cut, client)
+        });
+        let mut never = open();
+        never.write_all(b"request=smtpd").expect("it reads");
+        let mut old = manager.daemon.take().expect("it runs");
+        let stops = |old: &Daemon| old.log().matches("stopping, handing over").count();
+        let before = stops(&old);
+        old.signal(Signal::TERM);
+        until_so("it hands over", || stops(&old) > before);
+        for (cut, client) in &mut clients {
+            client
+                .write_all(&request.as_bytes()[*cut..])
+                .expect("it reads");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("our own socket");
+            let is_refused = answer.starts_with("action=550 5.7.1 ");
+            assert!(is_refused, "{kib} KiB, cut at {cut}: {answer:?}");
+        }
+        let before = processor_ticks(&old);
+        assert_eq!(never.read(&mut [0]).expect("our own socket"), 0);
+        let spent = processor_ticks(&old) - before;
+        assert!(spent < 50, "{spent} hundredths of a second while it waits");
+        assert!(old.ended().success());
+        manager.daemon = Some(manager.start());
+    }
+}
+
+/// Processor time of a process that was not waited for, in hundredths of a second (proc_pid_stat(5)).
+fn processor_ticks(daemon: &Daemon) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id())).expect("our own child");
+    let (_, behind_name) = stat.rsplit_once(") ").expect("its name");
+    let fields = behind_name.split(' ').skip(11).take(2);
+    fields
+        .map(|ticks| ticks.parse::<u64>().expect("a number"))
+        .sum()
 }
 
 /// After the first header, inside a packet, and without a negotiation.
