@@ -32,7 +32,7 @@ use super::handover::Detached;
 use super::socket::Socket;
 use super::traffic::Cut;
 use crate::door::Conversation;
-use crate::milter::{Handler, Session, Status};
+use crate::milter::{Handler, ProtocolError, Session, Status};
 
 /// Bytes per read. Postfix writes 4 KiB at a time, so one read gets all of it.
 const READ_BYTES: usize = 8 << 10;
@@ -65,8 +65,8 @@ pub(super) enum Ended {
     Closed,
     /// Another process continues it, with this history.
     Detached(Vec<u8>),
-    /// The mail server broke the protocol ([`ProtocolError::kind`](crate::milter::ProtocolError::kind)).
-    Broken(&'static str),
+    /// The mail server broke the protocol.
+    Broken(ProtocolError),
     /// Before the mail server has closed it.
     Cut(Cut),
 }
@@ -301,6 +301,7 @@ impl<H: Handler> Connection<H> {
             if answer == Poll::Pending {
                 return Ok(false);
             }
+            self.ending = self.session.has_ended().then_some(Ended::Closed);
             self.note(true, now);
         } else {
             let mut input = std::mem::take(&mut self.unread);
@@ -332,8 +333,7 @@ impl<H: Handler> Connection<H> {
                 progress.taken
             }
             Err(error) => {
-                tracing::info!(%error, "closing a connection: the peer does not speak the protocol of this socket; check what else connects to it");
-                self.ending = Some(Ended::Broken(error.kind()));
+                self.ending = Some(Ended::Broken(error));
                 input.len()
             }
         }

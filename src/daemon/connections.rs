@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -269,7 +269,13 @@ impl<S: Service> Connections<S> {
                 self.spare.extend(connection.into_session());
             }
             (Ended::Closed | Ended::Detached(_), _) => {}
-            (Ended::Broken(kind), _) => traffic.protocol_errors.increment(kind),
+            (Ended::Broken(error), _) => {
+                traffic.protocol_errors.increment(error.kind());
+                // One of a mail server that asks otherwise comes with each message.
+                if traffic.broken.is_due(Instant::now()) {
+                    tracing::warn!(%error, "closing a connection: the peer does not speak the protocol of this socket; check what else connects to it");
+                }
+            }
             (Ended::Cut(cut), _) => {
                 traffic.cut.increment(cut);
                 match cut {

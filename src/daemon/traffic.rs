@@ -1,6 +1,7 @@
 //! Counters of the connections of mail servers.
 
 use crate::base::named::named;
+use crate::base::throttle::Throttle;
 use crate::metrics::{Counter, Each};
 use crate::milter::ProtocolError;
 
@@ -27,6 +28,8 @@ pub struct Traffic {
     pub cut: Each<Cut>,
     /// Of these, connections that broke the protocol, by [`ProtocolError::kind`].
     pub protocol_errors: Each<&'static str>,
+    /// When one of them was logged.
+    pub(super) broken: Throttle<60>,
     /// How often mail servers had to wait because the limit was reached, and once more for each further minute.
     pub full: Counter,
 }
@@ -38,6 +41,7 @@ impl Default for Traffic {
             closed: Counter::default(),
             cut: Each::new(Cut::ALL),
             protocol_errors: Each::new(ProtocolError::KINDS),
+            broken: Throttle::default(),
             full: Counter::default(),
         }
     }

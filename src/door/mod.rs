@@ -39,15 +39,18 @@ impl<H: Handler> Conversation<H> {
             Door::Milter => return Self::Milter(Box::new(Session::new(handler))),
             Door::Policy => Protocol {
                 read: policy::read,
-                write: policy::write,
+                write: |answer, _, out| policy::write(answer, out),
+                refuse: |_| {},
             },
             Door::SocketMap => Protocol {
                 read: socketmap::read,
-                write: socketmap::write,
+                write: |answer, _, out| socketmap::write(answer, out),
+                refuse: |_| {},
             },
             Door::Rspamd => Protocol {
                 read: rspamd::read,
                 write: rspamd::write,
+                refuse: rspamd::refuse,
             },
         };
         Self::Text(Box::new(TextSession::new(protocol, handler)))
@@ -108,6 +111,14 @@ impl<H: Handler> Conversation<H> {
         match self {
             Self::Milter(session) => session.is_waiting(),
             Self::Text(session) => session.is_waiting(),
+        }
+    }
+
+    /// Returns whether the client wants no more than what was answered.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Milter(_) => false,
+            Self::Text(session) => session.has_ended(),
         }
     }
 

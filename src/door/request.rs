@@ -13,6 +13,8 @@ pub(super) const RECIPIENTS_MAX: usize = 1_000;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) sender: Mailbox<Vec<u8>>,
+    /// The sender in another reading.
+    pub(super) also: Vec<u8>,
     /// The recipients of the message that it has already accepted.
     pub(super) earlier: Vec<Mailbox<Vec<u8>>>,
     /// Whether it has refused a recipient of the message on our answer.
@@ -29,6 +31,7 @@ pub(super) struct Request {
     /// The names of fields of which some may be missing there.
     pub(super) cut: Vec<Vec<u8>>,
     pub(super) stage: Stage,
+    pub(super) http: Http,
 }
 
 impl Request {
@@ -40,6 +43,7 @@ impl Request {
         };
         Self {
             sender,
+            also: Vec::new(),
             earlier: Vec::new(),
             has_refused: false,
             recipient: None,
@@ -51,8 +55,18 @@ impl Request {
             headers: Vec::new(),
             cut: Vec::new(),
             stage,
+            http: Http::default(),
         }
     }
+}
+
+/// How an answer by HTTP is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Http {
+    /// Without its text.
+    pub(super) is_head: bool,
+    /// As the last one of the connection.
+    pub(super) is_last: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
-use super::request::{Answer, Found, REQUEST_BYTES_MAX, Request, Stage, fault};
+use super::request::{Answer, Found, Http, REQUEST_BYTES_MAX, Request, Stage, fault};
 use crate::milter::{
     Client, Edit, Family, Handler, Macros, Mailbox, Progress, ProtocolError, Reply, Status,
 };
@@ -20,7 +20,9 @@ use crate::milter::{
 /// How requests are read and answers are written.
 pub(super) struct Protocol {
     pub(super) read: fn(&[u8]) -> Found,
-    pub(super) write: fn(&Answer, &mut Vec<u8>),
+    pub(super) write: fn(&Answer, Http, &mut Vec<u8>),
+    /// Answers what is no question, on which the connection is closed.
+    pub(super) refuse: fn(&mut Vec<u8>),
 }
 
 /// One connection.
@@ -33,6 +35,8 @@ pub struct TextSession<H> {
     steps: VecDeque<Step>,
     macros: Macros,
     has_answered: bool,
+    /// Of the current request.
+    http: Http,
     /// The message of the last request, if more may be asked about it.
     open: Option<Vec<u8>>,
     /// The last message about which no more is asked.
@@ -62,6 +66,7 @@ impl<H: Handler> TextSession<H> {
             steps: VecDeque::new(),
             macros: Macros::default(),
             has_answered: false,
+            http: Http::default(),
             open: None,
             ended: Vec::new(),
         }
@@ -77,6 +82,11 @@ impl<H: Handler> TextSession<H> {
 
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered
+    }
+
+    /// Whether the last request that the client has announced is answered.
+    pub(super) fn has_ended(&self) -> bool {
+        self.http.is_last && !self.is_waiting()
     }
 
     pub(super) fn receive_up_to(
@@ -112,8 +122,10 @@ impl<H: Handler> TextSession<H> {
         out: &mut Vec<u8>,
     ) -> Result<(usize, Status), ProtocolError> {
         let mut count = 0;
-        while !self.is_waiting() {
-            let Some((request, length)) = (self.protocol.read)(&self.input)? else {
+        while !self.is_waiting() && !self.has_ended() {
+            let found = (self.protocol.read)(&self.input);
+            let found = found.inspect_err(|_| (self.protocol.refuse)(out))?;
+            let Some((request, length)) = found else {
                 if self.input.len() > REQUEST_BYTES_MAX {
                     return Err(fault("longer than 1 MiB"));
                 }
@@ -131,12 +143,14 @@ impl<H: Handler> TextSession<H> {
         }
         let status = match self.is_waiting() {
             true => Status::Waiting,
+            false if self.has_ended() => Status::Quit,
             false => Status::Open,
         };
         Ok((count, status))
     }
 
     fn begin(&mut self, request: &Request, out: &mut Vec<u8>) {
+        self.http = request.http;
         let is_known = !request.instance.is_empty();
         if request.stage == Stage::Other || is_known && request.instance == self.ended {
             self.write(&Answer::Pass, out);
@@ -188,6 +202,7 @@ impl<H: Handler> TextSession<H> {
         };
         let macros = Macros::default()
             .with("i", &request.queue_id)
+            .with("mail_addr", &request.also)
             .with("auth_authen", &request.login);
         self.handler.connect(&client, &macros);
         self.handler.mail(request.sender.borrowed(), &macros);
@@ -247,7 +262,7 @@ impl<H: Handler> TextSession<H> {
 
     fn write(&mut self, answer: &Answer, out: &mut Vec<u8>) {
         self.has_answered = true;
-        (self.protocol.write)(answer, out);
+        (self.protocol.write)(answer, self.http, out);
     }
 }
 

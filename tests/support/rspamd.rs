@@ -1,6 +1,6 @@
 //! A private rspamd, run from the unpacked files of Debian 13's packages (`tests/run` unpacks them and
 //! names the folder in `RSPAMD_ROOT`) with their own libraries. It has no rules but those of
-//! `contrib/rspamd`, and no other modules. No DNS.
+//! `contrib/rspamd` and its own about headers, and no other modules. No DNS.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -31,9 +31,21 @@ impl Rspamd {
     pub(crate) fn start(maps: &str) -> Self {
         let (place, files) = (Place::new("rspamd", "", None, &[]), folder());
         place.write("suffixes", "example\n", &[]);
-        place.write("rspamd.lua", "require \"global_functions\" ()\n", &[]);
+        // With its rules that cut `+tag` and dots from addresses.
+        let rules = files.join("usr/share/rspamd/rules/misc.lua");
+        let rules = format!(
+            "require \"global_functions\" ()\ndofile({:?})\n",
+            rules.display().to_string()
+        );
+        place.write("rspamd.lua", &rules, &[]);
         let root = files.display().to_string();
-        let values = [("MAPS", maps), ("ROOT", &root)];
+        // The rules since version 4.
+        let aliases = files.join("usr/share/rspamd/plugins/aliases.lua");
+        let aliases = match aliases.exists() {
+            true => format!("path = {:?};", aliases.display().to_string()),
+            false => String::new(),
+        };
+        let values = [("MAPS", maps), ("ROOT", &root), ("ALIASES", &aliases)];
         let config = place.write("rspamd.conf", CONFIGURATION, &values);
         let libraries = [
             files.join("usr/lib/x86_64-linux-gnu"),

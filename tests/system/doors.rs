@@ -16,6 +16,7 @@ const LISTS: &[(&str, &str)] = &[
     ("spam.list", "@bad.example\nfriend@bad.example\n"),
     ("mild.list", "@mild.example\n"),
     ("hold.list", "@hold.example\n"),
+    ("long.list", "50%deal@long.example\n"),
 ];
 const CONFIG: &str = "
 [[list]]
@@ -29,6 +30,9 @@ action = 'tag'
 name = 'hold'
 filter = 'hold.blf'
 action = 'quarantine'
+[[list]]
+name = 'long'
+filter = 'long.blf'
 [whitelist]
 entries = ['friend@bad.example']
 [exempt]
@@ -72,6 +76,15 @@ impl Client {
         let mut answer = vec![0; length];
         self.0.read_exact(&mut answer).expect("an answer");
         String::from_utf8(answer).expect("ASCII")
+    }
+
+    /// Reads the head of an answer by HTTP. Returns it, and the length of the text.
+    fn http_head(&mut self) -> (String, usize) {
+        let head = self.answer("\r\n\r\n");
+        let (_, length) = head.split_once("Content-Length: ").expect("it has one");
+        let length = length.split_whitespace().next().map(str::parse);
+        let length = length.expect("a value").expect("a number");
+        (head, length)
     }
 
     fn ask(&mut self, lines: &str) -> String {
@@ -203,23 +216,62 @@ fn a_map_is_asked_for_an_envelope_sender() {
         assert!(is_right, "{answer}");
     }
     let mut client = Client::new(&rig, "rspamd");
-    for [sender, code, expected] in rows(
+    for [request, code, expected] in rows(
         "
-        a%40bad.example | 200 | 1 550 5.7.1 a@bad.example is on the sender blocklist spam
-        a@ok.example    | 404 | not listed
-        <>              | 404 | not listed
-                        | 404 | not listed
+        GET /?key=a%40bad.example  | 200 | 1 550 5.7.1 a@bad.example is on the sender blocklist spam
+        GET /?key=a@ok.example     | 404 | not listed
+        GET /?key=<>               | 404 | not listed
+        GET /?key=                 | 404 | not listed
+        GET /?x=&key=a+b%40bad.example | 200 | 1 550 5.7.1
+        // As rspamd sends 50%deal@long.example: it does not escape the percent sign.
+        GET /?key=50%deal%40long.example | 200 | 1 550 5.7.1
+        GET /?key=50%25deal%40long.example | 200 | 1 550 5.7.1
+        GET / key:50%deal@long.example | 200 | 1 550 5.7.1
+        GET / key:50%25deal@long.example | 404 | not listed
+        GET / Key:a@ok.example     | 404 | not listed
+        GET / key:                 | 404 | not listed
+        HEAD /?key=a@bad.example   | 200 |
+        HEAD /?key=a@ok.example    | 404 |
         ",
     ) {
-        client.send(format!("GET /?key={sender} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
-        let head = client.answer("\r\n\r\n");
-        assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{head}");
-        let (_, length) = head.split_once("Content-Length: ").unwrap();
-        let length = length.split_whitespace().next().unwrap().parse();
-        has(&client.read(length.unwrap()), expected);
+        let mut words = request.split(' ');
+        let [method, path] = [(); 2].map(|()| words.next().unwrap_or_default());
+        let field = words.next().unwrap_or("Host:x");
+        client.send(format!("{method} {path} HTTP/1.1\r\n{field}\r\n\r\n").as_bytes());
+        let (head, length) = client.http_head();
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{request}: {head}"
+        );
+        assert!(length > 0 && !head.contains("Connection"), "{head}");
+        if method == "GET" {
+            has(&client.read(length), expected);
+        }
+    }
+    for [version, field, goes_on] in rows(
+        "
+        1.1 | Connection: close      | no
+        1.1 | Connection: keep-alive | yes
+        1.0 | Host: x                | no
+        1.0 | Connection: Keep-Alive | yes
+        ",
+    ) {
+        let mut client = Client::new(&rig, "rspamd");
+        let request = format!("GET /?key=a@bad.example HTTP/{version}\r\n{field}\r\n\r\n");
+        client.send(request.repeat(2).as_bytes());
+        let (head, length) = client.http_head();
+        client.read(length);
+        let is_last = head.contains("Connection: close\r\n");
+        assert_eq!(is_last, goes_on == "no", "{request}");
+        match is_last {
+            true => assert!(client.is_closed(), "{request}"),
+            false => assert_eq!(client.http_head().1, length, "{request}"),
+        }
     }
     // The null sender is a message at this door alone.
-    until_so("messages are counted", || rig.live.counters.messages() == 6);
+    until_so("messages are counted", || {
+        rig.live.counters.messages() == 20
+    });
 }
 
 /// Returns local parts with each printable character at five places, and some that look like more than that.
@@ -456,8 +508,6 @@ fn what_is_no_request_ends_its_own_connection_alone() {
         ("socketmap", "9999999:"),
         ("socketmap", "3:a b;"),
         ("socketmap", "1:a,"),
-        ("rspamd", "POST / HTTP/1.1\r\n\r\n"),
-        ("rspamd", "\0\0\0\x0dO"),
     ] {
         let mut client = Client::new(&rig, door);
         // The daemon may close before it has read everything.
@@ -466,6 +516,23 @@ fn what_is_no_request_ends_its_own_connection_alone() {
         let read = client.0.read(&mut [0]);
         let end = read.map_or_else(is_reset, |read| read == 0);
         assert!(end, "{door}: {bytes:.40?}");
+    }
+    // The other ways in which rspamd asks, and none: this is not "no".
+    let broken = || rig.service.status.report().connections.protocol_errors["request"];
+    for bytes in [
+        "GET / HTTP/1.1\r\n\r\n",
+        "HEAD / HTTP/1.1\r\n\r\n",
+        "GET /?key=a@ok.example HTTP/1.1\r\nContent-Length: 1\r\n\r\nx",
+        "POST / HTTP/1.1\r\nContent-Length: 12\r\n\r\na@ok.example",
+        "\0\0\0\x0dO",
+    ] {
+        let before = broken();
+        let mut client = Client::new(&rig, "rspamd");
+        client.send(bytes.as_bytes());
+        let answer = client.answer("\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{bytes:?}: {answer}");
+        assert!(client.is_closed(), "{bytes:?}");
+        until_so("it is counted", || broken() > before);
     }
     let mut client = Client::new(&rig, "policy");
     client.send(b"request=smtpd_access_policy\nsender=a@bad");
