@@ -16,6 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::named::named;
 
 /// Where to listen.
@@ -122,6 +124,41 @@ impl fmt::Display for Listen {
         }
     }
 }
+
+/// A socket for mail servers: whether it is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DoorState {
+    /// As in `listen`.
+    pub name: String,
+    /// Why it is not open.
+    pub closed: Option<String>,
+}
+
+impl DoorState {
+    /// It is open.
+    pub fn open(listen: &Listen) -> Self {
+        let name = listen.to_string();
+        Self { name, closed: None }
+    }
+
+    /// It is not open for this reason.
+    pub fn closed(name: &str, why: &impl ToString) -> Self {
+        let (name, closed) = (name.to_owned(), Some(why.to_string()));
+        Self { name, closed }
+    }
+
+    /// Returns what is wrong, and what to do.
+    pub fn problem(&self) -> Option<String> {
+        let (name, why) = (&self.name, self.closed.as_ref()?);
+        Some(format!(
+            "listen: {name} is not open, and a mail server that asks there gets no answer: {why}; the daemon opens it at its next start: {RESTART}"
+        ))
+    }
+}
+
+/// The command with which a socket is opened: the running daemon opens none.
+pub const RESTART: &str = "systemctl restart blocklist-milter.service";
 
 /// Why a text is not an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

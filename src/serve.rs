@@ -18,7 +18,7 @@ use crate::base::parallel::processors;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
 use crate::daemon::{self, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{DoorState, Endpoint};
 use crate::explain::{Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
@@ -97,6 +97,10 @@ impl Service for Blocklists {
             log_accepted(&self.live.counters);
         }
         done
+    }
+
+    fn note_doors(&self, doors: &[DoorState]) {
+        self.live.note_doors(doors);
     }
 
     fn page(&self, path: &str) -> Page {

@@ -52,8 +52,17 @@ impl Error {
 fn remedy(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
     match (endpoint, cause.kind()) {
         (Endpoint::Unix(_), io::ErrorKind::NotFound) => "; create the folder of the socket",
-        (Endpoint::Unix(_), io::ErrorKind::PermissionDenied) => {
-            "; the user of this process must be able to write to the folder of the socket"
+        (
+            Endpoint::Unix(_),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem,
+        ) => {
+            "; the user of this process must be able to write to the folder of the socket, or a socket unit passes it (docs/exim.md)"
+        }
+        (Endpoint::Unix(_), io::ErrorKind::AddrInUse) => {
+            " (if that is systemd: the socket unit needs FileDescriptorName=, as in docs/exim.md)"
+        }
+        (Endpoint::Inet { .. }, _) if Errno::from_io_error(cause) == Some(Errno::AFNOSUPPORT) => {
+            "; the service has no network: a socket unit must pass it, with ListenStream= and FileDescriptorName= (docs/exim.md)"
         }
         (Endpoint::Inet { .. }, io::ErrorKind::AddrInUse) => {
             "; another program listens there: stop it, or choose another port"

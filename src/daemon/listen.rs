@@ -1,7 +1,7 @@
 //! The listening sockets for mail servers: those of `listen`, or those from systemd.
 //!
 //! Those from systemd stay open while the daemon restarts, so connections are never refused. Those of `listen` do so in
-//! systemd's descriptor store, if the unit has one.
+//! systemd's descriptor store, if the unit has one. One that cannot be opened stops no other.
 
 use std::env;
 use std::fs;
@@ -17,8 +17,9 @@ use rustix::net::sockopt::socket_acceptconn;
 use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
 use super::socket::Socket;
-use super::unix_socket::{MadeSocket, give_access, open_unix};
-use crate::endpoint::{Door, Endpoint, Listen};
+use super::unix_socket::{MadeSocket, give_access, is_stale, open_unix};
+use crate::base::path::folder_of;
+use crate::endpoint::{Door, DoorState, Endpoint, Listen};
 
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
 const STATUS: &str = "status";
@@ -73,6 +74,8 @@ impl Open {
 pub(super) struct Listeners {
     pub(super) mail: Vec<Open>,
     pub(super) status: Vec<Open>,
+    /// Those of `listen`, or of systemd in their place.
+    pub(super) doors: Vec<DoorState>,
     /// Some for mail servers are from a socket unit of systemd.
     pub(super) inherited: bool,
     /// The connections that the previous process has left in the descriptor store; see `handover`.
@@ -82,7 +85,7 @@ pub(super) struct Listeners {
 impl Listeners {
     /// Uses the sockets from systemd, and opens those of `listen` whose doors have none.
     pub(super) fn open(listen: &[Listen]) -> Result<Self, Error> {
-        let (mut listeners, mut stored) = Self::inherited()?;
+        let (mut listeners, mut stored, mut failed) = Self::inherited();
         if !stored.is_empty() {
             // Including sockets that are no longer configured: otherwise connections would wait in them forever.
             handover::forget(LISTENER);
@@ -92,14 +95,29 @@ impl Listeners {
                 sockets = listeners.mail.len(),
                 "using the sockets from systemd in place of those of `listen`"
             );
-        } else if listen.is_empty() {
+        } else if listen.is_empty() && failed.is_none() {
             return Err(Error::NoEndpoint);
         }
-        let doors: Vec<Door> = listeners.mail.iter().map(|open| open.door).collect();
-        for Listen { door, at } in listen.iter().filter(|one| !doors.contains(&one.door)) {
-            let kept = stored.iter().position(|kept| is_at(kept, at));
-            let kept = kept.map(|index| stored.swap_remove(index));
-            listeners.mail.push(Open::at(at, *door, kept)?);
+        let given: Vec<Door> = listeners.mail.iter().map(|open| open.door).collect();
+        for one @ Listen { door, at } in listen {
+            let mut state = DoorState::open(one);
+            if !given.contains(door) {
+                let kept = stored.iter().position(|kept| is_at(kept, at));
+                let kept = kept.map(|index| stored.swap_remove(index));
+                match Open::at(at, *door, kept) {
+                    Ok(open) => listeners.mail.push(open),
+                    Err(error) => {
+                        state = DoorState::closed(&state.name, &error);
+                        failed = failed.or(Some(error));
+                    }
+                }
+            }
+            listeners.doors.push(state);
+        }
+        match failed {
+            // Then the service manager acts.
+            Some(error) if listeners.mail.is_empty() => return Err(error),
+            _ => {}
         }
         Ok(listeners)
     }
@@ -128,53 +146,82 @@ impl Listeners {
     }
 
     /// The sockets from systemd, and those of `listen` that the previous process has left there.
-    fn inherited() -> Result<(Self, Vec<Socket>), Error> {
-        let (mut listeners, mut stored) = (Self::default(), Vec::new());
+    /// Returns the first error, too.
+    fn inherited() -> (Self, Vec<Socket>, Option<Error>) {
+        let (mut listeners, mut stored, mut failed) = (Self::default(), Vec::new(), None);
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let names: Vec<&str> = names.split(':').collect();
         let mut handed_over = ListenFd::from_env();
         for number in 0..handed_over.len() {
-            let failed = |cause| Error::Inherited { number, cause };
-            let listener = match handed_over.take_unix_listener(number) {
-                // The only descriptors in the store that do not listen are those with connections.
-                Ok(Some(unix)) if !socket_acceptconn(&unix).unwrap_or(true) => {
-                    let store = UnixStream::from(OwnedFd::from(unix));
-                    listeners.left_behind.push(store);
-                    continue;
-                }
-                Ok(Some(unix)) => Socket::new(unix),
-                _ => match handed_over.take_tcp_listener(number).map_err(failed)? {
-                    Some(tcp) => Socket::new(tcp),
-                    None => continue,
-                },
-            };
-            let listener = listener.map_err(failed)?;
             let name = names.get(number).copied().unwrap_or_default();
-            if name == LISTENER {
-                stored.push(listener);
-                continue;
-            }
-            let endpoint = listener.endpoint().map_err(failed)?;
-            (listener.listen()).map_err(|cause| Error::listen(&endpoint, cause))?;
-            let open = Open {
-                listener,
-                door: Door::from_name(name).unwrap_or_default(),
-                endpoint,
-                is_ours: false,
-                made: None,
-            };
-            if name != STATUS {
-                listeners.inherited = true;
-                listeners.mail.push(open);
-            } else if open.endpoint.is_local() {
-                listeners.status.push(open);
-            } else {
-                let endpoint = &open.endpoint;
-                tracing::error!(%endpoint, "[status] listen: not a loopback address; status pages are not served");
+            let taken = listeners.inherit(&mut handed_over, number, name, &mut stored);
+            if let Err(cause) = taken {
+                let error = Error::Inherited { number, cause };
+                listeners.doors.push(DoorState::closed(name, &error));
+                failed = failed.or(Some(error));
             }
         }
-        Ok((listeners, stored))
+        (listeners, stored, failed)
     }
+
+    fn inherit(
+        &mut self,
+        handed_over: &mut ListenFd,
+        number: usize,
+        name: &str,
+        stored: &mut Vec<Socket>,
+    ) -> io::Result<()> {
+        let listener = match handed_over.take_unix_listener(number) {
+            // The only descriptors in the store that do not listen are those with connections.
+            Ok(Some(unix)) if !socket_acceptconn(&unix).unwrap_or(true) => {
+                self.left_behind.push(UnixStream::from(OwnedFd::from(unix)));
+                return Ok(());
+            }
+            Ok(Some(unix)) => Socket::new(unix)?,
+            _ => match handed_over.take_tcp_listener(number)? {
+                Some(tcp) => Socket::new(tcp)?,
+                None => return Ok(()),
+            },
+        };
+        if name == LISTENER {
+            stored.push(listener);
+            return Ok(());
+        }
+        listener.listen()?;
+        let open = Open {
+            endpoint: listener.endpoint()?,
+            listener,
+            door: Door::from_name(name).unwrap_or_default(),
+            is_ours: false,
+            made: None,
+        };
+        let endpoint = &open.endpoint;
+        match (name == STATUS, endpoint.is_local()) {
+            (true, false) => {
+                tracing::error!(%endpoint, "[status] listen: not a loopback address; status pages are not served");
+            }
+            (true, true) => self.status.push(open),
+            (false, is_local) => {
+                if !is_local {
+                    tracing::warn!(%endpoint, "this socket from systemd can be reached from other machines, and any program that connects is treated as the mail server; use a unix socket or a loopback address, or protect the port by a firewall");
+                }
+                self.inherited = true;
+                self.mail.push(open);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why this socket could not be opened now, as far as can be known without opening it.
+pub(crate) fn obstacle(at: &Endpoint) -> Option<Error> {
+    let tried = match at {
+        Endpoint::Unix(path) => fs::read_dir(folder_of(path))
+            .and_then(|_| is_stale(path))
+            .map(drop),
+        Endpoint::Inet { host, port, v6 } => open_inet(host, *port, *v6).map(drop),
+    };
+    tried.err().map(|cause| Error::listen(at, cause))
 }
 
 /// Whether a mail server that connects to this endpoint reaches this socket.

@@ -66,14 +66,14 @@ pub use calls::limit_calls;
 pub use confine::{Confined, Needs, keep_memory_private, limit_files};
 pub use error::Error;
 pub use http::{Page, fetch};
-pub(crate) use listen::inherits_sockets;
+pub(crate) use listen::{inherits_sockets, obstacle};
 pub use readers::{Job, Readers};
 pub(crate) use signals::{ask_for_reload, outlive_hangup};
 pub use traffic::{Cut, Traffic};
 pub use watch::Cause;
 
 use crate::base::lock::lock;
-use crate::endpoint::{Door, Endpoint, Listen};
+use crate::endpoint::{Door, DoorState, Endpoint, Listen};
 use crate::milter::Handler;
 use accept::{ConnectionLimit, connections_max};
 use bell::Bell;
@@ -114,6 +114,9 @@ pub trait Service: Send + Sync + 'static {
     fn upkeep(&self) -> bool {
         true
     }
+
+    /// Takes which sockets for mail servers are open. Called once, before mail is served.
+    fn note_doors(&self, _doors: &[DoorState]) {}
 
     /// Where to count connections.
     fn traffic(&self) -> Arc<Traffic> {
@@ -186,6 +189,7 @@ impl Daemon {
         (sender, events): (Sender<Event>, Receiver<Event>),
     ) -> Result<Self, Error> {
         let mut listeners = Listeners::open(&options.listen)?;
+        service.note_doors(&listeners.doors);
         let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
         let status = serve_pages(&mut listeners, options.status.as_ref(), service);
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;

@@ -119,18 +119,27 @@ fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
 
 /// Removes the file at this path, if it is a socket on which no process listens.
 fn remove_stale(path: &Path) -> io::Result<()> {
+    if is_stale(path)? {
+        tracing::info!(socket = %path.display(), "removing a stale socket");
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Whether there is a socket at this path on which no process listens.
+///
+/// # Errors
+/// There is something else, or a process listens.
+pub(super) fn is_stale(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
         Ok(found) if !found.file_type().is_socket() => return Err(not_a_socket()),
         Ok(_) => {}
     }
     match knock(path) {
-        Err(Errno::CONNREFUSED) => {
-            tracing::info!(socket = %path.display(), "removing a stale socket");
-            fs::remove_file(path)
-        }
-        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::CONNREFUSED) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
         Err(Errno::ACCESS) => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "a socket of another user exists and may be in use: find the process that listens on it, or remove it",

@@ -9,6 +9,7 @@ use super::findings::Findings;
 use super::units::{self, Milter};
 use crate::compile::may_be_list;
 use crate::config::ListSettings;
+use crate::endpoint::RESTART;
 use crate::filter::{Filter, Load};
 use crate::list::{LIST_TOML, ListToml};
 use crate::snapshot::BuildProblem;
@@ -42,6 +43,9 @@ pub(super) fn check(config_path: &Path, milter: &Milter, findings: &mut Findings
             }
         }
         Err(problems) => (problems.iter()).for_each(|one| check_problem(one, milter, findings)),
+    }
+    for door in status::closed_doors(config) {
+        findings.wrong(door.problem().unwrap_or_default(), RESTART);
     }
     for file in std::iter::once(config_path).chain(config.files()) {
         if milter.has_units && HIDDEN.iter().any(|folder| file.starts_with(folder)) {

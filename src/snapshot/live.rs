@@ -19,6 +19,7 @@ use crate::base::memory;
 use crate::base::numbers::counted;
 use crate::base::throttle::Throttle;
 use crate::config::Config;
+use crate::endpoint::DoorState;
 use crate::policy::CircuitBreaker;
 
 /// How long to wait after a reload that has refused a file before the next attempt, if no file changes.
@@ -287,6 +288,18 @@ impl Live {
     /// The current problems, the worst first. Never waits for a reload or a check.
     pub fn problems(&self) -> Vec<Problem> {
         lock(&self.problems).all(&self.snapshot())
+    }
+
+    /// Notes which sockets for mail servers are open, until the end.
+    pub fn note_doors(&self, doors: &[DoorState]) {
+        let mut problems = lock(&self.problems);
+        problems.doors = doors.to_vec();
+        problems.look(&self.snapshot(), Instant::now());
+    }
+
+    /// Which sockets for mail servers are open.
+    pub(crate) fn doors(&self) -> Vec<DoorState> {
+        lock(&self.problems).doors.clone()
     }
 
     /// What happens to mail, and since when if it is not checked as configured.

@@ -66,7 +66,6 @@ pub(crate) use whitelists::cleared_senders;
 
 use crate::base::access::writable_by_others;
 use crate::config::{Config, OnError};
-use crate::endpoint::Listen;
 use crate::filter::Filter;
 use crate::policy::{Action, Policy};
 
@@ -171,17 +170,17 @@ impl Snapshot {
     pub fn warnings(&self, config_path: Option<&Path>) -> Vec<String> {
         let files = config_path.into_iter().chain(self.config.files());
         let mut warnings = writable_by_others(files);
-        for Listen { at: endpoint, .. } in &self.config.listen {
-            if !endpoint.is_local() {
+        for listen in &self.config.listen {
+            if !listen.at.is_local() {
                 warnings.push(format!(
-                    "listen: {endpoint} can be reached from other machines, and any program that connects is treated as the \
+                    "listen: {listen} can be reached from other machines, and any program that connects is treated as the \
                      mail server; use a unix socket or a loopback address, or protect the port by a firewall (not necessary \
                      if systemd passes the sockets: then listen is not used)"
                 ));
             }
-            if endpoint.has_any_port() {
+            if listen.at.has_any_port() {
                 warnings.push(format!(
-                    "listen: {endpoint} means another free port at each start; give the port that the mail server connects to"
+                    "listen: {listen} means another free port at each start; give the port that the mail server connects to"
                 ));
             }
         }

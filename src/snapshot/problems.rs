@@ -11,6 +11,7 @@ use crate::base::clock::{minute, now_s};
 use crate::base::named::named;
 use crate::base::throttle::Throttle;
 use crate::config::age_text;
+use crate::endpoint::DoorState;
 
 named! {
     /// Whether somebody should look, and how soon.
@@ -82,6 +83,7 @@ pub(super) struct Problems {
     pub(super) reloads: Reloads,
     /// Why copies cannot be made.
     pub(super) copies: Vec<String>,
+    pub(super) doors: Vec<DoorState>,
     logged: Vec<Problem>,
     /// All are logged once an hour.
     reminder: Throttle<3600>,
@@ -129,13 +131,17 @@ impl Problems {
             .chain(self.copies.iter().cloned());
         let mut all = self.files.clone();
         all.extend(others.map(warning));
+        let closed = self.doors.iter().filter_map(DoorState::problem);
+        all.extend(closed.map(|text| Problem::new(Health::Critical, &text)));
         all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
         all
     }
 
     /// Logs new problems, and once an hour all of them. Notes what happens to mail.
     pub(super) fn look(&mut self, snapshot: &Snapshot, now: Instant) {
-        let mail = snapshot.unchecked_mail();
+        let closed = self.doors.iter().find(|door| door.closed.is_some());
+        let at_door = |door: &DoorState| format!("mail is not checked at {}", door.name);
+        let mail = snapshot.unchecked_mail().or_else(|| closed.map(at_door));
         if self.mail.as_ref().map(|(mail, _)| mail) != mail.as_ref() {
             self.mail = mail.map(|mail| (mail, now_s()));
         }
@@ -143,7 +149,7 @@ impl Problems {
         let is_due = self.reminder.is_due(now);
         for problem in &all {
             if is_due || !self.logged.contains(problem) {
-                match self.files.contains(problem) {
+                match problem.severity == Health::Critical || self.files.contains(problem) {
                     true => error!("{}", problem.text),
                     false => warn!("{}", problem.text),
                 }

@@ -12,6 +12,8 @@ use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
 use crate::config::{self, Config, ListSettings, Position};
+use crate::daemon::obstacle;
+use crate::endpoint::DoorState;
 use crate::policy::Policy;
 use crate::snapshot::{FileProblem, Snapshot, examine};
 
@@ -79,6 +81,7 @@ pub(crate) fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, V
         correspondents: (!config.whitelist.correspondents.is_empty())
             .then(|| policy.correspondents.len()),
         warnings: warnings(config_path, &snapshot),
+        closed_doors: closed_doors(config),
     })
 }
 
@@ -87,10 +90,44 @@ fn warnings(config_path: &Path, snapshot: &Snapshot) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(running) = Running::read(&snapshot.config.status_file) {
         let who = format!("the running daemon (process {})", running.process);
-        warnings.extend(running.problems.iter().map(|one| format!("{who}: {one}")));
+        let doors: Vec<_> = running
+            .doors
+            .iter()
+            .filter_map(DoorState::problem)
+            .collect();
+        let others = running.problems.iter().filter(|one| !doors.contains(one));
+        warnings.extend(others.map(|one| format!("{who}: {one}")));
     }
     warnings.extend(snapshot.warnings(Some(config_path)));
     warnings
+}
+
+/// Returns the sockets for mail servers that are not open: the running daemon could not open them, or they were added
+/// to `listen` after its start.
+pub(crate) fn closed_doors(config: &Config) -> Vec<DoorState> {
+    let mut closed = Vec::new();
+    let Some(running) = Running::read(&config.status_file) else {
+        return closed;
+    };
+    // One of an older version names none.
+    for listen in config.listen.iter().filter(|_| !running.doors.is_empty()) {
+        let name = listen.to_string();
+        if !running.doors.iter().any(|door| door.name == name) {
+            let obstacle = obstacle(&listen.at)
+                .map(|error| format!(", and now it could not be opened: {error}"));
+            let why = "it was added after the start of the daemon".to_owned();
+            closed.push(DoorState::closed(
+                &name,
+                &(why + &obstacle.unwrap_or_default()),
+            ));
+        }
+    }
+    let failed = running
+        .doors
+        .into_iter()
+        .filter(|door| door.closed.is_some());
+    closed.extend(failed);
+    closed
 }
 
 /// What is in effect with a good configuration.
@@ -104,6 +141,8 @@ pub(crate) struct Checked {
     whitelist_expired: usize,
     /// Warnings for the administrator.
     pub warnings: Vec<String>,
+    /// The sockets for mail servers that are not open, though a daemon runs.
+    pub closed_doors: Vec<DoorState>,
 }
 
 #[derive(Debug, Serialize)]
@@ -173,7 +212,8 @@ impl Display for Checked {
         for line in self.good() {
             writeln!(f, "{line}")?;
         }
-        for warning in &self.warnings {
+        let doors = self.closed_doors.iter().filter_map(DoorState::problem);
+        for warning in doors.chain(self.warnings.iter().cloned()) {
             writeln!(f, "warning: {warning}")?;
         }
         Ok(())

@@ -9,6 +9,7 @@ use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::endpoint::DoorState;
 use crate::snapshot::Live;
 
 /// A reload that was asked for by SIGHUP. Every reload that began after the request answers it, even if other processes
@@ -46,6 +47,7 @@ impl StatusFile {
             reload: self.reload.clone(),
             status: live.status(),
             problems: live.problems().into_iter().map(|one| one.text).collect(),
+            doors: live.doors(),
         };
         let now = (path, running);
         // Somebody may have removed it.
@@ -78,6 +80,9 @@ pub(crate) struct Running {
     pub status: String,
     /// What is wrong, one line each.
     pub problems: Vec<String>,
+    /// The sockets for mail servers; none if it is of an older version.
+    #[serde(default)]
+    pub doors: Vec<DoorState>,
 }
 
 /// Whether this process exists. It does not use `/proc`, where the units hide the process even from its own user.

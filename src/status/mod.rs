@@ -29,7 +29,7 @@ use serde::Serialize;
 
 use crate::daemon::Page;
 pub use crate::snapshot::Health;
-pub(crate) use check::{CheckProblem, Checked, check};
+pub(crate) use check::{CheckProblem, Checked, check, closed_doors};
 pub(crate) use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 use html::page_of;
 pub use log::Log;

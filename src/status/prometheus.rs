@@ -32,6 +32,7 @@ const METRICS: &[Metric] = &[
     ("recipients_deferred_total", "counter", "Recipients asked to come in a transaction of their own.", |r, out| out.one(r.messages.recipients_deferred)),
     ("circuit_breaker", "gauge", "1 while refusals are turned into tags because there are too many.", |r, out| out.one(u8::from(r.messages.circuit_breaker))),
     ("message_duration_seconds", "histogram", "Time to decide a message, including disk waits.", durations),
+    ("door_open", "gauge", "0 while a socket of listen is not open.", |r, out| out.by("listen", r.doors.iter().map(|door| (&*door.name, u8::from(door.closed.is_none()))))),
     ("connections", "gauge", "Connections of mail servers at the moment.", |r, out| out.one(r.connections.open)),
     ("connections_total", "counter", "Connections of mail servers.", |r, out| out.one(r.connections.total)),
     ("protocol_errors_total", "counter", "Connections that broke the milter protocol.", |r, out| out.by("kind", each(&r.connections.protocol_errors))),

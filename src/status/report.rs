@@ -13,6 +13,7 @@ use super::source::Status;
 use crate::base::clock::now_s;
 use crate::base::numbers::{counted, grouped, most_first};
 use crate::daemon::Cut;
+use crate::endpoint::DoorState;
 use crate::metrics::Durations;
 use crate::policy::{Action, Reason};
 use crate::sender::Identity;
@@ -44,6 +45,8 @@ pub struct Report {
     pub messages: Messages,
     /// How long messages took.
     pub durations: Durations,
+    /// The sockets for mail servers.
+    pub doors: Vec<DoorState>,
     /// Connections of mail servers.
     pub connections: Connections,
     /// Reloads of configuration and filters.
@@ -175,6 +178,7 @@ impl Status {
                 circuit_breaker,
             },
             durations: counters.durations.read(),
+            doors: live.doors(),
             connections: Connections {
                 open: self.traffic.open(),
                 total: self.traffic.opened.get(),

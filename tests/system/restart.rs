@@ -5,7 +5,7 @@ use crate::support;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -252,6 +252,26 @@ fn own_sockets_are_kept_for_the_next_process() {
     Session::connect(&elsewhere).finish();
     // A program that another test has just started may have a copy of it.
     until_so("nobody listens", || UnixStream::connect(&path).is_err());
+}
+
+/// Of systemd, there are the milter's and one that cannot be used; that of `listen` is taken.
+#[test]
+fn a_socket_that_cannot_be_opened_stops_no_other() {
+    let mut manager = Manager::new(true);
+    let slow = Session::after(5, &manager.path());
+    let policy = policy_of(&manager.path());
+    let _other = UnixListener::bind(&policy).expect("our own folder");
+    manager.site.has_policy = true;
+    manager.site.configure(SPAM);
+    let datagrams = UnixDatagram::unbound().expect("a socket");
+    let unit = ("socketmap".to_owned(), datagrams.into());
+    manager.told.store.lock().expect("not poisoned").push(unit);
+    manager.restart();
+    slow.finish();
+    Session::connect(&manager.path()).finish();
+    let daemon = manager.daemon.as_ref().expect("it runs");
+    daemon.logged(&["milter.policy is not open", "listens"]);
+    daemon.logged(&["socketmap is not open", "ListenStream="]);
 }
 
 /// For example, if a process ended before it took over the connections.
