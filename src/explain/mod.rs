@@ -90,7 +90,12 @@ impl Explainer {
         let mut config = Config::load(config_path)?;
         let known = &mut config.whitelist.correspondents;
         known.extend_from_slice(correspondents);
-        Ok(Self::of(Arc::new(Live::new(config, None)?)))
+        Ok(Self::of(Arc::new(Live::as_served(config)?)))
+    }
+
+    /// Returns why files are not used as they are, one line each.
+    pub fn faults(&self) -> Vec<String> {
+        self.live.faults()
     }
 
     /// Explains with the configuration and the files in effect. Nothing is counted or logged.

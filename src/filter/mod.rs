@@ -21,6 +21,7 @@
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`, `check` | reading a filter, or a part of a list, which has no pages; checking all of it, and figures of its pages |
 //! | `build_report` | the report beside the file: what the last build did, or why it failed |
+//! | `stand_in`   | the copy that is read where the file is damaged |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | the changes that make one filter from another |
 //! | `digest`     | SHA-256 of files |
@@ -41,6 +42,7 @@ mod record;
 mod records;
 pub mod sizing;
 pub mod sources;
+mod stand_in;
 mod writer;
 
 use std::fs::File;
@@ -63,6 +65,7 @@ pub(crate) use record::{Class, Dates};
 pub use records::Layout;
 pub use sizing::Shape;
 pub use sources::Source;
+use stand_in::StandIn;
 pub use writer::{EncodedPage, Writer, encode_page};
 
 /// Where the pages are while a filter is open. Larger records stay on disk.
@@ -96,6 +99,7 @@ pub enum Answer {
 pub struct Filter {
     file: FilterFile,
     memory: OnceLock<Memory>,
+    stand_in: StandIn,
 }
 
 #[derive(Debug)]
@@ -113,9 +117,11 @@ impl Filter {
     /// [`Error::Invalid`] when the file fails its checks, [`Error::File`] when it
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
+        let file = FilterFile::open_filter(path)?;
         let filter = Self {
-            file: FilterFile::open_filter(path)?,
+            stand_in: StandIn::of(&file),
             memory: OnceLock::new(),
+            file,
         };
         match load {
             Load::Memory => filter.load_pages()?,
@@ -139,6 +145,12 @@ impl Filter {
     /// Returns whether the pages are in memory.
     pub fn is_in_memory(&self) -> bool {
         self.memory.get().is_some()
+    }
+
+    /// Returns whether memory answers every look-up.
+    fn needs_no_file(&self) -> bool {
+        let memory = self.memory.get();
+        memory.is_some_and(|memory| memory.records.is_some() || !self.spec().records)
     }
 
     /// Returns the bytes that it has in memory once it is loaded.
@@ -204,7 +216,8 @@ impl Filter {
         self.spec().sources.get(number as usize)
     }
 
-    /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads nothing.
+    /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads nothing. Where the file is damaged, its
+    /// copy answers.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the page or the records that were read are damaged, [`Error::File`]
@@ -212,12 +225,14 @@ impl Filter {
     #[inline]
     pub fn look_up(&self, key: Key) -> Result<Answer, Error> {
         if let Some(answer) = self.look_up_in_memory(key) {
-            Ok(answer)
-        } else if self.may_hold(key)? {
-            self.prove(key)
-        } else {
-            Ok(Answer::Miss)
+            return Ok(answer);
         }
+        let found = match self.may_hold(key) {
+            Ok(true) => self.prove(key),
+            Ok(false) => return Ok(Answer::Miss),
+            Err(failure) => Err(failure),
+        };
+        found.or_else(|failure| self.look_up_in_copy(key, failure))
     }
 
     /// Returns the answer that memory alone gives for a key, without reading; `None` if the file

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
-use super::last_good::usable_copy;
+use super::last_good::{copy_of, usable_copy};
 use super::whitelists::Whitelist;
 use crate::address::Canonical;
 use crate::base::access;
@@ -67,6 +67,11 @@ impl Loaded {
 
     pub(super) fn lacks_pages(&self) -> bool {
         self.load == Load::Memory && !self.filter.is_in_memory()
+    }
+
+    /// Whether it decides as its file did when it was opened, as far as this is known.
+    pub(super) fn is_sound(&self) -> bool {
+        self.is_whole() != Some(false) && !self.filter.is_lost()
     }
 
     fn description(&self) -> String {
@@ -154,6 +159,16 @@ impl Filters {
         }
     }
 
+    /// Remembers what the daemon's copies say was last in effect.
+    pub(super) fn remember_copies(&mut self, config: &Config) {
+        for list in config.enabled_lists() {
+            let copy = usable_copy(config, &list.filter, "blf");
+            if let Some(Ok(copy)) = copy.map(|at| Filter::open(&at, Load::Disk)) {
+                self.last.insert(list.filter.clone(), Facts::of(&copy));
+            }
+        }
+    }
+
     /// Chooses the filter of a list, whose file is in this state.
     pub(super) fn choose(
         &mut self,
@@ -178,10 +193,11 @@ impl Filters {
                 }
             },
         };
-        let is_good = |file: &Loaded| {
-            file.is_whole() != Some(false) && check_addresses(list, must_miss, file).is_ok()
-        };
+        let is_good =
+            |file: &Loaded| file.is_sound() && check_addresses(list, must_miss, file).is_ok();
         let at_path = || (round.in_effect()).filter(|file| file.path == list.filter);
+        // It may have been written over, and then no longer decides as before.
+        at_path().for_each(|file| file.filter.look_again());
         let older = at_path().find(|file| is_good(file)).cloned();
         let older = older.or_else(|| self.copy(list, config, round).filter(is_good));
         let instead = older.as_ref().map(Loaded::description);
@@ -196,9 +212,7 @@ impl Filters {
                 // Its hits are doubtful, but all others are not.
                 (None, Error::MustMiss { .. }) => newest,
                 // It may be damaged in a few places only, and each read is checked.
-                (None, _) => at_path()
-                    .find(|file| file.is_whole() == Some(false))
-                    .cloned(),
+                (None, _) => at_path().find(|file| !file.is_sound()).cloned(),
             },
         };
         (choice, Some(FileProblem { error, instead }))
@@ -213,7 +227,7 @@ impl Filters {
         round: Round<'_>,
     ) -> Result<Loaded, Error> {
         let path = &list.filter;
-        let file = self.open(list, path, state, round)?;
+        let file = self.open(list, path, state, config, round)?;
         let is_same = |known: &Loaded| Arc::ptr_eq(&known.filter, &file.filter);
         if round.in_effect().any(is_same) && file.is_whole() != Some(false) {
             return Ok(file);
@@ -235,7 +249,7 @@ impl Filters {
     fn copy(&mut self, list: &ListSettings, config: &Config, round: Round<'_>) -> Option<Loaded> {
         let at = usable_copy(config, &list.filter, "blf")?;
         let state = FileState::of(&at).ok();
-        let file = self.open(list, &at, state, round).ok()?;
+        let file = self.open(list, &at, state, config, round).ok()?;
         vouch(list, &file, round.is_start).ok()?;
         Some(file)
     }
@@ -246,10 +260,14 @@ impl Filters {
         list: &ListSettings,
         at: &Path,
         state: Option<FileState>,
+        config: &Config,
         round: Round<'_>,
     ) -> Result<Loaded, Error> {
         let is_same = |known: &&Loaded| {
-            (&*known.at, known.load, known.state) == (at, list.load, state) && state.is_some()
+            (&*known.at, known.load, known.state) == (at, list.load, state)
+                && state.is_some()
+                // A read has failed since it was found to be whole.
+                && (!known.filter.is_damaged() || known.is_whole() == Some(false))
         };
         let known = round.in_effect().chain(&self.opened);
         let known = known.chain(round.before).find(is_same).cloned();
@@ -258,6 +276,10 @@ impl Filters {
             None => {
                 let filter = Filter::open(at, Load::Disk);
                 let filter = filter.map_err(|error| unreadable(list, with_advice(error)))?;
+                let filter = match at == list.filter {
+                    true => filter.with_copy(copy_of(&config.state, at, "blf")),
+                    false => filter,
+                };
                 let before = round.in_effect().find(|before| {
                     before.path == list.filter
                         && filter.header().has_entries_of(before.filter.header())

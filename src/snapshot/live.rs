@@ -61,13 +61,30 @@ impl Live {
     /// Puts a configuration into effect. If there is a path, a reload reads it again from there.
     ///
     /// # Errors
-    /// All errors of the files that it names.
+    /// All errors of the files that it names and for which no copy stands in.
     pub fn new(config: Config, config_path: Option<PathBuf>) -> Result<Self, Error> {
+        Self::of(Files::default(), config, config_path)
+    }
+
+    /// The same as a running daemon has it, whose copies show what is in effect. What it would refuse to load is not used
+    /// here either.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn as_served(config: Config) -> Result<Self, Error> {
         let mut files = Files::default();
+        files.filters.remember_copies(&config);
+        Self::of(files, config, None)
+    }
+
+    fn of(mut files: Files, config: Config, config_path: Option<PathBuf>) -> Result<Self, Error> {
         let assembled = files.assemble(config, Round::first(Instant::now()));
-        let errors = assembled.faults.into_iter().map(|fault| fault.error);
-        Error::of(errors.collect())?;
-        Ok(Self::with(files, assembled.snapshot, config_path))
+        let mut faults = assembled.faults;
+        let live = Self::with(files, assembled.snapshot, config_path);
+        lock(&live.problems).note_files(&faults, assembled.builds);
+        faults.retain(|fault| fault.instead.is_none());
+        Error::of(faults.into_iter().map(|fault| fault.error).collect())?;
+        Ok(live)
     }
 
     /// Puts all that is good into effect.
@@ -155,7 +172,9 @@ impl Live {
     /// Whether a file has changed since it was read, or must be read again now.
     pub fn is_out_of_date(&self, now: Instant) -> bool {
         let files = lock(&self.files);
-        files.again.is_some_and(|again| again <= now) || files.states.have_changed()
+        files.again.is_some_and(|again| again <= now)
+            || files.states.have_changed()
+            || self.snapshot().has_new_damage()
     }
 
     fn reload_at(&self, is_asked: bool, now: Instant) -> Reloaded {
@@ -300,6 +319,11 @@ impl Live {
     /// Which sockets for mail servers are open.
     pub(crate) fn doors(&self) -> Vec<DoorState> {
         lock(&self.problems).doors.clone()
+    }
+
+    /// Why files are not in effect as they are, one line each.
+    pub fn faults(&self) -> Vec<String> {
+        lock(&self.problems).of_files()
     }
 
     /// What happens to mail, and since when if it is not checked as configured.

@@ -96,7 +96,10 @@ impl Snapshot {
     fn lacks(&self, error: &Error) -> bool {
         let mut lists = self.config.enabled_lists().zip(&self.filters);
         let lacks_list = |list: &str| {
-            lists.any(|(settings, choice)| settings.terms.name == list && !choice.is_good)
+            lists.any(|(settings, choice)| {
+                let is_sound = choice.file.as_ref().is_some_and(Loaded::is_sound);
+                settings.terms.name == list && !(choice.is_good && is_sound)
+            })
         };
         let mut whitelists = self.whitelists.iter();
         !self.is_configured
@@ -127,6 +130,12 @@ impl Snapshot {
             && self.policy.whitelist_is_incomplete == old.policy.whitelist_is_incomplete
     }
 
+    /// Whether a read of a filter has failed, and nothing was done about it yet.
+    fn has_new_damage(&self) -> bool {
+        let mut newest = self.filters.iter().filter(|choice| choice.is_newest);
+        newest.any(|choice| choice.filter().is_some_and(|filter| filter.is_damaged()))
+    }
+
     /// The filters whose pages should be in memory, but are not; each once.
     fn lacking_pages(&self) -> Vec<Arc<Filter>> {
         let mut lacking: Vec<Arc<Filter>> = Vec::new();
@@ -150,10 +159,14 @@ impl Snapshot {
         // A list that only tags or logs neither defers mail nor would it refuse any.
         let lists = self.policy.lists().iter();
         let lists = lists.filter(|list| !list.terms.dry_run && list.terms.action > Action::Tag);
-        let names = |has_filter: bool| {
-            let lists = lists
-                .clone()
-                .filter(move |list| list.doubt.is_some() && list.filter().is_some() == has_filter);
+        let names = |answers_some: bool| {
+            let lists = lists.clone().filter(move |list| {
+                let filter = list.filter();
+                let is_lost = filter.is_some_and(|filter| filter.is_lost());
+                // Without pages in memory, every look-up may fail.
+                let is_blind = filter.is_none_or(|filter| is_lost && !filter.is_in_memory());
+                (list.doubt.is_some() || is_lost) && is_blind != answers_some
+            });
             let names: Vec<&str> = lists.map(|list| list.name()).collect();
             (!names.is_empty()).then(|| names.join(", "))
         };

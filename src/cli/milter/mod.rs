@@ -14,13 +14,14 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{Done, FAILED, Output, success};
+use super::{Done, FAILED, Output, say, success};
 use crate::base::paint::Painted;
 use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
 use crate::setup_check;
+use crate::snapshot;
 use crate::status::Checked;
 
 pub use args::Milter;
@@ -123,7 +124,7 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
     mail.recipient_addrs = bytes(args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
-    let mut explanation = Explainer::open(config, &[])?.explain(&mail);
+    let mut explanation = explainer(config, &[])?.explain(&mail);
     explanation.find_lines();
     let is_sender = |named: &explain::Named| named.canonical.is_some();
     if let Some(address) = &address
@@ -138,13 +139,21 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
     out.show_as(&explanation, Painted(&report, out.paint()), args.json)
 }
 
+fn explainer(config: &Path, correspondents: &[PathBuf]) -> Result<Explainer, snapshot::Error> {
+    let explainer = Explainer::open(config, correspondents)?;
+    for fault in explainer.faults() {
+        say(format_args!("blocklist-milter: {fault}"));
+    }
+    Ok(explainer)
+}
+
 fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
-    let explainer = Explainer::open(config, &[])?;
+    let own = explainer(config, &[])?;
     let other = match (&args.against, args.correspondents.as_slice()) {
-        (Some(other), _) => Some(Explainer::open(other, &[])?),
+        (Some(other), _) => Some(explainer(other, &[])?),
         (None, []) => None,
-        (None, files) => Some(Explainer::open(config, files)?),
+        (None, files) => Some(explainer(config, files)?),
     };
-    let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
+    let replay = explain::replay(&args.mailbox, &own, other.as_ref())?;
     out.show_as(&replay, Painted(&replay, out.paint()), args.json)
 }
