@@ -189,7 +189,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__compile__subcmd__build)
-            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --by --overwrite --plus --srs --nfkc --no-providers --input --fetched --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --threads --memory --date --report --json --quiet --help"
+            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --by --copies --overwrite --plus --srs --nfkc --no-providers --input --fetched --format --separator --entry --when --unless --at-least --rows --subdomains --expires-in --added-in --date-format --never --expires --protect --allow --allow-world --max-rejects --strict --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -236,6 +236,10 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --by)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --copies)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -951,7 +955,7 @@ _blocklist__compile() {
                 COMPREPLY=( $(compgen -d -- "${cur}") $(compgen -f -X '!*.blf' -- "${cur}") )
                 return 0
             fi
-            opts="-h --json --help"
+            opts="-h --quick --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

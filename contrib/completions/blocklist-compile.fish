@@ -52,6 +52,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand buil
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-shrink -d 'Write nothing if an input, or the whole filter, has lost more than this share of its entries' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-growth -d 'Write nothing if an input has gained more than this share, such as 100%' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l by -d 'The command that runs this one, for messages that name an option' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l copies -d 'The daemon\'s folder of copies (state in its configuration), for an output that is damaged or gone' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l input -d 'Also read this list, whatever its name; may be repeated' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fetched -d 'What the feed of the folder has fetched: a file or a folder' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l format -d 'Format of the inputs [default: detected from their content]' -r
@@ -179,6 +180,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand over
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand overlap" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand false-positives" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand false-positives" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand verify" -l quick -d 'Check only what a look-up reads first: the header, the length, the checksums and the directory'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand verify" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build preview query info feed update add remove merge delta apply compare overlap false-positives verify help" -f -a "build" -d 'Build a filter file from text lists'

@@ -5,6 +5,7 @@ pub mod access;
 pub mod clock;
 pub mod day;
 pub mod file_state;
+pub(crate) mod last_good;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod named;

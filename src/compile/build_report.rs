@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 
 use super::error::Error;
-use super::report::Report;
+use super::report::{FilterReport, Report};
 use crate::base::clock::now_s;
 use crate::base::replacement;
-use crate::filter::{BuildReport, Reason};
+use crate::filter::{BuildReport, Reason, Written};
 
 const KEPT: usize = 16;
 const KEPT_LINES: usize = 3;
+const KEPT_LISTS: usize = 1000;
 
 /// Replaces the report beside the filter `output`, after a build. A build that was not meant for this
 /// file, or never began, leaves it as it is.
@@ -50,6 +51,21 @@ impl Report {
             skipped: kept(skipped.map(|skipped| &skipped.why)),
             broad: kept(self.broad.iter()),
             refused_files: refused.map(ToString::to_string).collect(),
+            written: filter.map(|filter| self.written(filter)),
+        }
+    }
+}
+
+impl Report {
+    fn written(&self, filter: &FilterReport) -> Written {
+        let sources = self.inputs.iter().map(|input| &input.source);
+        let lists = sources.map(|source| (source.file.clone(), source.entries));
+        // The inputs of an update are not the lists of the filter.
+        let is_known = self.changed.is_none() && self.inputs.len() <= KEPT_LISTS;
+        Written {
+            generation: filter.generation,
+            entries: filter.entries,
+            lists: lists.filter(|_| is_known).collect(),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::error::Error;
 use super::plan::Plan;
 use super::report::{RefusedFile, Report, preview_hint};
 use crate::base::numbers::{counted, grouped};
-use crate::filter::{Header, Source};
+use crate::filter::Written;
 
 pub(crate) const SMALL: u64 = 100;
 
@@ -50,11 +50,9 @@ impl Report {
         }
     }
 
-    pub(crate) fn compare_with(&mut self, before: Option<&Header>) {
+    pub(crate) fn compare_with(&mut self, before: Option<&Written>) {
         self.entries_before = before.map(|before| before.entries);
-        let sources = before.map_or(&[][..], |before| &before.spec.sources);
-        let had = |source: &'_ Source| (source.file.clone(), source.entries);
-        let mut gone: BTreeMap<_, _> = sources.iter().map(had).collect();
+        let mut gone = before.map_or_else(BTreeMap::new, |before| before.lists.clone());
         for input in &mut self.inputs {
             input.before = gone.remove(&input.source.file);
         }

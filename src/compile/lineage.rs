@@ -4,14 +4,16 @@ use std::path::Path;
 
 use super::error::Error;
 use super::plan::{Plan, Seed};
+use crate::base::last_good::copy_of;
 use crate::base::path::{is_missing, is_same_file};
-use crate::filter::{Filter, FilterFile, Header, Load};
+use crate::filter::{BuildReport, Filter, FilterFile, Load, Written};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {
     pub(crate) seed: u64,
     pub(crate) generation: u64,
-    pub(crate) before: Option<Header>,
+    /// What the filter held.
+    pub(crate) before: Option<Written>,
 }
 
 impl Lineage {
@@ -21,12 +23,22 @@ impl Lineage {
         let (output, is_part) = (&plan.output, plan.part.is_some());
         let found = match is_part {
             true => FilterFile::is_part(output).map(|is_part| (is_part, None)),
-            false => Filter::open(output, Load::Disk).map(|old| (true, Some(old.header().clone()))),
+            false => Filter::open(output, Load::Disk).map(|old| (true, Some(Known::of(&old)))),
         };
         let before = match found {
             Ok((true, before)) => before,
+            Err(error) if error.io_kind().is_some() && !is_missing(output) && !plan.overwrite => {
+                return Err(error.into());
+            }
+            // A person who has removed the file begins anew; the job that makes it goes on.
+            Ok(_) | Err(_)
+                if !is_part
+                    && (plan.copies.is_some() || !is_missing(output))
+                    && let Some(lost) = Known::of_lost(plan) =>
+            {
+                Some(lost)
+            }
             Ok(_) | Err(_) if plan.overwrite || is_missing(output) => None,
-            Err(error) if error.io_kind().is_some() => return Err(error.into()),
             Ok(_) | Err(_) => {
                 let wanted = match is_part {
                     true => "a part of a list",
@@ -39,7 +51,8 @@ impl Lineage {
                 });
             }
         };
-        let spec = before.as_ref().map(|before| &before.spec);
+        let (kept, before) = before.map_or((None, None), |Known(seed, held)| (seed, Some(held)));
+        let generation = before.as_ref().map_or(0, |before| before.generation);
         let random = || {
             let why = |error| Error::Plan(format!("cannot get a random seed: {error}"));
             getrandom::u64().map_err(why)
@@ -48,11 +61,46 @@ impl Lineage {
             seed: match seed {
                 Seed::Fixed(seed) => *seed,
                 Seed::Of(other) => Filter::open(other, Load::Disk)?.spec().seed,
-                Seed::Keep => spec.map_or_else(random, |spec| Ok(spec.seed))?,
+                Seed::Keep => kept.map_or_else(random, Ok)?,
             },
-            generation: spec.map_or(1, |spec| spec.generation.saturating_add(1)),
+            generation: generation.saturating_add(1),
             before,
         })
+    }
+}
+
+/// The seed of a filter, if it is known, and what it held.
+struct Known(Option<u64>, Written);
+
+impl Known {
+    fn of(filter: &Filter) -> Self {
+        let spec = filter.spec();
+        let sources = spec.sources.iter();
+        let lists = sources.map(|source| (source.file.clone(), source.entries));
+        let written = Written {
+            generation: spec.generation,
+            entries: filter.entries(),
+            lists: lists.collect(),
+        };
+        Self(Some(spec.seed), written)
+    }
+
+    /// Returns what is known of a filter whose file is damaged or gone: by the daemon's copy, and by the report of the build
+    /// that wrote it. The later one counts. Only the copy has the seed.
+    fn of_lost(plan: &Plan) -> Option<Self> {
+        let copy = plan.copies.as_ref();
+        let copy = copy.map(|folder| copy_of(folder, &plan.output, "blf"));
+        let copy = copy.and_then(|copy| Filter::open(&copy, Load::Disk).ok());
+        let copy = copy.filter(|copy| copy.spec().name == plan.name);
+        let copy = copy.as_ref().map(Self::of);
+        let written = BuildReport::of(&plan.output).and_then(|report| report.written);
+        match (copy, written) {
+            (Some(Self(seed, held)), Some(written)) if written.generation > held.generation => {
+                Some(Self(seed, written))
+            }
+            (Some(copy), _) => Some(copy),
+            (None, written) => written.map(|written| Self(None, written)),
+        }
     }
 }
 

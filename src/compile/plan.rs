@@ -62,6 +62,8 @@ pub struct Plan {
     pub allow_world: bool,
     /// Write a filter without entries, even if the old one has some or every line was rejected.
     pub allow_empty: bool,
+    /// The folder in which the daemon keeps copies of its filters, which say what a damaged output held.
+    pub copies: Option<PathBuf>,
     /// Replace an output that is not a filter, or is damaged.
     pub overwrite: bool,
     /// How many lines of each list may be rejected.

@@ -1,9 +1,11 @@
 //! `NAME.blf.report`: what the last build of a filter did, or why it failed, as JSON beside the filter.
 //!
-//! Every build replaces it, also one that failed. It is for people, with one exception: an
-//! administrator who lets a list shrink approves that generation, for the daemon too. A report that
+//! Every build replaces it, also one that failed. It is for people, with two exceptions: an
+//! administrator who lets a list shrink approves that generation, for the daemon too. And if the filter is lost, its
+//! successor is compared with what the report says of it. A report that
 //! is missing, cannot be read or has other fields says nothing, and stops nothing.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,20 @@ pub struct BuildReport {
     pub broad: Vec<Reason>,
     /// Files of which nothing was read.
     pub refused_files: Vec<String>,
+    /// The last filter that was written, by this build or one before. If its file is lost, the next one is compared with this.
+    pub written: Option<Written>,
+}
+
+/// What a filter held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Written {
+    /// Its generation.
+    pub generation: u64,
+    /// Distinct entries.
+    pub entries: u64,
+    /// The entries of each file that was read, unless they are too many.
+    pub lists: BTreeMap<String, u64>,
 }
 
 /// Lines of which the same became, for one reason.
@@ -77,10 +93,11 @@ impl BuildReport {
         serde_json::from_slice(&report.ok()??).ok()
     }
 
-    /// Replaces the report of a filter.
-    pub fn write(&self, filter: &Path) -> io::Result<()> {
+    /// Replaces the report of a filter. What the last filter held, stays known.
+    pub fn write(mut self, filter: &Path) -> io::Result<()> {
         let replacement = Replacement::claim(&Self::path(filter)).map_err(io::Error::other)?;
-        let json = serde_json::to_string_pretty(self)? + "\n";
+        self.written = self.written.or_else(|| Self::of(filter)?.written);
+        let json = serde_json::to_string_pretty(&self)? + "\n";
         let written = replacement.commit_with(json.as_bytes());
         written.map_err(io::Error::other)
     }
@@ -145,7 +162,7 @@ mod tests {
             entries: 5,
             ..BuildReport::default()
         };
-        report.write(&filter).unwrap();
+        report.clone().write(&filter).unwrap();
         assert_eq!(BuildReport::of(&filter), Some(report.clone()));
         assert!(report.approves_shrink(7, 5));
         assert!(!report.approves_shrink(8, 5) && !report.approves_shrink(7, 4));

@@ -47,14 +47,16 @@ mod writer;
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, OnceLock};
+use std::time::SystemTime;
 
 use page::Page;
 use records::RecordBlock;
 
 use crate::base::parallel::processors;
-pub use build_report::{BuildReport, Reason};
+pub use build_report::{BuildReport, Reason, Written};
 pub use check::Stats;
 pub use digest::Digest;
 pub use error::{Error, Problem};
@@ -65,7 +67,6 @@ pub(crate) use record::{Class, Dates};
 pub use records::Layout;
 pub use sizing::Shape;
 pub use sources::Source;
-use stand_in::StandIn;
 pub use writer::{EncodedPage, Writer, encode_page};
 
 /// Where the pages are while a filter is open. Larger records stay on disk.
@@ -107,6 +108,17 @@ struct Memory {
     pages: Vec<Page>,
     /// The blocks of all pages, if they are small.
     records: Option<Vec<u8>>,
+}
+
+/// The state of an open file, and its copy.
+#[derive(Debug, Default)]
+struct StandIn {
+    path: Option<PathBuf>,
+    /// `None` in it: there is none of this file.
+    copy: OnceLock<Option<Box<Filter>>>,
+    is_damaged: AtomicBool,
+    /// The length and the time of the last write, when the file was opened or last read as a whole.
+    seen: Mutex<Option<(u64, SystemTime)>>,
 }
 
 impl Filter {

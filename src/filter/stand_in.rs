@@ -5,23 +5,12 @@
 //! the look-up that finds the damage has its answer at once.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-use super::{Answer, Error, Filter, FilterFile, Key, Load};
+use super::{Answer, Error, Filter, FilterFile, Key, Load, StandIn};
 use crate::base::lock::lock;
-
-/// The state of an open file, and its copy.
-#[derive(Debug, Default)]
-pub(super) struct StandIn {
-    path: Option<PathBuf>,
-    /// `None` in it: there is none of this file.
-    copy: OnceLock<Option<Box<Filter>>>,
-    is_damaged: AtomicBool,
-    /// The length and the time of the last write, when the file was opened or last read as a whole.
-    seen: Mutex<Option<(u64, SystemTime)>>,
-}
 
 impl StandIn {
     pub(super) fn of(file: &FilterFile) -> Self {

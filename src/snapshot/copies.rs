@@ -34,7 +34,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{fstatvfs, ioctl_ficlone};
 
 use super::Snapshot;
-use super::last_good::{MARK, copy_of};
+use crate::base::last_good::{MARK, copy_of};
 use crate::base::numbers::size;
 use crate::base::replacement::{self, Replacement};
 use crate::filter::format::Header;

@@ -18,12 +18,13 @@ use std::time::Instant;
 
 use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
-use super::last_good::{copy_of, usable_copy};
+use super::last_good::usable_copy;
 use super::whitelists::Whitelist;
 use crate::address::Canonical;
 use crate::base::access;
 use crate::base::clock::{minute, now_s};
 use crate::base::file_state::FileState;
+use crate::base::last_good::copy_of;
 use crate::base::memory;
 use crate::base::replacement;
 use crate::config::{Config, ListSettings};

@@ -169,7 +169,13 @@ pub(super) enum Command {
     },
     /// Read a whole filter file and check every checksum and record.
     #[command(after_long_help = examples!["blocklist-compile verify spammers.blf"])]
-    Verify(FileArgs),
+    Verify {
+        /// Check only what a look-up reads first: the header, the length, the checksums and the directory.
+        #[arg(long)]
+        quick: bool,
+        #[command(flatten)]
+        of: FileArgs,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -245,6 +251,12 @@ pub(super) struct Build {
     /// The command that runs this one, for messages that name an option.
     #[arg(long, value_name = "COMMAND", hide = true)]
     pub by: Option<String>,
+    /// The daemon's folder of copies (state in its configuration), for an output that is damaged or gone.
+    ///
+    /// The copy says which seed, generation and entries that filter had, so that the new one continues it, and is
+    /// compared with it. Without a copy, the report beside the output says so, but for the seed.
+    #[arg(long, value_name = "FOLDER")]
+    pub copies: Option<PathBuf>,
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
