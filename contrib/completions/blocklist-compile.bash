@@ -955,7 +955,7 @@ _blocklist__compile() {
                 COMPREPLY=( $(compgen -d -- "${cur}") $(compgen -f -X '!*.blf' -- "${cur}") )
                 return 0
             fi
-            opts="-h --quick --json --help"
+            opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -180,7 +180,6 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand over
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand overlap" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand false-positives" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand false-positives" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand verify" -l quick -d 'Check only what a look-up reads first: the header, the length, the checksums and the directory'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand verify" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build preview query info feed update add remove merge delta apply compare overlap false-positives verify help" -f -a "build" -d 'Build a filter file from text lists'

@@ -398,3 +398,33 @@ fn rate_bound(declared: f64) -> f64 {
     let expected = 2.0 * declared * PROBES as f64;
     (expected + 6.0 * expected.sqrt() + 6.0) / PROBES as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::{self, Plan, Progress};
+    use crate::filter::Key;
+
+    /// Without a new state of its file: a disk that fails changes none.
+    #[test]
+    fn a_damaged_filter_is_opened_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("spam.list"), "first@bad.example\n").unwrap();
+        let plan = Plan::new(path("spam.blf"), vec![path("spam.list")]);
+        compile::build(&plan, &Progress::new()).unwrap();
+        let text = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\nload = 'disk'\n";
+        let config = Config::parse(text, &path("c.toml")).unwrap();
+        let list = config.enabled_lists().next().unwrap();
+        let state = FileState::of(&list.filter).ok();
+        let round = Round::first(Instant::now());
+        let mut filters = Filters::default();
+        let mut open = || filters.open(list, &list.filter, state, &config, round);
+        let opened = open().unwrap().filter;
+        std::fs::write(path("spam.blf"), "damage").unwrap();
+        assert!(Arc::ptr_eq(&open().unwrap().filter, &opened));
+        let key = Key::of(b"first@bad.example", opened.spec().seed);
+        assert!(opened.look_up(key).is_err());
+        assert!(open().is_err());
+    }
+}

@@ -415,7 +415,9 @@ fn report_changes(new: &Snapshot, old: Option<&Snapshot>, started_with: &Config)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::file_state::FileStates;
     use crate::compile::{self, Plan, Progress};
+    use crate::filter::{Answer, Key};
     use std::path::Path;
 
     /// The main thread asks before it tells systemd that mail is served.
@@ -426,6 +428,41 @@ mod tests {
         let _reads = lock(&live.files);
         let status = live.status();
         assert!(status.starts_with("serving 0 lists"), "{status}");
+    }
+
+    /// Whoever damages a disk tells nobody: the look-up that finds it is the reason to look at the file.
+    #[test]
+    fn damage_that_a_look_up_finds_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("spam.list"), "first@bad.example\n").unwrap();
+        let plan = Plan::new(path("spam.blf"), vec![path("spam.list")]);
+        compile::build(&plan, &Progress::new()).unwrap();
+        std::fs::create_dir(path("state")).unwrap();
+        let text = "state = 'state'\n[[list]]\nname = 'spam'\nfilter = 'spam.blf'\nload = 'disk'\n";
+        let config = Config::parse(text, &path("c.toml")).unwrap();
+        let live = Live::new(config, None).unwrap();
+        while !live.upkeep(Instant::now()) {
+            std::thread::yield_now();
+        }
+        live.reload();
+        std::fs::write(path("spam.blf"), "damage").unwrap();
+        // As if the file were as it was.
+        let now = Instant::now();
+        let mut files = lock(&live.files);
+        files.states = FileStates::default();
+        files.states.look(&path("spam.blf"), now);
+        drop(files);
+        assert!(!live.is_out_of_date(now));
+        let snapshot = live.snapshot();
+        let filter = snapshot.policy.lists()[0].filter().unwrap();
+        let key = Key::of(b"first@bad.example", filter.spec().seed);
+        assert!(matches!(filter.look_up(key), Ok(Answer::Listed(_))));
+        assert!(live.is_out_of_date(now));
+        let reloaded = live.reload();
+        assert!(reloaded.changed, "{reloaded:?}");
+        assert!(live.faults()[0].starts_with("the last good filter is in use"));
+        assert!(!live.is_out_of_date(now));
     }
 
     /// If the old and the new pages do not fit into memory together, the new ones are read from disk until the old

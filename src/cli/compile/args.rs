@@ -169,13 +169,7 @@ pub(super) enum Command {
     },
     /// Read a whole filter file and check every checksum and record.
     #[command(after_long_help = examples!["blocklist-compile verify spammers.blf"])]
-    Verify {
-        /// Check only what a look-up reads first: the header, the length, the checksums and the directory.
-        #[arg(long)]
-        quick: bool,
-        #[command(flatten)]
-        of: FileArgs,
-    },
+    Verify(FileArgs),
 }
 
 #[derive(Debug, Args)]

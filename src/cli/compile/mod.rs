@@ -25,7 +25,7 @@ use crate::base::numbers::counted;
 use crate::base::path::{folder_of, is_same_file};
 use crate::compile::{self, By, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::format::MAGIC;
-use crate::filter::{Filter, FilterFile, Load};
+use crate::filter::{Filter, FilterFile};
 use crate::inspect;
 use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
 
@@ -60,7 +60,7 @@ fn run(cli: Cli, out: &mut Output) -> Done {
             out.show(&found, of.json)?;
             Ok(success(found.is_clean()))
         }
-        Command::Verify { quick, of } => verify(&of, quick, out),
+        Command::Verify(of) => verify(&of, out),
     }
 }
 
@@ -360,14 +360,9 @@ fn write_report(report: &Report, file: &Path) -> Result<(), Error> {
     })
 }
 
-fn verify(FileArgs { json, file }: &FileArgs, quick: bool, out: &mut Output) -> Done {
-    let header = match quick {
-        true => Filter::open(file, Load::Disk)?.header().clone(),
-        false => Filter::verify(file)?,
-    };
-    let records = if quick {
-        "header and length"
-    } else if header.part.is_some() {
+fn verify(FileArgs { json, file }: &FileArgs, out: &mut Output) -> Done {
+    let header = Filter::verify(file)?;
+    let records = if header.part.is_some() {
         "all records and checksums of this part"
     } else if header.spec.records {
         "all pages, records and checksums"
