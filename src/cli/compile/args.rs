@@ -40,7 +40,7 @@ pub(super) enum Command {
         "blocklist-compile build -o new.blf --expires 30d feed.csv",
         "blocklist-compile build --part -o a.part --seed-from seed.blf --source big.txt piece.a",
     ])]
-    Build(Build),
+    Build(Box<Build>),
     /// Show what lists are read as, and what would come of them, without building a filter.
     ///
     /// For a table without a declaration, it proposes one for list.toml. Exit code 1: a build would be refused.
