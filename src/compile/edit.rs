@@ -75,7 +75,7 @@ pub(crate) const REPORTED: &str = " reported by ";
 /// Returns whether a line has the form that reports write: `# expires DATE added DATE reported by ...`. A line with another
 /// comment belongs to a person.
 fn is_reported(line: &[u8]) -> bool {
-    let (_, comment) = list::split_comment(line.trim_ascii(), false);
+    let (_, comment) = list::split_comment(line.trim_ascii());
     let comment = comment.and_then(|comment| str::from_utf8(comment).ok());
     let mut words = comment.unwrap_or_default().splitn(5, ' ').skip(1);
     let mut next = || words.next().unwrap_or_default();

@@ -242,7 +242,7 @@ mod tests {
         let book = read().unwrap();
         assert_eq!(book.known.len(), odd.len());
         for line in fs::read_to_string(&path).unwrap().lines().skip(1) {
-            let (entry, _) = list::split_comment(line.as_bytes(), false);
+            let (entry, _) = list::split_comment(line.as_bytes());
             let entry = list::read_entry(entry).unwrap();
             let address = correspondent(str::from_utf8(&entry).unwrap());
             assert!(book.known.contains_key(&address.unwrap()), "{line}");

@@ -5,7 +5,7 @@
 //! give way to one that rejects none. If the others read it equally, the first in the registry
 //! counts; if not, the list is refused. The name of the file means nothing.
 
-use super::formats::{Out, read_lines, split_comment};
+use super::formats::{Out, before_comment, before_semicolon, read_lines};
 use super::registry::{FORMATS, Format, Registered, marked};
 use super::row::{Refusal, Row, looks_like_entry};
 use super::text::{BOM, begins_with_one_of, blank_words, divided, is_one_of, lines};
@@ -27,7 +27,11 @@ pub fn detect(head: &[u8], is_whole: bool) -> Result<(Format, Option<&'static st
     if let Some(format) = json(head) {
         return Ok((format, Some("JSON")));
     }
-    match (separator(whole), candidates(whole).as_slice()) {
+    let candidates = candidates(whole);
+    // In a zone, a semicolon begins a comment.
+    let of_zone = |row: &&Registered| matches!(row.format, Format::Rpz | Format::Rbldnsd);
+    let is_zone = candidates.iter().any(of_zone);
+    match (separator(whole, is_zone), candidates.as_slice()) {
         (Some(mark), []) => Ok((Format::Csv, Some(mark))),
         (Some(_), [first, ..]) => Err(Refusal::Ambiguous(first.name(), Format::Csv.name())),
         (None, candidates) => Ok(match one_of(candidates, whole)? {
@@ -41,8 +45,8 @@ pub fn detect(head: &[u8], is_whole: bool) -> Result<(Format, Option<&'static st
 fn significant(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines(head)
         .map(|line| line.strip_prefix(BOM).unwrap_or(line).trim_ascii())
-        .map(|line| split_comment(line, false).0)
-        .filter(|line| !line.is_empty())
+        .map(before_comment)
+        .filter(|line| !matches!(line, [] | [b';', ..]))
 }
 
 fn candidates(head: &[u8]) -> Vec<&'static Registered> {
@@ -98,8 +102,11 @@ fn result(row: &Registered, head: &[u8]) -> (Vec<(u64, Vec<u8>)>, usize) {
 
 /// Returns the mark of a table with separators: its first two lines are divided in cells of which
 /// some cannot be entries, or the first is one quoted entry.
-fn separator(head: &[u8]) -> Option<&'static str> {
-    let mut lines = significant(head);
+fn separator(head: &[u8], is_zone: bool) -> Option<&'static str> {
+    let mut lines = significant(head).map(|line| match is_zone {
+        true => before_semicolon(line),
+        false => line,
+    });
     let first = lines.next()?;
     let second = lines.next().unwrap_or(first);
     if marked(first).is_some() {

@@ -18,7 +18,8 @@ use std::fmt;
 
 pub(crate) use held::Held;
 pub(crate) use hosts::is_nowhere;
-pub(crate) use plain::{before_comment, split_comment};
+pub(crate) use plain::before_comment;
+pub(crate) use rpz::before_semicolon;
 
 use super::row::{RawEntry, Refusal, RejectReason, Row, Skip, entry};
 use super::text::{BOM, MAX_LINE, is_one_of, lines, whole_lines};

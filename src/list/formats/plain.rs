@@ -4,7 +4,8 @@
 //!   spam@bad.example                     one entry a line: a@b  a@  @b  b  .b  *.b  *@b
 //!   Bad Sender <spam@bad.example>        as mail programs write it; mailto:spam@bad.example
 //!   spam@bad.example,                    a separator at the end is dropped
-//!   spam@bad.example # why               a comment: # or ; at the start or after white space
+//!   spam@bad.example # why               a comment: # at the start or after white space
+//!   ; why                                a comment: ; at the start only; behind an entry, it divides a table
 //!   spam@bad.example # expires 2026-12-24 and why
 //!                                        the first day on which it is no longer listed
 //! ```
@@ -46,7 +47,10 @@ pub(crate) struct Plain {
 impl LineFormat for Plain {
     fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
         let line = line.trim_ascii();
-        let (text, comment) = split_comment(line, self.kind == Kind::Addresses);
+        let (text, comment) = match line {
+            [b';', ..] if self.kind != Kind::Addresses => return out.nothing(),
+            line => split_comment(line),
+        };
         if text.is_empty() {
             return out.nothing();
         }
@@ -119,25 +123,21 @@ impl Plain {
     }
 }
 
-/// Returns the text of a line before its comment, in a format where only `#` begins one.
+/// Returns the text of a line before its comment.
 pub(crate) fn before_comment(line: &[u8]) -> &[u8] {
-    split_comment(line.trim_ascii(), true).0
+    split_comment(line.trim_ascii()).0
 }
 
-/// Divides a trimmed line into its text and its comment, without the sign of the comment. A quoted
-/// string at the start may contain signs. Between several entries, a semicolon is a separator.
-pub(crate) fn split_comment(line: &[u8], has_several: bool) -> (&[u8], Option<&[u8]>) {
+/// Divides a trimmed line into its text and its comment, without the `#`. A quoted string at the start
+/// may contain one.
+pub(crate) fn split_comment(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut from = match line {
         [b'"', ..] => closing_quote(line, 1).unwrap_or(0),
         _ => 0,
     };
     loop {
         let rest = line.get(from..).unwrap_or_default();
-        let found = match has_several {
-            true => memchr::memchr(b'#', rest),
-            false => memchr::memchr2(b'#', b';', rest),
-        };
-        let Some(at) = found else {
+        let Some(at) = memchr::memchr(b'#', rest) else {
             return (line, None);
         };
         let (text, comment) = line.split_at(from + at);

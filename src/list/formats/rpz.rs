@@ -197,7 +197,8 @@ fn depth_after(text: &[u8], mut depth: usize) -> usize {
     depth
 }
 
-fn before_semicolon(line: &[u8]) -> &[u8] {
+/// Returns the text of a line of a zone before its comment.
+pub(crate) fn before_semicolon(line: &[u8]) -> &[u8] {
     let mut quoted = false;
     let end = line.iter().position(|&b| {
         quoted ^= b == b'"';
