@@ -2,6 +2,7 @@
 //! a file that is replaced or written to has another state.
 
 use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,13 +20,21 @@ pub struct FileState {
 
 impl FileState {
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        let file = std::fs::metadata(path)?;
-        Ok(Self {
+        Ok(Self::read(&std::fs::metadata(path)?))
+    }
+
+    /// Returns the state of an open file. Its change time is also that of losing its name.
+    pub(crate) fn of_open(file: &File) -> io::Result<Self> {
+        Ok(Self::read(&file.metadata()?))
+    }
+
+    fn read(file: &Metadata) -> Self {
+        Self {
             device: file.dev(),
             inode: file.ino(),
             size: file.size(),
             changed: (file.ctime(), file.ctime_nsec()),
-        })
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use super::undone::Undone;
 use crate::address::{Canonical, Entry, Kinds, Rules, escaped};
 use crate::base::access::open_regular;
 use crate::base::day::Day;
+use crate::base::file_state::FileState;
 use crate::base::replacement::Replacement;
 use crate::filter::format::MAGIC;
 use crate::filter::sources::REPORTS;
@@ -108,6 +109,10 @@ impl Edited {
 
     fn write(self, list: EditedList, text: &[u8]) -> Result<Self, Error> {
         if text != list.text {
+            // Whoever wrote it meanwhile must not lose what was written.
+            if FileState::of(&self.list).ok() != list.state {
+                return Err(Error::io(&self.list, "edit")(unpack::changed()));
+            }
             list.replacement.commit_text(text)?;
         }
         Ok(self)
@@ -292,6 +297,8 @@ const MAX_LIST_BYTES: u64 = 64 << 20;
 /// A text list that is being edited: claimed and read.
 struct EditedList {
     replacement: Replacement,
+    /// The state of the file before it was read; `None` if there was no file.
+    state: Option<FileState>,
     text: Vec<u8>,
     /// Where the list has each canonical entry, in the order of the lines; a line has at most one.
     entries: HashMap<Vec<u8>, Vec<ListedEntry>>,
@@ -307,6 +314,7 @@ impl EditedList {
     fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
         let replacement = Replacement::claim(path)?;
+        let state = FileState::of(path).ok();
         let text = match fs::metadata(path) {
             Ok(meta) if meta.len() > MAX_LIST_BYTES => {
                 let why = "too large to edit; use blocklist-compile update to change its filter";
@@ -342,6 +350,7 @@ impl EditedList {
         }
         Ok(Self {
             replacement,
+            state,
             text,
             entries,
         })
@@ -501,6 +510,23 @@ mod tests {
     fn a_device_in_the_place_of_a_text_list_is_not_read() {
         let named = line_of(Path::new("/dev/zero"), Rules::default(), b"a@b.example");
         assert!(named.is_err());
+    }
+
+    #[test]
+    fn what_somebody_else_writes_meanwhile_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("own.txt");
+        for before in [None, Some("a@bad.example\n")] {
+            before.map(|text| fs::write(&list, text).unwrap());
+            let edited = EditedList::open(&list, Rules::default()).unwrap();
+            fs::write(&list, "b@bad.example\nc@bad.example\n").unwrap();
+            let mut done = Edited::of(&list);
+            done.push("d@bad.example", Done::Added);
+            let error = done.write(edited, b"d@bad.example\n").unwrap_err();
+            assert!(error.to_string().contains("changed while"), "{error}");
+            assert!(fs::read_to_string(&list).unwrap().starts_with("b@"));
+            fs::remove_file(&list).unwrap();
+        }
     }
 
     proptest! {

@@ -6,7 +6,8 @@
 //! its start once for each list.
 //!
 //! Only a regular file is read as an archive, since the directory of a ZIP archive is at its end,
-//! and each list is read from its position.
+//! and each list is read from its position. That file must stay as it was when its directory was read: in
+//! another one, there are other lists at these positions, and a tar archive has no checksum of them.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -19,8 +20,10 @@ use flate2::read::DeflateDecoder;
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::decoded;
 use super::packed::{Metered, first_bytes, invalid, is_packed, refuse_bomb, unpacked};
+use super::{changed, decoded};
+use crate::base::access::open_regular;
+use crate::base::file_state::FileState;
 
 /// Maximum number of files in an archive.
 pub const MAX_MEMBERS: usize = 1_000;
@@ -40,6 +43,8 @@ pub struct Member {
     start: u64,
     /// How they are written in a ZIP archive.
     zipped: Option<Zipped>,
+    /// The state of the archive when its directory was read.
+    archive: FileState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,37 +62,60 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     if path.as_os_str() == "-" || !fs::metadata(path)?.is_file() {
         return Ok(None);
     }
-    let head = first_bytes(&mut File::open(path)?, 4)?;
-    if matches!(head.as_slice(), b"PK\x03\x04" | b"PK\x05\x06") {
-        return zip_members(File::open(path)?).map(Some);
-    }
-    let mut content = unpacked(File::open(path)?)?;
-    // If this is not an archive, the reader of the list reports what is wrong with it.
-    match first_bytes(&mut content, TAR_BLOCK_BYTES) {
-        Ok(head) if head.get(257..262) == Some(b"ustar") => {
-            tar_members(Cursor::new(head).chain(content)).map(Some)
+    let mut file = open_regular(path)?;
+    let state = FileState::of_open(&file)?;
+    let head = first_bytes(&mut file, 4)?;
+    file.rewind()?;
+    let members = if matches!(head.as_slice(), b"PK\x03\x04" | b"PK\x05\x06") {
+        zip_members(file.try_clone()?, state)
+    } else {
+        let mut content = unpacked(file.try_clone()?)?;
+        match first_bytes(&mut content, TAR_BLOCK_BYTES) {
+            Ok(head) if head.get(257..262) == Some(b"ustar") => {
+                tar_members(Cursor::new(head).chain(content), state)
+            }
+            // The reader of the list reports what is wrong with it.
+            _ => return Ok(None),
         }
-        _ => Ok(None),
+    };
+    // Also in place of what is wrong with half an archive.
+    unchanged(&file, state)?;
+    members.map(Some)
+}
+
+/// Fails if an archive is no longer as it was.
+fn unchanged(file: &File, state: FileState) -> io::Result<()> {
+    match FileState::of_open(file)? == state {
+        true => Ok(()),
+        false => Err(changed()),
     }
 }
 
 /// Opens a list of an archive.
 ///
 /// # Errors
-/// When it cannot be read, or is compressed again.
+/// When it cannot be read, is compressed again, or the archive has changed since its directory was read.
 pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Send>> {
-    let mut file = File::open(path)?;
+    let file = open_regular(path)?;
+    let opened = open_at(&file, member);
+    // Also in place of what is wrong there now.
+    unchanged(&file, member.archive)?;
+    opened
+}
+
+fn open_at(file: &File, member: &Member) -> io::Result<Box<dyn Read + Send>> {
+    let mut archive = file.try_clone()?;
     let content: Box<dyn Read + Send> = match member.zipped {
         Some(zipped) => {
-            file.seek(SeekFrom::Start(member.start))?;
-            let packed = file.take(zipped.bytes);
+            archive.seek(SeekFrom::Start(member.start))?;
+            let packed = archive.take(zipped.bytes);
             match zipped.is_deflated {
                 true => Box::new(DeflateDecoder::new(packed)),
                 false => Box::new(packed),
             }
         }
         None => {
-            let mut archive = unpacked(file)?;
+            let mut archive = unpacked(archive)?;
             io::copy(&mut archive.by_ref().take(member.start), &mut io::sink())?;
             archive
         }
@@ -96,6 +124,7 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
         content: CrcReader::new(content),
         left_bytes: member.size_bytes,
         crc: member.zipped.map(|zipped| zipped.crc),
+        archive: (file.try_clone()?, member.archive),
     };
     let head = first_bytes(&mut content, 8)?;
     if is_packed(&head) {
@@ -106,11 +135,13 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
     decoded(Cursor::new(head).chain(content))
 }
 
-/// Reads exactly as many bytes as the archive says, and checks their checksum if it has one.
+/// Reads exactly as many bytes as the archive says, and checks their checksum if it has one, and that the
+/// archive did not change.
 struct Checked<R> {
     content: CrcReader<R>,
     left_bytes: u64,
     crc: Option<u32>,
+    archive: (File, FileState),
 }
 
 impl<R: Read> Read for Checked<R> {
@@ -120,9 +151,13 @@ impl<R: Read> Read for Checked<R> {
         let Some(buffer) = buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
             return Ok(0);
         };
-        let count = self.content.read(buffer)?;
-        self.left_bytes -= count as u64;
+        let read = self.content.read(buffer);
+        self.left_bytes -= read.as_ref().map_or(0, |count| *count as u64);
         let is_at_end = self.left_bytes == 0;
+        if is_at_end || !matches!(read, Ok(1..)) {
+            unchanged(&self.archive.0, self.archive.1)?;
+        }
+        let count = read?;
         if count == 0 || is_at_end && self.crc.is_some_and(|crc| crc != self.content.crc().sum()) {
             return Err(invalid(
                 "the archive is damaged or truncated; download it again",
@@ -132,7 +167,7 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-fn zip_members(file: File) -> io::Result<Vec<Member>> {
+fn zip_members(file: File, state: FileState) -> io::Result<Vec<Member>> {
     let damaged = |error: ZipError| damaged("ZIP", &error);
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
     if archive.len() > MAX_MEMBERS {
@@ -173,12 +208,13 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
             size_bytes,
             start,
             zipped: Some(zipped),
+            archive: state,
         });
     }
     Ok(members)
 }
 
-fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
+fn tar_members(content: impl Read, state: FileState) -> io::Result<Vec<Member>> {
     let damaged = |error: io::Error| damaged("tar", &error);
     let mut archive = tar::Archive::new(Metered::new(content));
     let mut members = Vec::new();
@@ -205,6 +241,7 @@ fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
             size_bytes: entry.size(),
             start,
             zipped: None,
+            archive: state,
         });
         // Reads to the end, so that a truncated archive is not taken for a shorter one.
         io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;

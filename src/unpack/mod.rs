@@ -36,6 +36,11 @@ pub fn text(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send
     decoded(unpacked(input)?)
 }
 
+/// The error for an input that changed while it was read: a part of it is old, and the rest is new.
+pub(crate) fn changed() -> io::Error {
+    io::Error::other("it changed while it was read; try again when it is complete")
+}
+
 /// Reads a text unchanged, or decoded from UTF-16.
 fn decoded(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;

@@ -200,6 +200,46 @@ fn every_file_of_an_archive_is_a_list_of_its_own() {
     }
 }
 
+/// Another list may stand where the directory names one.
+#[test]
+fn an_archive_that_changes_while_it_is_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = |list: &[u8]| {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_ustar();
+        header.set_size(list.len() as u64);
+        builder.append_data(&mut header, "a.txt", list).unwrap();
+        let zipped = made(|writer| {
+            let options = SimpleFileOptions::default();
+            writer.start_file("a.txt", options).unwrap();
+            writer.write_all(list).unwrap();
+        });
+        [builder.into_inner().unwrap(), zipped]
+    };
+    let list = [&long()[..], b"end@bad.example\n"].concat();
+    for (old, new) in archive(&list).into_iter().zip(archive(&long())) {
+        let path = file(&folder, &old);
+        let replace = || {
+            let aside = folder.path().join("aside");
+            fs::write(&aside, &old).unwrap();
+            fs::rename(aside, &path).unwrap();
+        };
+        let rewrite = || fs::write(&path, &new).unwrap();
+        for change in [&replace as &dyn Fn(), &rewrite] {
+            for is_open in [true, false] {
+                fs::write(&path, &old).unwrap();
+                let member = members(&path).unwrap().unwrap().remove(0);
+                let before = is_open.then(|| open_member(&path, &member).unwrap());
+                change();
+                let read = before.map_or_else(|| open_member(&path, &member), Ok);
+                let read = read.and_then(|mut list| list.read_to_end(&mut Vec::new()));
+                let error = read.unwrap_err().to_string();
+                assert!(error.contains("changed while"), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_not_read_in_an_archive_is_named() {
     let folder = tempfile::tempdir().unwrap();

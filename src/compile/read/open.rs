@@ -75,9 +75,7 @@ impl Read for Unchanged {
         }
         let count = self.file.read(buffer)?;
         if count == 0 && !buffer.is_empty() && state_of(&self.file)? != self.state {
-            return Err(io::Error::other(
-                "it changed while it was read; try again when it is complete",
-            ));
+            return Err(unpack::changed());
         }
         Ok(count)
     }
