@@ -17,7 +17,9 @@ use crate::base::paint::{Paint, Painted};
 use crate::base::parallel::processors;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
-use crate::daemon::{self, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic};
+use crate::daemon::{
+    self, Asker, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic,
+};
 use crate::endpoint::{DoorState, Endpoint};
 use crate::explain::{Explainer, Mail};
 use crate::metrics::Counter;
@@ -103,14 +105,14 @@ impl Service for Blocklists {
         self.live.note_doors(doors);
     }
 
-    fn page(&self, path: &str) -> Page {
+    fn page(&self, path: &str, asker: Asker) -> Page {
         match path.split_once('?').unwrap_or((path, "")) {
-            ("/explain", query) => self.status.explanation(query, |address| {
+            ("/explain", query) => self.status.explanation(query, asker, |address| {
                 let mail = Mail::from_address(address);
                 let explanation = Explainer::of(Arc::clone(&self.live)).explain(&mail);
                 Painted(&(&mail, &explanation), Paint::default()).to_string()
             }),
-            _ => self.status.page(path),
+            _ => self.status.page(path, asker),
         }
     }
 

@@ -55,6 +55,7 @@ impl Error {
 }
 
 const MODE: u32 = 0o640;
+const OWN_MODE: u32 = 0o600;
 const TEXT_MODE: u32 = 0o644;
 const OTHERS_WRITE: u32 = 0o002;
 
@@ -84,7 +85,7 @@ impl Replacement {
     }
 
     /// Does the same for a file that nobody else needs to read: it keeps the mode with which it was
-    /// created, at most 0640, and belongs to its writer. Makes no system call about modes and
+    /// created, at most 0600, and belongs to its writer. Makes no system call about modes and
     /// owners.
     pub fn claim_as_created(path: &Path) -> Result<Self, Error> {
         Ok(Self::begin(path)?.0)
@@ -239,7 +240,11 @@ impl Drop for Replacement {
 /// killed writer, and is removed.
 fn lock(path: &Path, written: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(MODE);
+    options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(OWN_MODE);
     loop {
         match options.open(written) {
             // For a moment the file has no lock, and another writer may take it for a leftover.

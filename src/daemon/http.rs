@@ -5,9 +5,9 @@
 //! total. The body of a request is not read. If a new connection exceeds the limit, the one whose time ([`ASK_TIME`] for its
 //! request, then [`TAKE_TIME`]) ends first is closed: clients that ask or read nothing do not block others for long.
 //!
-//! Only unix sockets and loopback addresses are opened. On the latter, the Host of a request must be an address or
-//! localhost: a foreign web page in a browser on this machine could read these pages, if its host name resolves to this
-//! machine (DNS rebinding).
+//! Only unix sockets and loopback addresses are opened. The Host of a request must be an address or localhost: a
+//! foreign web page in a browser on this machine, or on one that `ssh -L` connects to a unix socket, could read these pages,
+//! if its host name resolves to that machine (DNS rebinding).
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -63,6 +63,26 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// How long a client waits for an answer, and how much of it it reads.
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Who asks for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Root or the daemon's own user, over a unix socket: whoever can read the daemon's files.
+    Administrator,
+    /// Whoever can connect, such as the group of the socket.
+    Anybody,
+}
+
+impl Asker {
+    fn of(stream: &UnixStream, over_tcp: bool) -> Self {
+        let own = rustix::process::geteuid().as_raw();
+        // As it was when the peer connected.
+        match stream.peer_cred() {
+            Ok(peer) if !over_tcp && [0, own].contains(&peer.uid()) => Self::Administrator,
+            _ => Self::Anybody,
+        }
+    }
+}
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,11 +211,12 @@ impl Places {
 
 async fn answer<S: Service>(stream: UnixStream, service: &Arc<S>, over_tcp: bool, places: &Places) {
     let asked = Notify::new();
+    let asker = Asker::of(&stream, over_tcp);
     let serve = service_fn(|request: Request<Incoming>| {
         asked.notify_one();
         // A page may read filters, and a disk that hangs must not stop the other pages.
         let service = Arc::clone(service);
-        spawn_blocking(move || respond(&request, over_tcp, |path| service.page(path)))
+        spawn_blocking(move || respond(&request, |path| service.page(path, asker)))
     });
     let connection = http1::Builder::new()
         .keep_alive(false)
@@ -225,12 +246,8 @@ async fn answer<S: Service>(stream: UnixStream, service: &Arc<S>, over_tcp: bool
     }
 }
 
-fn respond<B>(
-    request: &Request<B>,
-    over_tcp: bool,
-    page: impl FnOnce(&str) -> Page,
-) -> Response<Full<Bytes>> {
-    let page = if over_tcp && !names_us_by_address(request) {
+fn respond<B>(request: &Request<B>, page: impl FnOnce(&str) -> Page) -> Response<Full<Bytes>> {
+    let page = if !names_us_by_address(request) {
         let text = "the Host header must have an address or \"localhost\"\n";
         Page::text(403, text)
     } else if request.method() != Method::GET && request.method() != Method::HEAD {
@@ -258,10 +275,11 @@ fn respond<B>(
     response.expect("all fields are constants")
 }
 
-/// Whether the request's Host is an address or localhost, with or without a port.
+/// Whether the request's Host is an address or localhost, with or without a port. Whoever connects to a unix socket
+/// by itself (curl, nginx, our own client) sends localhost, too, if it was asked for `http://localhost/`.
 fn names_us_by_address<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else {
-        // No Host: HTTP/1.0. Browsers always send one.
+        // No Host, or an empty one: browsers always send one.
         return true;
     };
     let Ok(host) = host.to_str() else {
@@ -271,7 +289,7 @@ fn names_us_by_address<B>(request: &Request<B>) -> bool {
         Some(v6) => v6.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
     };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    host.is_empty() || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 /// Reads a page of a running daemon: its status code and its body.
@@ -359,23 +377,23 @@ mod tests {
 
     #[test]
     fn pages_are_only_read_and_only_by_programs_of_this_machine() {
-        for (method, host, over_tcp, expected) in [
-            ("GET", Some("127.0.0.1:9642"), true, 200),
-            ("HEAD", Some("[::1]:9642"), true, 200),
-            ("GET", Some("LocalHost"), true, 200),
-            ("GET", None, true, 200),
-            ("POST", Some("localhost"), true, 405),
-            ("GET", Some("evil.example:9642"), true, 403),
-            ("GET", Some("127.0.0.1.evil.example"), true, 403),
-            // No browser connects to a unix socket, and curl may send any Host.
-            ("GET", Some("status"), false, 200),
+        for (method, host, expected) in [
+            ("GET", Some("127.0.0.1:9642"), 200),
+            ("HEAD", Some("[::1]:9642"), 200),
+            ("GET", Some("LocalHost"), 200),
+            ("GET", Some(""), 200),
+            ("GET", None, 200),
+            ("POST", Some("localhost"), 405),
+            ("GET", Some("evil.example:9642"), 403),
+            ("GET", Some("127.0.0.1.evil.example"), 403),
+            ("GET", Some("status"), 403),
         ] {
             let mut request = Request::builder().method(method).uri("/x");
             if let Some(host) = host {
                 request = request.header("host", host);
             }
             let request = request.body(()).expect("a request");
-            let response = respond(&request, over_tcp, |path| Page::text(200, path));
+            let response = respond(&request, |path| Page::text(200, path));
             assert_eq!(response.status().as_u16(), expected, "{method} {host:?}");
             // RFC 9110 section 15.5.6.
             assert_eq!(response.headers().contains_key("allow"), expected == 405);

@@ -65,7 +65,7 @@ use sd_notify::NotifyState;
 pub use calls::limit_calls;
 pub use confine::{Confined, Needs, keep_memory_private, limit_files};
 pub use error::Error;
-pub use http::{Page, fetch};
+pub use http::{Asker, Page, fetch};
 pub(crate) use listen::{inherits_sockets, obstacle};
 pub use readers::{Job, Readers};
 pub(crate) use signals::{ask_for_reload, outlive_hangup};
@@ -124,7 +124,7 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// The page at a path of the status socket. Called on a separate thread.
-    fn page(&self, _path: &str) -> Page {
+    fn page(&self, _path: &str, _asker: Asker) -> Page {
         Page::text(404, "not found\n")
     }
 

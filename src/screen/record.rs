@@ -67,7 +67,7 @@ impl<O: Observer> Screen<O> {
             return;
         }
         let text = |bytes: &[u8]| shortened(bytes, REMEMBERED_BYTES);
-        let who = || Who {
+        let who = Who {
             sender: hit.map_or_else(String::new, |hit| text(shown_address(hit))),
             entry: hit.map_or_else(String::new, |hit| text(&hit.entry)),
             file: hit.map_or("", |hit| file_of(snapshot, hit)).to_owned(),
@@ -85,7 +85,7 @@ impl<O: Observer> Screen<O> {
             list: list.to_owned(),
             source: hit.map_or("", |hit| source_of(snapshot, hit)).to_owned(),
             identity: hit.map_or("", |hit| hit.identity.name()).to_owned(),
-            who: snapshot.config.status.show_addresses.then(who),
+            who: Some(who),
         });
     }
 

@@ -1,6 +1,6 @@
 //! The last decisions other than plain acceptance: what an administrator asks for first.
 //!
-//! The status page keeps them over a restart. Addresses are kept only while `[status] show_addresses` allows it.
+//! The status page keeps them over a restart, and decides who sees whose mail it was.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ pub struct Decision {
     pub source: String,
     /// The field with the sender.
     pub identity: String,
-    /// The parts that tell whose mail it was, if these may be kept.
+    /// The parts that tell whose mail it was; `None` for those who may not see them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<Who>,
 }
@@ -106,25 +106,9 @@ impl Decisions {
         lock(&self.0).hits.clone()
     }
 
-    /// The decisions that `is_wanted`, the newest first.
-    pub fn select(&self, is_wanted: impl Fn(&Decision) -> bool) -> Vec<Arc<Decision>> {
-        let last = &lock(&self.0).last;
-        last.iter().filter(|one| is_wanted(one)).cloned().collect()
-    }
-
-    /// The number of the last decision; 0 if there is none.
-    pub fn last(&self) -> u64 {
-        let last = &lock(&self.0).last;
-        last.front().map_or(0, |last| last.number)
-    }
-
-    /// Forgets whose mail was decided.
-    pub fn forget_who(&self) {
-        for decision in &mut lock(&self.0).last {
-            if decision.who.is_some() {
-                Arc::make_mut(decision).who = None;
-            }
-        }
+    /// The decisions, the newest first.
+    pub fn all(&self) -> Vec<Arc<Decision>> {
+        lock(&self.0).last.iter().cloned().collect()
     }
 
     /// Adds the decisions of an earlier run, the newest first. Those since the start stay newer.

@@ -84,7 +84,7 @@ pub struct Logged {
 pub struct Log {
     /// When it was made, in seconds since 1970.
     pub time_s: u64,
-    /// Whether the configuration allows to show whose mail was decided.
+    /// Whether it shows whose mail was decided.
     pub shows_addresses: bool,
     /// The number of the last decision, found or not.
     pub last: u64,
@@ -93,14 +93,16 @@ pub struct Log {
 }
 
 impl Status {
-    pub(super) fn log(&self, search: &Search) -> Log {
-        let decisions = &self.live.counters.decisions;
-        let found = decisions.select(|decision| search.finds(decision));
+    pub(super) fn log(&self, search: &Search, shows_addresses: bool) -> Log {
+        let mut decisions = self.decisions(shows_addresses);
+        let last = decisions.first().map_or(0, |last| last.number);
+        // What is not shown is not found, either.
+        decisions.retain(|decision| search.finds(decision));
         Log {
             time_s: now_s(),
-            shows_addresses: self.live.snapshot().config.status.show_addresses,
-            last: decisions.last(),
-            decisions: self.logged(found),
+            shows_addresses,
+            last,
+            decisions: self.logged(decisions),
         }
     }
 
@@ -153,8 +155,8 @@ pub(super) fn form(search: &Search) -> String {
 }
 
 pub(super) fn table(decisions: &[Logged], shows_addresses: bool) -> String {
-    let hidden = "<p class=\"dim\">Addresses are not shown or kept: <code>show_addresses</code> in <code>[status]</code> is off. \
-                  The log of the mail server has them.</p>";
+    let hidden = "<p class=\"dim\">Addresses are shown to root and the daemon's user only, over the unix socket (also with \
+                  <code>ssh -L</code> as root), unless <code>show_addresses</code> in <code>[status]</code> is on.</p>";
     let note = if shows_addresses { "" } else { hidden };
     if decisions.is_empty() {
         return format!("{note}<p>None.</p>");

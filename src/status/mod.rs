@@ -27,7 +27,7 @@ mod words;
 
 use serde::Serialize;
 
-use crate::daemon::Page;
+use crate::daemon::{Asker, Page};
 pub use crate::snapshot::Health;
 pub(crate) use check::{CheckProblem, Checked, check, closed_doors};
 pub(crate) use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
@@ -46,17 +46,21 @@ fn json(report: &impl Serialize) -> Page {
 
 impl Status {
     /// Returns the page for a path of the status socket.
-    pub fn page(&self, asked: &str) -> Page {
+    pub fn page(&self, asked: &str, asker: Asker) -> Page {
         let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
+        let shows = self.shows_addresses(asker);
         match path {
-            "/" => page::page(&self.report()),
-            "/metrics" => page_of(prometheus::MEDIA_TYPE, prometheus::render(&self.report())),
-            "/status.json" => json(&self.report()),
+            "/" => page::page(&self.report(shows)),
+            "/metrics" => page_of(
+                prometheus::MEDIA_TYPE,
+                prometheus::render(&self.report(false)),
+            ),
+            "/status.json" => json(&self.report(shows)),
             "/log" => {
                 let search = Search::read(query);
-                log::page(&search, &self.log(&search))
+                log::page(&search, &self.log(&search, shows))
             }
-            "/log.json" => json(&self.log(&Search::read(query))),
+            "/log.json" => json(&self.log(&Search::read(query), shows)),
             "/healthz" => Page::text(200, "ok\n"),
             "/readyz" => self.readiness(),
             _ => Page::text(

@@ -12,7 +12,7 @@ use super::words::{
     listed, recent, sentence,
 };
 use crate::base::clock::now_s;
-use crate::daemon::Page;
+use crate::daemon::{Asker, Page};
 
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;
@@ -187,11 +187,17 @@ fn bars(rows: &[(String, u64)], class: &str) -> String {
 }
 
 impl Status {
-    /// Returns the page about the address in the query of a URL; `explain` looks it up. There is none if
-    /// the configuration does not allow to show addresses.
-    pub fn explanation(&self, query: &str, explain: impl FnOnce(&str) -> String) -> Page {
-        if !self.live.snapshot().config.status.show_addresses {
-            let why = "addresses are not shown: show_addresses in [status] is off; in a terminal: blocklist-milter explain ADDRESS\n";
+    /// Returns the page about the address in the query of a URL; `explain` looks it up. There is none for
+    /// whoever sees no addresses.
+    pub fn explanation(
+        &self,
+        query: &str,
+        asker: Asker,
+        explain: impl FnOnce(&str) -> String,
+    ) -> Page {
+        if !self.shows_addresses(asker) {
+            let why = "addresses are shown to root and the daemon's user only, over the unix socket, unless show_addresses in [status] is on; \
+                in a terminal: blocklist-milter explain ADDRESS\n";
             return Page::text(403, why);
         }
         let mut fields = form_urlencoded::parse(query.as_bytes());

@@ -63,7 +63,7 @@ pub struct Report {
     pub minutes: Vec<Minute>,
     /// The last decisions other than plain acceptance, the newest first.
     pub decisions: Vec<Logged>,
-    /// Whether the configuration allows to show whose mail was decided.
+    /// Whether it shows whose mail was decided.
     pub shows_addresses: bool,
 }
 
@@ -145,8 +145,8 @@ pub struct Connections {
 }
 
 impl Status {
-    /// Returns the current state.
-    pub fn report(&self) -> Report {
+    /// Returns the current state, with or without whose mail was decided.
+    pub(super) fn report(&self, shows_addresses: bool) -> Report {
         let live = &self.live;
         let snapshot = live.snapshot();
         let counters = &live.counters;
@@ -154,7 +154,7 @@ impl Status {
         let history = self.sample();
         let circuit_breaker = live.is_circuit_breaker_on(&snapshot.config);
         let problems = self.problems(circuit_breaker);
-        let decisions = counters.decisions.select(|_| true);
+        let decisions = self.decisions(shows_addresses);
         let hits = history.hits_24h();
         Report {
             possibly_innocent: possibly_innocent(&hits, &decisions, time_s),
@@ -190,7 +190,7 @@ impl Status {
             log_lines_lost: self.log_lines_lost.get(),
             minutes: history.minutes.steps.clone(),
             decisions: self.logged(decisions.into_iter().take(DECISIONS_SHOWN).collect()),
-            shows_addresses: snapshot.config.status.show_addresses,
+            shows_addresses,
         }
     }
 

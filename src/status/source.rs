@@ -15,7 +15,7 @@ use crate::base::lock::lock;
 use crate::base::replacement::Replacement;
 use crate::base::throttle::Throttle;
 use crate::base::whole_file;
-use crate::daemon::Traffic;
+use crate::daemon::{Asker, Traffic};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::snapshot::{Decision, Live};
@@ -57,14 +57,22 @@ impl Status {
     /// Records the counts since the last call.
     pub fn tick(&self) {
         drop(self.sample());
-        self.forget();
     }
 
-    /// Forgets addresses that the configuration does not allow to show any more.
-    fn forget(&self) {
-        if !self.live.snapshot().config.status.show_addresses {
-            self.live.counters.decisions.forget_who();
+    /// Returns whether whoever asks sees whose mail was decided.
+    pub(super) fn shows_addresses(&self, asker: Asker) -> bool {
+        asker == Asker::Administrator || self.live.snapshot().config.status.show_addresses
+    }
+
+    /// Returns the last decisions, the newest first, with or without whose mail was decided.
+    pub(super) fn decisions(&self, shows_addresses: bool) -> Vec<Arc<Decision>> {
+        let mut decisions = self.live.counters.decisions.all();
+        if !shows_addresses {
+            for decision in &mut decisions {
+                Arc::make_mut(decision).who = None;
+            }
         }
+        decisions
     }
 
     /// Updates and returns the history of the last day.
@@ -98,7 +106,6 @@ impl Status {
             Ok(Kept { history, decisions }) => {
                 *self.sample() = history;
                 self.live.counters.decisions.restore(decisions);
-                self.forget();
             }
             Err(error) => {
                 tracing::warn!(file = %file.display(), %error, "the history of the status begins anew");
@@ -117,7 +124,7 @@ impl Status {
     pub fn save(&self) {
         let kept = Kept {
             history: self.sample().clone(),
-            decisions: self.live.counters.decisions.select(|_| true),
+            decisions: self.live.counters.decisions.all(),
         };
         let file = self.kept_file();
         // Only the daemon's user may read it: it has addresses.

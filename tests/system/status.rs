@@ -2,8 +2,9 @@
 //! played.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use blocklist_milter::address::Canonical;
-use blocklist_milter::daemon::{Service as _, fetch};
+use blocklist_milter::daemon::{Asker, Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::policy::Entries;
@@ -22,7 +23,11 @@ use blocklist_milter::snapshot::{Live, Start};
 use blocklist_milter::status::{Health, Log, Report};
 use blocklist_milter::undo::{self, Undo};
 
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
+
 use crate::support::rig::{Rig, letter, verdict};
+use crate::support::tools::is_root;
 use crate::support::{self, Said, compiler, has, has_all, until_so, words};
 
 const LISTS: &[(&str, &str)] = &[
@@ -177,18 +182,75 @@ fn metrics_and_json_count_every_message_once_and_every_hit() {
     let minutes = report.minutes.iter();
     let minutes = minutes.flat_map(|minute| minute.verdicts.values());
     assert_eq!(minutes.sum::<u64>(), 9);
-    // Addresses need a setting.
-    let mut decisions = report.decisions.iter();
-    assert!(decisions.all(|one| one.decision.who.is_none()));
     assert_eq!(rig.page("/nothing").0, 404);
-    let (code, page) = rig.page("/explain?address=a%40bad.example");
-    assert_eq!(code, 403);
-    has(&page, "show_addresses");
+}
+
+/// Over TCP it is unknown who asks. Only root can ask as another user.
+#[test]
+fn addresses_are_shown_to_root_and_the_daemons_user_alone() {
+    let sees = |fetch: &dyn Fn(&str) -> (u16, String)| {
+        let has_one = |path| fetch(path).1.contains("bad.example");
+        // What is not shown is not found, either.
+        let [(_, found), (code, _)] = [
+            "/log.json?q=a%40bad.example",
+            "/explain?address=a%40bad.example",
+        ]
+        .map(fetch);
+        let mut all = ["/", "/log", "/log.json", "/status.json"]
+            .map(has_one)
+            .to_vec();
+        all.extend([!found.contains("\"decisions\":[]"), code == 200]);
+        assert!(all.windows(2).all(|two| two[0] == two[1]), "{all:?}");
+        all[0]
+    };
+    let rig = Rig::new(LISTS, CONFIG);
+    play(&rig);
+    assert!(sees(&|path| rig.page(path)));
+    let open = |path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
+    open(rig.path(""), 0o755);
+    open(rig.path("s.sock"), 0o666);
+    let stranger = |path: &str| {
+        let ask = || {
+            let nobody = Uid::from_raw(65_534);
+            // Of this thread alone.
+            set_thread_res_uid(nobody, nobody, nobody).expect("root may");
+            rig.page(path)
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().expect("no panic"))
+    };
+    if is_root() {
+        assert!(!sees(&stranger));
+        // The setting decides what is shown, not what is kept.
+        for shown in [true, false] {
+            rig.write(
+                "c.toml",
+                &format!("{CONFIG}[status]\nshow_addresses = {shown}\n"),
+            );
+            until_so("a reload", || {
+                stranger("/log.json").1.contains("bad.example") == shown
+            });
+            assert_eq!(sees(&stranger), shown);
+            assert!(sees(&|path| rig.page(path)));
+        }
+    }
+
+    let port = support::free_port();
+    let rig = Rig::new(
+        LISTS,
+        &format!("{CONFIG}[status]\nlisten = 'inet:{port}@127.0.0.1'\n"),
+    );
+    play(&rig);
+    let (host, v6) = ("127.0.0.1".to_owned(), false);
+    let endpoint = Endpoint::Inet { host, port, v6 };
+    assert!(!sees(&|path| {
+        let (code, page) = fetch(&endpoint, path).expect("it is served");
+        (code, String::from_utf8(page).expect("UTF-8"))
+    }));
 }
 
 /// Returns the decisions that a search finds, as `action reason list sender`, the newest first.
 fn found(service: &Blocklists, query: &str) -> Vec<String> {
-    let page = service.page(&format!("/log.json?{query}"));
+    let page = service.page(&format!("/log.json?{query}"), Asker::Administrator);
     let log: Log = serde_json::from_str(&page.body).expect("JSON");
     let shown = log.decisions.iter().map(|one| {
         let one = &one.decision;
@@ -200,8 +262,7 @@ fn found(service: &Blocklists, query: &str) -> Vec<String> {
 
 #[test]
 fn decisions_are_found_and_outlive_a_restart() {
-    let shown = format!("{CONFIG}\n[status]\nshow_addresses = true\n");
-    let rig = Rig::new(LISTS, &shown);
+    let rig = Rig::new(LISTS, CONFIG);
     play(&rig);
     let find = |query: &str| found(&rig.service, query);
     let all = find("");
@@ -231,14 +292,12 @@ fn decisions_are_found_and_outlive_a_restart() {
 
     fs::create_dir_all(rig.path("state")).expect("a folder");
     rig.service.status.save();
+    let kept = fs::metadata(rig.path("state/status.json")).expect("just saved");
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600, "it has addresses");
     let live = Arc::new(Live::start(Start::read(&rig.path("c.toml"))));
     let next = Blocklists::new(live, Arc::default()).expect("threads");
     next.status.restore();
     assert_eq!(found(&next, ""), all);
-    rig.write("c.toml", CONFIG);
-    until_so("addresses are forgotten", || {
-        find("q=bad.example").is_empty() && find("").len() == all.len()
-    });
 }
 
 /// Each command runs in a shell as it is shown, and does what it says.
@@ -370,8 +429,8 @@ fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
     assert_eq!(rig.page("/healthz").0, 200);
     // More than the header may have, and a body that is never read.
     let long = "x".repeat(100_000);
-    let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n");
-    let body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n";
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n");
+    let body = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n";
     let other = "\0\0\0\x0dO".repeat(100);
     for (sent, code) in [(&*long, "431"), (body, "405"), (&other, "400")] {
         let mut stream = connect();

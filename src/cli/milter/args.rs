@@ -94,7 +94,7 @@ pub(super) enum Command {
     /// Show the last decisions of the running daemon: whom it refused, tagged or accepted in spite of a list.
     ///
     /// Reads its status socket: the last 1,000 decisions other than plain acceptance, also those before a restart,
-    /// the newest last. Addresses are there only if show_addresses in section status is on.
+    /// the newest last. Addresses are there for root and the daemon's user, and for others if show_addresses in section status is on.
     #[command(after_long_help = examples![
         "blocklist-milter log -f",
         "blocklist-milter log --list partner bad.example",

@@ -145,7 +145,7 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
     out.show_as(&log, Painted(&log, out.paint()), args.json)?;
     if !log.shows_addresses && !args.json {
         say(format_args!(
-            "blocklist-milter: addresses are not shown: show_addresses in [status] is off"
+            "blocklist-milter: addresses are shown to root and the daemon's user only: show_addresses in [status] is off"
         ));
     }
     if !args.follow {
