@@ -71,9 +71,7 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     } else {
         let mut content = unpacked(file.try_clone()?)?;
         match first_bytes(&mut content, TAR_BLOCK_BYTES) {
-            Ok(head) if head.get(257..262) == Some(b"ustar") => {
-                tar_members(Cursor::new(head).chain(content), state)
-            }
+            Ok(head) if is_tar(&head) => tar_members(Cursor::new(head).chain(content), state),
             // The reader of the list reports what is wrong with it.
             _ => return Ok(None),
         }
@@ -81,6 +79,11 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     // Also in place of what is wrong with half an archive.
     unchanged(&file, state)?;
     members.map(Some)
+}
+
+/// Returns whether the first bytes are those of a tar archive.
+pub(super) fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
 }
 
 /// Fails if an archive is no longer as it was.

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
+use archive::is_tar;
 pub use archive::{MAX_MEMBERS, Member, members, open_member};
 use packed::{first_bytes, invalid, is_packed, unpacked};
 
@@ -44,9 +45,9 @@ pub(crate) fn changed() -> io::Error {
 /// Reads a text unchanged, or decoded from UTF-16.
 fn decoded(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
-    if is_packed(&head) {
+    if is_packed(&head) || is_tar(&head) {
         return Err(invalid(
-            "compressed twice, or an archive in a compressed file; unpack it once first",
+            "compressed twice, or an archive in another file or on standard input; unpack it once first",
         ));
     }
     let unit = match head.as_slice() {

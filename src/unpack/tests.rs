@@ -122,6 +122,9 @@ fn what_is_not_read_is_named() {
     let others = [
         (gzip(&gzip(b"a@b.example\n")), "compressed twice"),
         (zstd(&gzip(b"a@b.example\n")), "compressed twice"),
+        // It became an archive after it was looked at, or is on standard input.
+        (tar(), "an archive in another file"),
+        (gzip(&tar()), "an archive in another file"),
         (b"a@b.example\rc@d.example".to_vec(), "CR alone"),
     ];
     for (bytes, what) in bombs.into_iter().chain(starts).chain(others) {
