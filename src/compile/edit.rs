@@ -517,7 +517,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("own.txt");
         for before in [None, Some("a@bad.example\n")] {
-            before.map(|text| fs::write(&list, text).unwrap());
+            if let Some(text) = before {
+                fs::write(&list, text).unwrap();
+            }
             let edited = EditedList::open(&list, Rules::default()).unwrap();
             fs::write(&list, "b@bad.example\nc@bad.example\n").unwrap();
             let mut done = Edited::of(&list);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use blocklist_milter::daemon::Service as _;
 
 use crate::support::rig::{OK, Rig, letter, verdict};
 use crate::support::{has, rows, until_so};
@@ -518,7 +519,7 @@ fn what_is_no_request_ends_its_own_connection_alone() {
         assert!(end, "{door}: {bytes:.40?}");
     }
     // The other ways in which rspamd asks, and none: this is not "no".
-    let broken = || rig.service.status.report().connections.protocol_errors["request"];
+    let broken = || rig.service.traffic().protocol_errors.get("request");
     for bytes in [
         "GET / HTTP/1.1\r\n\r\n",
         "HEAD / HTTP/1.1\r\n\r\n",
