@@ -15,7 +15,8 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`base`], [`metrics`], [`unpack`], `rfc5322` | what everything stands on: files, threads, memory, the time, numbers for people; counters; compressed files and archives; quoting and comments in addresses |
+//! | [`base`], [`metrics`], `rfc5322` | what everything stands on: files, threads, memory, the time, numbers for people; counters; quoting and comments in addresses |
+//! | [`unpack`] | compressed files and archives |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address; a compiled list; a text list; the milter protocol; where to listen. These do not import each other |
 //! | [`lookup`], `journal`, [`door`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal; policy delegation, socketmap and rspamd maps for mail servers without milters |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; compiling lists to filters; sockets, signals, watched files |

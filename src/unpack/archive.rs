@@ -20,7 +20,7 @@ use flate2::read::DeflateDecoder;
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::packed::{Metered, first_bytes, invalid, is_packed, refuse_bomb, unpacked};
+use super::packed::{Metered, first_bytes, invalid, is_packed, is_tar, refuse_bomb, unpacked};
 use super::{changed, decoded};
 use crate::base::access::open_regular;
 use crate::base::file_state::FileState;
@@ -79,11 +79,6 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     // Also in place of what is wrong with half an archive.
     unchanged(&file, state)?;
     members.map(Some)
-}
-
-/// Returns whether the first bytes are those of a tar archive.
-pub(super) fn is_tar(head: &[u8]) -> bool {
-    head.get(257..262) == Some(b"ustar")
 }
 
 /// Fails if an archive is no longer as it was.

@@ -12,9 +12,8 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use archive::is_tar;
 pub use archive::{MAX_MEMBERS, Member, members, open_member};
-use packed::{first_bytes, invalid, is_packed, unpacked};
+use packed::{first_bytes, invalid, is_packed, is_tar, unpacked};
 
 /// Opens a file for reading; `-` is standard input.
 ///

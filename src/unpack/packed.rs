@@ -62,6 +62,11 @@ fn packed(head: &[u8]) -> Option<(&'static str, Unpack)> {
     })
 }
 
+/// Returns whether the first bytes are those of a tar archive.
+pub(super) fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+}
+
 pub(super) fn is_packed(head: &[u8]) -> bool {
     packed(head).is_some() || NOT_READ.iter().any(|(start, _)| head.starts_with(start))
 }
