@@ -78,6 +78,10 @@ pub(super) fn read(input: &[u8]) -> Found {
         b"RCPT" if request.recipient.is_some() => Stage::Recipient,
         _ => Stage::Other,
     };
+    // The client sends this recipient again, in another transaction. After DATA it would send them all again.
+    if request.stage == Stage::Recipient && request.earlier.len() > RECIPIENTS_MAX {
+        return Err(fault("too many recipients"));
+    }
     Ok(Some((request, end + 2)))
 }
 
@@ -100,14 +104,7 @@ fn recipients(value: &[u8]) -> Result<Vec<Mailbox<Vec<u8>>>, ProtocolError> {
         .split(|&byte| nesting.step(byte) == Role::Outside && byte == b',')
         .map(<[u8]>::trim_ascii)
         .filter(|one| !one.is_empty());
-    let all: Vec<_> = each
-        .take(RECIPIENTS_MAX + 1)
-        .map(|one| Mailbox::Written(one.to_vec()))
-        .collect();
-    match all.len() > RECIPIENTS_MAX {
-        true => Err(fault("too many recipients")),
-        false => Ok(all),
-    }
+    Ok(each.map(|one| Mailbox::Written(one.to_vec())).collect())
 }
 
 /// Adds the fields of some names to the headers: `name RAW LIST,name RAW LIST`, the texts in base64.
@@ -169,6 +166,27 @@ mod tests {
             list += &value.replace(':', "::");
         }
         (raw, list)
+    }
+
+    #[test]
+    fn all_recipients_that_were_accepted_may_be_said_after_data() {
+        for (earlier, stage, is_read) in [
+            (RECIPIENTS_MAX, "RCPT", true),
+            (RECIPIENTS_MAX + 1, "RCPT", false),
+            (RECIPIENTS_MAX + 1, "DATA", true),
+            (RECIPIENTS_MAX * 10, "DATA", true),
+        ] {
+            let before = STANDARD.encode("a@b.example, ".repeat(earlier));
+            let request = format!(
+                "request=smtpd_access_policy\nprotocol_state={stage}\nsender=a@b.example\nrecipient=a@b.example\n\
+                 recipients_base64={before}\n\n"
+            );
+            assert_eq!(
+                read(request.as_bytes()).is_ok(),
+                is_read,
+                "{earlier} {stage}"
+            );
+        }
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use crate::milter::{Edit, Mailbox, ProtocolError, Reply};
 
 /// Most bytes of a request: a header block of 768 KiB in base64, and the rest.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Most recipients of a request: a mail server takes as many in one message.
+/// Most recipients that a request about one more says: a mail server takes as many in one message.
 pub(super) const RECIPIENTS_MAX: usize = 1_000;
 
 /// What a mail server asks. What it does not say is empty.
