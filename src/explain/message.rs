@@ -245,7 +245,9 @@ fn each_in_folder(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
     let mut others = 0;
     let mut folders = vec![PathBuf::new()];
     while let Some(below) = folders.pop() {
-        let folder = open_folder(&root, &below)?;
+        let Some(folder) = still_there(open_folder(&root, &below))? else {
+            continue;
+        };
         let mut names = Vec::new();
         for entry in Dir::read_from(&folder)? {
             names.push(OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned());
@@ -254,13 +256,18 @@ fn each_in_folder(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
         names.sort();
         for name in names {
             let below = below.join(&name);
-            let status = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let status = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW);
+            let Some(status) = still_there(status.map_err(io::Error::from))? else {
+                continue;
+            };
             match FileType::from_raw_mode(status.st_mode) {
                 FileType::Directory if below.components().count() <= DEPTH_MAX => {
                     folders.push(below);
                 }
                 FileType::RegularFile => {
-                    let file = open_file(&folder, &name)?;
+                    let Some(file) = still_there(open_file(&folder, &name))? else {
+                        continue;
+                    };
                     let meta = file.metadata()?;
                     if meta.is_file() {
                         let name = path.join(below).display().to_string();
@@ -272,6 +279,14 @@ fn each_in_folder(path: &Path, each: EachMessage<'_>) -> io::Result<u64> {
         }
     }
     Ok(others)
+}
+
+/// Returns `None` for a file that has gone since its folder was read: mail programs move messages at any time.
+fn still_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Opens a folder without following any link in the path, as openat2(2) does, but on all kernels.
@@ -400,5 +415,21 @@ mod tests {
         let each = &mut |stored: Stored| senders.extend(stored.headers.mbox_sender);
         each_message(&path, true, each).unwrap();
         assert_eq!(senders, [b"a", b"c"]);
+    }
+
+    /// Mail programs move messages from `new` to `cur`, and remove them, at any time.
+    #[test]
+    fn a_message_that_goes_while_its_folder_is_read_stops_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["1", "2", "3"] {
+            std::fs::write(folder.path().join(name), "From: a@b.example\n\n").unwrap();
+        }
+        let mut read = Vec::new();
+        let each = &mut |stored: Stored| {
+            read.push(stored.name);
+            let _ = std::fs::remove_file(folder.path().join("2"));
+        };
+        assert_eq!(each_message(folder.path(), false, each).unwrap(), 0);
+        assert!(read.len() == 2 && read[1].ends_with("/3"), "{read:?}");
     }
 }
