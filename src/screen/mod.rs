@@ -348,7 +348,11 @@ impl<O: Observer> Handler for Screen<O> {
                 return true;
             }
             if shows_all || snapshot.policy.checks(identity) {
-                message.workspace().senders.add_header(identity, value);
+                let senders = &mut message.workspace().senders;
+                if self.origin.is_sendmail {
+                    senders.set_sendmail();
+                }
+                senders.add_header(identity, value);
             } else {
                 message.skip(identity);
             }

@@ -120,6 +120,8 @@ pub(super) struct Origin {
     pub(super) address: Option<IpAddr>,
     pub(super) text: String,
     pub(super) is_local: bool,
+    /// Whether Sendmail asks: its macro `v` is a number.
+    pub(super) is_sendmail: bool,
 }
 
 impl Origin {
@@ -131,6 +133,8 @@ impl Origin {
             Some(address) => write!(self.text, "{address}"),
             None => write!(self.text, "{}", escaped(client.host)),
         };
+        let version = macros.get("v").unwrap_or_default();
+        self.is_sendmail = version.first().is_some_and(u8::is_ascii_digit);
         self.is_local = match client.family {
             Family::Unix => true,
             // Postfix reports local mail that did not come by SMTP with port 0.
@@ -141,7 +145,6 @@ impl Origin {
             // also reports an address. Postfix reports no address for a client whose proxy hides it
             // (XCLIENT), and that client chooses its name itself with its PTR record.
             Family::Unknown => {
-                let version = macros.get("v").unwrap_or_default();
                 !version.starts_with(b"Postfix") && client.host.eq_ignore_ascii_case(b"localhost")
             }
         };

@@ -11,8 +11,9 @@
 //! and which address a bare `x` means.
 
 use crate::address::{Canonical, ParseError, Rules};
-use crate::rfc5322::{Nesting, Role, is_atext, quote};
+use crate::rfc5322::{Nesting, Role};
 
+use super::flat::{Flat, is_blank};
 use super::path::Paths;
 use super::plain;
 use super::store::{Mark, Out};
@@ -36,7 +37,7 @@ pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
     let found = paths.path(path, out) || paths.content(glued, out);
     // Postfix drops blanks; Sendmail replaces them by a dot (its option BlankSub).
     for blank in [None, Some(b'.')] {
-        if let Some(address) = stripped(argument, blank) {
+        if let Some(address) = Flat::of(argument, blank).and_then(|flat| flat.address()) {
             paths.whole(&address, Mark::default(), out);
         }
     }
@@ -63,85 +64,6 @@ pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
     if !address.ends_with(b"@") {
         paths.whole(address, Mark::default(), out);
     }
-}
-
-/// Returns the argument as Postfix's reader of envelopes understands it, which ignores the grammar:
-/// `x<sp"am@"bad .example>;` is spam@bad.example. It takes the first brackets that are not empty,
-/// and removes a source route, comments, quotes, backslashes and blanks anywhere; with `blank`,
-/// blanks and comments between two words become that byte. The last `@` of the result divides.
-fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
-    let mut text = Vec::with_capacity(argument.len());
-    let mut nesting = Nesting::with_escapes_outside();
-    let (mut open_brackets, mut in_route) = (0_usize, false);
-    // A blank or a comment between two words. Sendmail also writes a dot for a blank before an `@`.
-    let mut between = None;
-    for &byte in argument {
-        match (nesting.step(byte), byte) {
-            (Role::Delimiter, b')') => {
-                between = between.or(Some(byte));
-                continue;
-            }
-            (Role::Delimiter | Role::Comment, _) | (Role::Outside, b')') => continue,
-            (Role::Escaped | Role::Quoted, _) => {}
-            (Role::Outside, b'<') => {
-                text.clear();
-                open_brackets += 1;
-                in_route = false;
-                continue;
-            }
-            (Role::Outside, b'>') if in_route => continue,
-            // `<>` is the null sender, unless an address follows directly.
-            (Role::Outside, b'>') if text.is_empty() => {
-                open_brackets = open_brackets.saturating_sub(1);
-                continue;
-            }
-            (Role::Outside, b'>') => break,
-            (Role::Outside, byte) if is_blank(byte) && open_brackets > 0 => {
-                between = Some(b' ');
-                continue;
-            }
-            (Role::Outside, byte) if is_blank(byte) => break,
-            (Role::Outside, _) => {}
-        }
-        match byte {
-            // A text that begins with an `@` is a source route, up to its colon.
-            b'@' if text.is_empty() => in_route = true,
-            b':' if in_route => {
-                in_route = false;
-                text.clear();
-                continue;
-            }
-            _ => {}
-        }
-        let follows = |between| is_in_word(byte) || (byte == b'@' && between == b' ');
-        if between.take().is_some_and(follows) && text.last().is_some_and(|&last| is_in_word(last))
-        {
-            text.extend(blank);
-        }
-        text.push(byte);
-    }
-    let at = memchr::memrchr(b'@', &text)?;
-    (at > 0 && !in_route && !nesting.is_in_quotes()).then(|| joined(&text[..at], &text[at + 1..]))
-}
-
-fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
-    let mut address = Vec::with_capacity(local.len() + domain.len() + 4);
-    if local.iter().all(|&byte| byte == b'.' || is_atext(byte)) {
-        address.extend_from_slice(local);
-    } else {
-        quote(local, &mut address);
-    }
-    address.push(b'@');
-    let stray = |byte: u8| matches!(byte, b'"' | b'\\') || is_blank(byte);
-    address.extend(domain.iter().copied().filter(|&byte| !stray(byte)));
-    if domain.starts_with(b"[") && !domain.contains(&b']') {
-        address.push(b']');
-    }
-    // No server treats one final dot as part of a domain; Sendmail ignores further ones.
-    while address.ends_with(b".") {
-        address.pop();
-    }
-    address
 }
 
 /// Returns the path without its brackets, and the text directly behind them; not the parameters.
@@ -177,12 +99,4 @@ fn split(argument: &[u8]) -> (&[u8], &[u8]) {
         }
         None => (&argument[1..], b""),
     }
-}
-
-fn is_in_word(byte: u8) -> bool {
-    is_atext(byte) || !byte.is_ascii()
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\0')
 }

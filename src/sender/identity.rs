@@ -63,7 +63,7 @@ pub enum Strength {
     /// It is where an address belongs.
     Strong,
     /// It is only inside quotes, a comment, a group's name or an encoded word, in a field that
-    /// names no other address.
+    /// names no mailbox; or it is all that stands before a mailbox without a domain.
     Weak,
     /// Some mail programs show it; others show the address beside it instead.
     Doubtful,

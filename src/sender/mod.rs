@@ -6,6 +6,7 @@
 //!   header value --> plain? --yes----------------->  Store --> Sender, Sender, ...
 //!                      |no                             ^
 //!                      +--> scan (ours, lenient) ------+
+//!                      |     ^ delivered, if it is long: as servers deliver it
 //!                      +--> header (mail-parser) ------+   only addresses that are in the value
 //! ```
 //!
@@ -38,6 +39,15 @@
 //! | `a@b.""c`                               | `a@b.c`, and `a@b.`                         |
 //! | `"a@b"`, `(a@b)`, `<x (a@b)>`, `=?utf-8?Q?x_a=40b?=` | `a@b`, *weak*: only because there is no other address |
 //! | `a＠b`, `a﹫b`                           | `a@b`, *weak*: what a reader sees           |
+//! | `c@d <root>`                            | `c@d`, *weak*: `root` is a mailbox, but people see an address |
+//! | `"c@d" <root>`, `x c@d <root>`, `root (c@d)` | nothing: a mailbox without a domain has a name, too |
+//! | `=?utf-8?Q?x_=3Ca?=@b`                  | the tokens, and `a@b`: decoded text with what touches it, if no angle address is written |
+//! | `<a%b.c>`, `b.c!a`                      | `a@b.c`, as Sendmail delivers it (`delivered`) |
+//! | `x"a"@b`                                | `x"a"@b`, and `"a"@b`, *weak*: few take `x` for a name |
+//! | `x \" <c@d>, y" <a@b>`, `x \( <c@d>, y) <a@b>` | both: as in Sendmail, the backslash may escape |
+//! | `c@d [mailto:e@f] <a@b>`                | `a@b`: a colon between square brackets begins no group |
+//! | `&amp;@b`, `;@b`                        | `""@b`: the domain is there                  |
+//! | bytes that are not UTF-8                | the bytes, and as Windows-1252               |
 //!
 //! The rules follow what people see. An address counts if one of the common programs (Gmail,
 //! Outlook, Thunderbird, Apple Mail) shows it as the sender's, unless RFC 5322 defines its place as
@@ -50,8 +60,10 @@
 //! All work is linear in the bytes given. The bytes read and the addresses kept are limited. The
 //! bytes of a [`Sender`] are as written, without comments and folding.
 
+mod delivered;
 mod encoded;
 mod envelope;
+mod flat;
 mod header;
 mod identity;
 mod path;
@@ -62,11 +74,12 @@ mod token;
 mod word;
 
 use crate::rfc5322::quoted;
+use delivered::LaidOut;
 pub use identity::{Identity, Sender, Strength};
 use path::Paths;
 use scan::Scanner;
+use store::{Known, Out, Store};
 pub use store::{MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_TEXT_BYTES};
-use store::{Out, Store};
 
 /// A header value of this length or more may have been cut. Postfix cuts a header for its milters
 /// at 60,000 bytes, name included, or at a line end beyond nine tenths of that
@@ -132,10 +145,15 @@ impl Senders {
 
     fn add_envelope(&mut self, text: &[u8], read: fn(&mut Paths, &[u8], &mut Out<'_>)) {
         if self.may_scan(Identity::MailFrom, text) {
-            let mut out = Out::new(&mut self.store, Identity::MailFrom);
+            let mut out = Out::new(&mut self.store, Identity::MailFrom, None);
             read(&mut self.scanner.paths, text, &mut out);
             self.give_back(text);
         }
+    }
+
+    /// Says that Sendmail asks about this message, which delivers some fields otherwise.
+    pub fn set_sendmail(&mut self) {
+        self.scanner.paths.is_sendmail = true;
     }
 
     /// Adds the senders in one header value, of any bytes and any length. Call it for every
@@ -144,13 +162,70 @@ impl Senders {
         if value.len() >= MAYBE_CUT_BYTES {
             self.store.truncated = true;
         }
-        if let Some(address) = plain::mailbox(value) {
-            Out::new(&mut self.store, identity).push(address);
+        let may_break = value.len() >= self.shortest_changed();
+        if let Some(address) = plain::mailbox(value).filter(|_| !may_break) {
+            Out::new(&mut self.store, identity, None).push(address);
             return;
         }
         if !self.may_scan(identity, value) {
             return;
         }
+        self.read(identity, value, None);
+        if may_break {
+            self.read_as_delivered(identity, value);
+        }
+        if let Some(form) = delivered::without_escaped(value) {
+            self.read_again(identity, &form);
+        }
+        if std::str::from_utf8(value).is_err() {
+            // Programs that cannot read it as UTF-8 take it for Windows-1252.
+            self.read_again(identity, encoded::in_windows_1252(value).as_bytes());
+        }
+        self.give_back(value);
+    }
+
+    /// Length from which a value may be delivered otherwise.
+    fn shortest_changed(&self) -> usize {
+        match self.scanner.paths.is_sendmail {
+            true => delivered::LONGEST_TOKEN,
+            false => delivered::SHORTEST_BROKEN,
+        }
+    }
+
+    /// Adds the senders in a long value as servers deliver it.
+    fn read_as_delivered(&mut self, identity: Identity, value: &[u8]) {
+        let laid_out = LaidOut::of(value);
+        let is_sendmail = self.scanner.paths.is_sendmail;
+        let colon = identity.name().len() + 1;
+        let broken = [
+            // With a blank behind the colon, and without.
+            delivered::POSTFIX.apply(value, colon + 1),
+            delivered::POSTFIX.apply(value, colon),
+            delivered::SENDMAIL.apply(&laid_out.text, colon + 1),
+            delivered::SENDMAIL.apply(&laid_out.text, colon),
+        ];
+        for form in broken.iter().flatten() {
+            self.read_again(identity, form);
+        }
+        if is_sendmail && laid_out.is_split {
+            self.read_again(identity, &laid_out.text);
+        }
+        if is_sendmail {
+            let known = self.store.known(identity);
+            for cut in laid_out.cut() {
+                self.read(identity, cut, Some(&known));
+            }
+        }
+    }
+
+    /// Adds the senders of a further form of a value, those that are new.
+    fn read_again(&mut self, identity: Identity, value: &[u8]) {
+        let known = self.store.known(identity);
+        self.read(identity, value, Some(&known));
+    }
+
+    /// Reads a value. With `known`, it is another form of a value that has been read.
+    fn read(&mut self, identity: Identity, value: &[u8], known: Option<&Known>) {
         let line = match memchr::memchr(b'\n', value) {
             None => value,
             Some(_) => {
@@ -158,11 +233,12 @@ impl Senders {
                 &self.unfolded
             }
         };
-        let mut out = Out::new(&mut self.store, identity);
+        let mut out = Out::new(&mut self.store, identity, known);
         let strong = self.scanner.value(line, &mut out);
-        let (paths, parsed_bytes) = (&mut self.scanner.paths, &mut self.parsed_bytes);
-        header::add_missed(paths, line, strong, parsed_bytes, &mut out);
-        self.give_back(value);
+        if known.is_none() {
+            let (paths, parsed_bytes) = (&mut self.scanner.paths, &mut self.parsed_bytes);
+            header::add_missed(paths, line, strong, parsed_bytes, &mut out);
+        }
     }
 
     /// Frees the memory for reading a long value: ten buffers of its length.

@@ -4,7 +4,9 @@
 use crate::address::{Canonical, Rules};
 use crate::rfc5322::{Nesting, Role};
 
+use super::delivered::{BLANK_SUB, JOINED, WORDS, rewritten};
 use super::encoded::{self, Encoded, may_encode};
+use super::identity::Strength;
 use super::plain;
 use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
@@ -17,6 +19,7 @@ pub(super) struct Paths {
     whole: Canonical,
     other: Canonical,
     compared_bytes: usize,
+    pub(super) is_sendmail: bool,
 }
 
 /// Bytes of one message that are compared in canonical form. Beyond this limit both readings of a
@@ -26,11 +29,13 @@ const MAX_COMPARED_BYTES: usize = 4 * 1024;
 impl Paths {
     pub(super) fn reset(&mut self) {
         self.compared_bytes = 0;
+        self.is_sendmail = false;
     }
 
     pub(super) fn give_back(&mut self) {
         *self = Self {
             compared_bytes: self.compared_bytes,
+            is_sendmail: self.is_sendmail,
             ..Self::default()
         };
     }
@@ -69,6 +74,7 @@ impl Paths {
         if inside.iter().any(u8::is_ascii_whitespace) {
             self.without_blanks(inside, out);
         }
+        self.rewritten(inside, true, before, out);
         out.pushed() > before
     }
 
@@ -112,6 +118,33 @@ impl Paths {
         });
         if !known {
             out.push(text);
+        }
+    }
+
+    /// Pushes what servers make of a mailbox, of which nothing was found since `before`, or whose words dots
+    /// join. Only in brackets are all words those of one address.
+    pub(super) fn rewritten(
+        &mut self,
+        mailbox: &[u8],
+        in_brackets: bool,
+        before: u64,
+        out: &mut Out<'_>,
+    ) {
+        if !out.is_shown() || out.strength() != Strength::Strong {
+            return;
+        }
+        let is_hack = out.pushed() == before && is_hack(mailbox);
+        let has_blanks = mailbox.iter().any(u8::is_ascii_whitespace);
+        let is_parted = has_blanks || mailbox.contains(&b'(');
+        for (wanted, blank) in [
+            (is_hack, WORDS),
+            (is_hack && in_brackets && is_parted, JOINED),
+            (self.is_sendmail && has_blanks, BLANK_SUB),
+        ] {
+            if wanted && let Some(address) = rewritten(mailbox, blank) {
+                // It may have encoded words.
+                self.words(&address, out);
+            }
         }
     }
 
@@ -197,6 +230,11 @@ fn is_one(path: &[u8]) -> bool {
         }
     }
     ats == 1 || ats > 1 && blanks == 0
+}
+
+/// Returns whether this may be an address at the host before `!` or behind `%`.
+pub(super) fn is_hack(mailbox: &[u8]) -> bool {
+    memchr::memchr2(b'!', b'%', mailbox).is_some() && memchr::memchr(b'.', mailbox).is_some()
 }
 
 /// Returns a path without its source route, `@a,@b:` (RFC 5321 appendix C).

@@ -54,9 +54,15 @@ pub(super) fn is_address(bytes: &[u8]) -> bool {
         && all(domain, DOMAIN)
 }
 
+/// Returns whether these bytes are a mailbox without a domain, `root`.
+pub(super) fn is_atom(bytes: &[u8]) -> bool {
+    let is_in_atom = |byte: &u8| CLASS[*byte as usize] & LOCAL != 0 || !byte.is_ascii();
+    !bytes.is_empty() && bytes.iter().all(is_in_atom)
+}
+
 /// Removes the blanks and folds around a text. A form feed is not white space in RFC 5322: the scan
 /// keeps it as a part of the address, and also reads the address without it.
-fn trim(mut text: &[u8]) -> &[u8] {
+pub(super) fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..]
     | [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = text
     {

@@ -2,7 +2,7 @@
 //!
 //! One pass over the tokens, segment by segment. A segment is the text between commas, semicolons
 //! and the colon of a group. The words of a segment are pushed as they are found; if an angle
-//! address follows in the same segment, they are taken back. Only if a value gave no address, a
+//! address follows in the same segment, they are taken back. Only if a value gave no mailbox, a
 //! second pass also reads inside quotes, comments and encoded words: its addresses are weak.
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 
 use super::encoded::{self, may_encode};
 use super::identity::Strength;
-use super::path::Paths;
+use super::path::{Paths, is_hack};
 use super::plain;
 use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
@@ -23,6 +23,10 @@ pub(super) struct Scanner {
     /// The word before an angle address, while that address is read.
     stem: Word,
     run: Run,
+    /// Whether a mailbox has no domain: `<root>`.
+    has_atom: bool,
+    /// Segments with encoded words that touch other text, decoded; each with a comma.
+    decoded: Vec<u8>,
 }
 
 /// The text between two commas, semicolons or colons.
@@ -77,13 +81,20 @@ impl Scanner {
     pub(super) fn give_back(&mut self) {
         self.paths.give_back();
         self.stem = Word::default();
+        self.decoded = Vec::new();
     }
 
     /// Pushes the addresses of a header value. Returns whether any was not weak.
     pub(super) fn value(&mut self, value: &[u8], out: &mut Out<'_>) -> bool {
         let before = out.pushed();
+        (self.has_atom, self.decoded) = (false, Vec::new());
         self.segments(value, out);
-        if out.pushed() > before {
+        if !self.decoded.is_empty() {
+            // Encoded words in the decoded text are text.
+            let decoded = std::mem::take(&mut self.decoded);
+            self.segments(&decoded, out);
+        }
+        if out.pushed() > before || self.has_atom {
             return true;
         }
         if may_encode(value) || has_address(value) || has_wide_at(value) {
@@ -105,6 +116,7 @@ impl Scanner {
         let mut tokens = Tokens::new(text);
         let mut segment = Segment::new(0, out);
         let mut name = None;
+        let mut bracket = Bracket::default();
         self.paths.word.begin();
         self.run = Run::default();
         while let Some((kind, bytes)) = tokens.next() {
@@ -122,7 +134,7 @@ impl Scanner {
                     self.end(text, start, &mut segment, out);
                     segment = Segment::new(tokens.position(), out);
                 }
-                TokenKind::Colon => {
+                TokenKind::Colon if !bracket.holds(start) => {
                     self.finish(text, start, &mut segment, out);
                     if !segment.angle {
                         out.rollback(segment.start);
@@ -145,6 +157,10 @@ impl Scanner {
                 }
                 TokenKind::OpenQuote | TokenKind::OpenComment => {
                     self.finish(text, start, &mut segment, out);
+                    if !segment.angle {
+                        let written = &text[segment.from..start];
+                        (self.paths).rewritten(written, false, segment.start.1, out);
+                    }
                     self.unclosed(&mut tokens, &mut segment, out);
                 }
                 _ if segment.stem != Stem::None => {
@@ -153,6 +169,13 @@ impl Scanner {
                 // The angle address of a segment names its sender.
                 _ if segment.angle => {}
                 _ => {
+                    if kind == TokenKind::At && start > 0 && start == segment.from {
+                        // `&amp;@bad.example`: its local part cannot be read.
+                        self.paths.word.quoted(b"\"\"", out);
+                    }
+                    if bytes == b"[" {
+                        bracket.open(text, start);
+                    }
                     self.run(kind, text, start, out);
                     self.paths.part(kind, bytes, &mut tokens, out);
                 }
@@ -168,24 +191,49 @@ impl Scanner {
         self.finish(text, end, segment, out);
         self.paths.word.begin();
         let written = &text[segment.from..end];
-        if out.pushed() == segment.start.1 && may_encode(written) {
-            let (mut bare, mut tokens) = (Vec::new(), Tokens::new(written));
-            while let Some((kind, bytes)) = tokens.next() {
-                match kind {
-                    TokenKind::Comment => bare.push(b' '),
-                    // Nothing closes those that follow, either: each would be searched to the end.
-                    TokenKind::OpenComment | TokenKind::OpenQuote => {
-                        bare.extend_from_slice(&written[tokens.position() - bytes.len()..]);
-                        break;
-                    }
-                    _ => bare.extend_from_slice(bytes),
+        if segment.angle || out.strength() != Strength::Strong {
+            return;
+        }
+        let found = out.pushed() > segment.start.1;
+        self.encoded(written, found, out);
+        (self.paths).rewritten(written, false, segment.start.1, out);
+        if out.pushed() == segment.start.1 {
+            self.has_atom |= is_atom_with_comment(written);
+        }
+    }
+
+    /// Reads a segment without an angle address: encoded words may be one mailbox, and if they touch
+    /// other text, they are read with it once decoded.
+    fn encoded(&mut self, written: &[u8], found: bool, out: &mut Out<'_>) {
+        if !may_encode(written) {
+            return;
+        }
+        let (mut bare, mut tokens) = (Vec::new(), Tokens::new(written));
+        let (mut touches, mut last) = (false, TokenKind::Space);
+        while let Some((kind, bytes)) = tokens.next() {
+            let pair = [last, kind];
+            let apart = |kind| matches!(kind, TokenKind::Space | TokenKind::Comment);
+            touches |= pair.contains(&TokenKind::Encoded)
+                && last != kind
+                && !pair.map(apart).contains(&true);
+            last = kind;
+            match kind {
+                TokenKind::Comment => bare.push(b' '),
+                // Nothing closes those that follow, either: each would be searched to the end.
+                TokenKind::OpenComment | TokenKind::OpenQuote => {
+                    bare.extend_from_slice(&written[tokens.position() - bytes.len()..]);
+                    break;
                 }
+                _ => bare.extend_from_slice(bytes),
             }
-            let mut text = Vec::new();
-            encoded::decode_all(&bare, |_| false, &mut text);
-            if let Some(address) = plain::mailbox(&text) {
-                out.push(address);
-            }
+        }
+        let mut text = Vec::new();
+        encoded::decode_all(&bare, |_| false, &mut text);
+        if touches {
+            self.decoded.extend_from_slice(&text);
+            self.decoded.push(b',');
+        } else if let (false, Some(address)) = (found, plain::mailbox(&text)) {
+            out.push(address);
         }
     }
 
@@ -216,6 +264,8 @@ impl Scanner {
         if has_address(name) {
             if mailbox_follows {
                 out.set_strength(Strength::Doubtful);
+            } else {
+                self.encoded(name, true, out);
             }
             self.paths.words(name, out);
             out.set_strength(Strength::Strong);
@@ -233,11 +283,24 @@ impl Scanner {
         if segment.stem != Stem::None {
             self.finish(text, tokens.position(), segment, out);
         }
+        let start = tokens.position() - 1;
         let (inside, closed) = tokens.angle();
         std::mem::swap(&mut self.paths.word, &mut self.stem);
         self.paths.word.clear();
         let before = out.pushed();
         self.angle(inside, segment, out);
+        if out.pushed() == before && !segment.angle && closed && self.atom(inside, tokens, out) {
+            // The text before it is its name, unless that is an address itself.
+            out.rollback(segment.start);
+            (self.stem, self.run) = (Word::default(), Run::default());
+            let name = plain::trim(&text[segment.from..start]);
+            if plain::is_address(name) {
+                out.set_strength(Strength::Weak);
+                out.push(name);
+                out.set_strength(Strength::Strong);
+            }
+            return;
+        }
         if out.pushed() == before && !segment.angle {
             std::mem::swap(&mut self.paths.word, &mut self.stem);
             self.paths.word.comment();
@@ -256,6 +319,15 @@ impl Scanner {
         } else {
             self.stem.clear();
         }
+    }
+
+    /// Returns whether the brackets just read hold a mailbox without a domain, which `x` of
+    /// `a<x>@b.example` is not.
+    fn atom(&mut self, inside: &[u8], tokens: &mut Tokens<'_>, out: &Out<'_>) -> bool {
+        let is_atom =
+            out.strength() == Strength::Strong && is_atom(plain::trim(inside)) && tokens.is_apart();
+        self.has_atom |= is_atom;
+        is_atom
     }
 
     /// Processes a token after an angle address. If it is an `@`
@@ -343,7 +415,10 @@ impl Scanner {
 
     /// Reads the inside of an angle address. If it is an address, the words beside it do not count.
     fn angle(&mut self, inside: &[u8], segment: &mut Segment, out: &mut Out<'_>) {
-        if !has_address(inside) && !may_encode(inside) {
+        if !has_address(inside)
+            && !may_encode(inside)
+            && (inside.contains(&b'@') || !is_hack(inside))
+        {
             return;
         }
         let before = out.mark();
@@ -358,6 +433,47 @@ impl Scanner {
             self.paths.path(inside, out);
         }
     }
+}
+
+/// The last opening square bracket, and the byte that ends its text.
+#[derive(Default)]
+struct Bracket {
+    end: usize,
+    is_closed: bool,
+}
+
+impl Bracket {
+    fn open(&mut self, text: &[u8], start: usize) {
+        if start >= self.end {
+            let end =
+                memchr::memchr2(b']', b'<', &text[start..]).map_or(text.len(), |at| start + at);
+            (self.end, self.is_closed) = (end, text.get(end) == Some(&b']'));
+        }
+    }
+
+    /// Whether a colon is not one of a group: `spam@bad.example [mailto:a@b.example] <c@d.example>`.
+    fn holds(&self, start: usize) -> bool {
+        self.is_closed && start < self.end
+    }
+}
+
+fn is_atom(bytes: &[u8]) -> bool {
+    plain::is_atom(bytes) && !has_wide_at(bytes)
+}
+
+/// Returns whether a segment is a mailbox without a domain and a comment: `MAILER-DAEMON (a@b)`.
+fn is_atom_with_comment(segment: &[u8]) -> bool {
+    let mut tokens = Tokens::new(segment);
+    let mut seen = (false, false);
+    while let Some((kind, bytes)) = tokens.next() {
+        seen = match (kind, seen) {
+            (TokenKind::Space, _) => seen,
+            (TokenKind::Atom, (false, false)) if is_atom(bytes) => (true, false),
+            (TokenKind::Comment, (true, _)) => (true, true),
+            _ => return false,
+        };
+    }
+    seen == (true, true)
 }
 
 /// U+FF20 and U+FE6B, which look like an `@`.

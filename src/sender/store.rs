@@ -7,6 +7,8 @@
 //! Pushed addresses can be taken back ([`Out::rollback`]), last first: the words of a name count
 //! until an angle address follows in the same segment.
 
+use std::collections::HashMap;
+
 use super::identity::{Identity, Sender, Strength};
 
 /// Most addresses kept of one identity; real messages name fewer than ten. Each identity has its own
@@ -29,6 +31,9 @@ const TEXT_BYTES_KEPT: usize = 1024;
 const FOUND_KEPT: usize = 16;
 
 const COMPARED: usize = 32;
+
+/// The addresses of one identity.
+pub(super) type Known = HashMap<Box<[u8]>, Strength>;
 
 #[derive(Debug)]
 struct Found {
@@ -75,6 +80,19 @@ impl Store {
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Sender<'_>> {
         self.found.iter().map(|found| self.sender(found))
+    }
+
+    pub(super) fn known(&self, identity: Identity) -> Known {
+        let mut known = Known::new();
+        for sender in self.iter().filter(|sender| sender.identity == identity) {
+            let strength = known
+                .entry(sender.address.into())
+                .or_insert(sender.strength);
+            if sender.strength == Strength::Strong {
+                *strength = Strength::Strong;
+            }
+        }
+        known
     }
 
     fn sender(&self, found: &Found) -> Sender<'_> {
@@ -128,15 +146,18 @@ pub(super) struct Out<'s> {
     identity: Identity,
     strength: Strength,
     pushed: u64,
+    known: Option<&'s Known>,
 }
 
 impl<'s> Out<'s> {
-    pub(super) fn new(store: &'s mut Store, identity: Identity) -> Self {
+    /// For a further reading of a text, `known` are the addresses that are not stored again.
+    pub(super) fn new(store: &'s mut Store, identity: Identity, known: Option<&'s Known>) -> Self {
         Self {
             store,
             identity,
             strength: Strength::Strong,
             pushed: 0,
+            known,
         }
     }
 
@@ -155,6 +176,10 @@ impl<'s> Out<'s> {
 
     pub(super) fn push(&mut self, address: &[u8]) {
         self.pushed += 1;
+        let known = (self.known).and_then(|known| known.get(address));
+        if known.is_some_and(|&known| known == Strength::Strong || known == self.strength) {
+            return;
+        }
         self.store.push(self.identity, self.strength, address);
     }
 

@@ -13,7 +13,7 @@
 use memchr::memchr2;
 
 use super::encoded::Encoded;
-use crate::rfc5322::{self, Nesting};
+use crate::rfc5322::{self, Nesting, is_special};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
@@ -267,6 +267,14 @@ impl<'t> Tokens<'t> {
                 other => return matches!(other, Some(b'@' | b'.')),
             }
         }
+    }
+
+    /// Returns whether what follows is apart from what was read: neither text that touches it, nor a
+    /// domain.
+    pub(super) fn is_apart(&mut self) -> bool {
+        let next = self.text.get(self.position);
+        let touches = next.is_some_and(|&byte| !is_special(byte) || byte == b'[');
+        !touches && !self.leads_to_domain(self.position)
     }
 
     /// Moves to the next comma or `<`: after an unclosed quote or comment, only these count.

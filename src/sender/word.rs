@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::identity::Strength;
 use super::store::{MAX_ADDRESS_BYTES, Out};
 use crate::rfc5322::{Nesting, Role, is_in_domain, is_quoted_string, is_special, quote};
 
@@ -47,6 +48,9 @@ pub(super) struct Word {
     /// Where the narrower reading begins, and where it ends.
     narrow_from: usize,
     narrow_to: Option<usize>,
+    /// Where the string begins in `Name"spam"@bad.example`: few readers take the text before it for a
+    /// name.
+    quoted_from: usize,
     /// Where the last part was joined to the domain: if it is a local part, it begins here.
     joined_at: usize,
     /// Whether anything but blanks precedes it in the same text.
@@ -107,11 +111,12 @@ impl Word {
                 _ if last == b'@' => true,
                 Gap::None => {
                     // `"Name"spam@bad.example`: with the name, and without it.
-                    if self.at.is_none()
-                        && !dotted
-                        && (self.last, piece) != (Piece::Atom, Piece::Quoted)
-                    {
-                        self.narrow_from = self.bytes.len();
+                    let narrow = match (self.last, piece) {
+                        (Piece::Atom, Piece::Quoted) => &mut self.quoted_from,
+                        _ => &mut self.narrow_from,
+                    };
+                    if self.at.is_none() && !dotted {
+                        *narrow = self.bytes.len();
                     }
                     true
                 }
@@ -204,6 +209,7 @@ impl Word {
         self.at = None;
         self.last = Piece::Atom;
         self.narrow_from = 0;
+        self.quoted_from = 0;
         self.narrow_to = None;
         self.joined_at = 0;
         self.too_long = false;
@@ -240,6 +246,13 @@ impl Word {
                 if is_narrow {
                     read(inner + 1, to, true);
                 }
+            }
+            let quoted = self.bytes.get(self.quoted_from..at).unwrap_or_default();
+            if self.quoted_from > 0 && is_shown && is_quoted_string(quoted) {
+                let strength = out.strength();
+                out.set_strength(Strength::Weak);
+                out.push(&self.bytes[self.quoted_from..end]);
+                out.set_strength(strength);
             }
         }
         self.clear();

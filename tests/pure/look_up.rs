@@ -152,6 +152,28 @@ fn code(reply: &Reply) -> u16 {
     }
 }
 
+/// Sendmail delivers `y@bad test` as from y@bad.test, and tells the milter that it asks.
+#[test]
+fn dots_between_words_count_where_sendmail_asks() {
+    let site = Site::new("");
+    let named = [("From", "x <y@bad test>")];
+    for (version, is_found) in [("8.17.1.9", true), ("Postfix 3.7.11", false), ("", false)] {
+        let mut screen = site.screen();
+        let macros = Macros::default().with("v", version.as_bytes());
+        let stranger = Client {
+            address: Some([192, 0, 2, 1].into()),
+            port: 25,
+            ..Client::default()
+        };
+        screen.connect(&stranger, &macros);
+        let (reply, _) = match headers(&mut screen, &named) {
+            Reply::Later => read(&site, &mut screen),
+            reply => (reply, 0),
+        };
+        assert_eq!(reply != Reply::Accept, is_found, "{version}: {reply:?}");
+    }
+}
+
 #[test]
 fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
     let site = Site::new("");

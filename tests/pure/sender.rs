@@ -63,6 +63,113 @@ fn header_values() {
     check_table("headers.txt", of_header);
 }
 
+fn of_header_at_sendmail(value: &[u8]) -> Vec<String> {
+    let mut senders = Senders::new();
+    senders.set_sendmail();
+    senders.add_header(Identity::From, value);
+    shown(&senders)
+}
+
+#[test]
+fn header_values_at_sendmail() {
+    check_table("sendmail.txt", of_header_at_sendmail);
+}
+
+/// A server breaks a long line, and its last backslash escapes the blank or `!` there, not the quote.
+#[test]
+fn a_field_is_read_in_the_lines_in_which_it_is_delivered() {
+    const NAME: &str = r#"\" <spam@bad.example>, x" <ok@good.example>"#;
+    let is_found = |identity: Identity, value: &str| {
+        let mut senders = Senders::new();
+        senders.add_header(identity, value.as_bytes());
+        let mut found = senders.iter();
+        found.any(|sender| sender.address == b"spam@bad.example")
+    };
+    let headers = Identity::ALL
+        .into_iter()
+        .filter(|it| *it != Identity::MailFrom);
+    for identity in headers {
+        let field = identity.name().len() + 1;
+        // Postfix, then Sendmail; behind the first line and behind the second.
+        for (break_at, is_first) in [
+            (998, true),
+            (989, true),
+            (998 + 997, false),
+            (989 + 988, false),
+        ] {
+            for before in [field, field + 1] {
+                let quoted = |more: usize| format!("\"{}{NAME}", "N".repeat(more - 2));
+                let own_line = |blanks: &str| {
+                    format!("x@y.example,\n{blanks}{}", quoted(break_at - blanks.len()))
+                };
+                let beside = format!("x@y.example, {}", quoted(break_at - 8));
+                assert!(
+                    is_found(identity, &quoted(break_at - before)),
+                    "{identity} {break_at}"
+                );
+                let postfix = break_at % 10 != 9 && break_at != 989 + 988;
+                assert!(
+                    is_found(
+                        identity,
+                        &match postfix {
+                            true => own_line("  "),
+                            false => beside,
+                        }
+                    ),
+                    "{identity} {break_at}"
+                );
+                if is_first {
+                    assert!(
+                        !is_found(identity, &quoted(break_at - before - 3)),
+                        "{identity} {break_at}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Sendmail ends a mailbox behind a token that is too long for it, and cuts one that is too long.
+#[test]
+fn sendmail_divides_and_cuts_what_is_too_long() {
+    let token = "N".repeat(257);
+    let divided =
+        of_header_at_sendmail(format!("spam@bad.example {token} <ok@good.example>").as_bytes());
+    assert!(
+        divided.contains(&"spam@bad.example".to_owned()),
+        "{divided:?}"
+    );
+    let name = "N ".repeat(119);
+    let cut = format!("{name}<spam@bad.example{}@good.example>", "Z".repeat(1_300));
+    let cut = of_header_at_sendmail(cut.as_bytes());
+    assert!(cut.contains(&"spam@bad.example".to_owned()), "{cut:?}");
+}
+
+/// A long list of addresses fits once, although it is read in several forms.
+#[test]
+fn a_long_list_is_not_stored_again_in_each_form() {
+    let list: Vec<_> = (0..MAX_ADDRESSES - 16)
+        .map(|n| format!("{n}@x.ex"))
+        .collect();
+    let mut senders = Senders::new();
+    senders.add_header(Identity::ReplyTo, list.join(", ").as_bytes());
+    assert!(senders.len() < list.len() + 200, "{}", senders.len());
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_read_as_windows_1252_too() {
+    for value in [
+        &b"<info@m\xfcller.example>"[..],
+        b"x, info@m\xfcller.example",
+    ] {
+        assert!(of_header(value).contains(&"info@müller.example".to_owned()));
+    }
+    assert_eq!(
+        of_header(b"\"M\xfcller, v@w.example\" <ok@good.example>"),
+        ["ok@good.example"]
+    );
+}
+
 #[test]
 fn mail_arguments() {
     check_table("mail.txt", of_mail);
@@ -113,7 +220,7 @@ fn addresses_beyond_the_bound_are_reported() {
     let name: Vec<_> = (0..1_000).map(|n| format!("{n}@x.example")).collect();
     let value = format!("{} <a@b.example>", name.join(" "));
     senders.add_header(Identity::From, value.as_bytes());
-    senders.add_header(Identity::From, "c@d.example, ".repeat(1_000).as_bytes());
+    senders.add_header(Identity::From, "c@d.example,\n ".repeat(1_000).as_bytes());
     assert_eq!(senders.len(), MAX_ADDRESSES);
     assert!(!senders.truncated());
 }

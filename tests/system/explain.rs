@@ -1,10 +1,13 @@
-//! The answers of `explain` agree with those of `query`; `messages.rs` compares them with the daemon's.
+//! The answers of `explain` agree with those of `query`; `senders.rs` compares them with the daemon's.
 //! `tests/commands/explain.toml` has what it says.
 
 use blocklist_milter::base::day::Day;
 use blocklist_milter::explain::{Explainer, Mail};
 use blocklist_milter::filter::Load;
 use blocklist_milter::inspect::Query;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::support::rig::Rig;
 use crate::support::table::bytes;
@@ -56,4 +59,26 @@ fn query_and_explain_say_the_same_of_every_address() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let is_tested = found.iter().all(|count| *count > 100);
     assert!(is_tested, "not listed, and listed: {found:?}");
+}
+
+/// A mail server passes on what a client sends, in any charset.
+#[test]
+fn an_envelope_of_any_bytes_is_explained() {
+    let rig = Rig::new(
+        &[
+            ("spam.list", "@bad.example\n"),
+            ("m.eml", "From: a@ok.example\n\n"),
+        ],
+        "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n",
+    );
+    let mut explain = crate::support::milter();
+    explain
+        .args(["explain", "--json", "--config"])
+        .arg(rig.path("c.toml"));
+    explain
+        .arg("--mail-from")
+        .arg(OsStr::from_bytes(b"<m\xfcller@bad.example>"));
+    let output = explain.arg(rig.path("m.eml")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(r#""verdict":"reject""#), "{said} {output:?}");
 }

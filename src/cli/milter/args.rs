@@ -1,5 +1,6 @@
 //! The command line of `blocklist-milter`: its commands and options.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -176,18 +177,18 @@ pub(super) enum Command {
 pub(super) struct Explain {
     /// Envelope sender, the argument of MAIL FROM.
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
-    pub mail_from: Option<String>,
+    pub mail_from: Option<OsString>,
     /// Envelope sender as rewritten by the mail server (milter macro {mail_addr}).
     #[arg(long, value_name = "ADDRESS", requires = "mail_from")]
     #[arg(allow_hyphen_values = true)]
-    pub mail_addr: Option<String>,
+    pub mail_addr: Option<OsString>,
     /// Envelope recipient; may be repeated [default: a recipient who is not exempt].
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
-    pub rcpt: Vec<String>,
+    pub rcpt: Vec<OsString>,
     /// Recipient as rewritten by the mail server (milter macro {rcpt_addr}); in the order of --rcpt.
     #[arg(long, value_name = "ADDRESS", requires = "rcpt")]
     #[arg(allow_hyphen_values = true)]
-    pub rcpt_addr: Vec<String>,
+    pub rcpt_addr: Vec<OsString>,
     /// Address of the SMTP client.
     #[arg(long, value_name = "IP")]
     pub client: Option<IpAddr>,

@@ -8,7 +8,9 @@ mod daemon;
 mod logs;
 mod people;
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -117,9 +119,9 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
             return Err("give an address, or a stored message (- for standard input)".into());
         }
     };
-    let bytes = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
-    mail.mail_from = args.mail_from.map(String::into_bytes).or(mail.mail_from);
-    mail.mail_addr = args.mail_addr.map(String::into_bytes);
+    let bytes = |all: Vec<OsString>| all.into_iter().map(OsString::into_vec).collect();
+    mail.mail_from = args.mail_from.map(OsString::into_vec).or(mail.mail_from);
+    mail.mail_addr = args.mail_addr.map(OsString::into_vec);
     mail.recipients = bytes(args.rcpt);
     mail.recipient_addrs = bytes(args.rcpt_addr);
     mail.client = args.client;
