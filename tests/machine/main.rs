@@ -3,6 +3,7 @@
 
 mod correspondents;
 mod costs;
+mod delivered;
 mod doors;
 mod exim;
 mod guides_booted;

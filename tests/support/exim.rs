@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::mta::{Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
+use super::mta::{DISCARD, Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
 use super::site::Socket;
 use super::{id, port_listens, root, run, until};
 
@@ -86,27 +86,7 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
     }
 
     fn start(milter: &Socket, when_down: WhenDown) -> Self {
-        let Socket::Unix(milter) = milter else {
-            panic!("Exim asks at a unix socket");
-        };
-        // The user of the daemon, whose socket others may not use.
-        let user = id(["-u", "nobody"]).expect("every system has nobody");
-        let group = id(["-g", "nobody"]).expect("nobody has a group");
-        let folders = ["", "spool", "log"];
-        let place = Place::new("Exim", "spool", Some((user, group)), &folders);
-        place.scratch.write("macros", macros(milter, when_down));
-        let values = [
-            ("UID", user.to_string()),
-            ("GID", group.to_string()),
-            ("PROGRAM", Self::program().display().to_string()),
-            ("CONTRIB", root("contrib/exim").display().to_string()),
-        ];
-        let values = values.each_ref().map(|(name, value)| (*name, &**value));
-        place.write("exim.conf", CONFIGURATION, &values);
-        let exim = Self(place);
-        run(exim.command().arg("-bd"));
-        until("Exim listens", || port_listens(exim.port()).then_some(()));
-        exim
+        Self::start_before(milter, when_down, DISCARD)
     }
 
     fn place(&self) -> &Place {
@@ -120,6 +100,34 @@ impl<const HEAVY: bool> Mta for Unpacked<HEAVY> {
     fn idle(&self) -> bool {
         let (all, frozen) = self.queued();
         all == frozen
+    }
+}
+
+impl<const HEAVY: bool> Unpacked<HEAVY> {
+    /// Starts one that passes mail to smtp.test on to this port.
+    pub(crate) fn start_before(milter: &Socket, when_down: WhenDown, sink: u16) -> Self {
+        let Socket::Unix(milter) = milter else {
+            panic!("Exim asks at a unix socket");
+        };
+        // The user of the daemon, whose socket others may not use.
+        let user = id(["-u", "nobody"]).expect("every system has nobody");
+        let group = id(["-g", "nobody"]).expect("nobody has a group");
+        let folders = ["", "spool", "log"];
+        let place = Place::new("Exim", "spool", Some((user, group)), &folders);
+        place.scratch.write("macros", macros(milter, when_down));
+        let values = [
+            ("SINK", sink.to_string()),
+            ("UID", user.to_string()),
+            ("GID", group.to_string()),
+            ("PROGRAM", Self::program().display().to_string()),
+            ("CONTRIB", root("contrib/exim").display().to_string()),
+        ];
+        let values = values.each_ref().map(|(name, value)| (*name, &**value));
+        place.write("exim.conf", CONFIGURATION, &values);
+        let exim = Self(place);
+        run(exim.command().arg("-bd"));
+        until("Exim listens", || port_listens(exim.port()).then_some(()));
+        exim
     }
 }
 

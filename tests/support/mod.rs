@@ -4,7 +4,10 @@
 //! * [`site`]: a folder with blocklists, a configuration and the daemon that uses them; [`manager`]
 //!   restarts it
 //! * [`mta`]: what any mail server under test can do; [`postfix`] and [`sendmail`] implement it
-//! * [`smtp`]: the client that delivers mail to them; [`wire`] talks to the daemon in their place
+//! * [`smtp`]: the client that delivers mail to them; [`sink`]: a server to which they pass it on; [`wire`] talks to
+//!   the daemon in their place
+//! * [`corpus`]: spelled senders, with their verdicts
+//! * [`readers`]: what mail programs show of a delivered message
 //! * [`scenario`]: plays the scenarios of `tests/scenarios/` against each server, and against
 //!   [`player`], which takes messages without SMTP; [`scene`]: the site of all of them
 //! * [`check`]: short forms of what most tests do
@@ -25,6 +28,7 @@ pub(crate) mod booted;
 pub(crate) mod check;
 pub(crate) mod command_lines;
 pub(crate) mod compile;
+pub(crate) mod corpus;
 pub(crate) mod exim;
 pub(crate) mod filters;
 pub(crate) mod manager;
@@ -34,11 +38,13 @@ pub(crate) mod mta;
 pub(crate) mod pieces;
 pub(crate) mod player;
 pub(crate) mod postfix;
+pub(crate) mod readers;
 pub(crate) mod rig;
 pub(crate) mod rspamd;
 pub(crate) mod scenario;
 pub(crate) mod scene;
 pub(crate) mod sendmail;
+pub(crate) mod sink;
 pub(crate) mod site;
 pub(crate) mod smtp;
 pub(crate) mod table;

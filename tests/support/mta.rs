@@ -8,6 +8,9 @@ use super::site::Socket;
 use super::smtp::{Mail, Reply, Smtp};
 use super::{Scratch, end_processes_in, free_port, is_root, root, show_on_failure, until};
 
+/// A port where nobody listens, for a server that passes no mail on.
+pub(crate) const DISCARD: u16 = 9;
+
 /// What a mail server does with mail while the milter does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenDown {

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::mta::{Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
+use super::mta::{DISCARD, Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
 use super::site::Socket;
 use super::{find_program, id, port_listens, run, until};
 
@@ -56,6 +56,26 @@ impl Mta for Sendmail {
     }
 
     fn start(milter: &Socket, when_down: WhenDown) -> Self {
+        Self::start_before(milter, when_down, DISCARD)
+    }
+
+    fn place(&self) -> &Place {
+        &self.0
+    }
+
+    fn held(&self) -> usize {
+        self.queued("hf")
+    }
+
+    fn idle(&self) -> bool {
+        // A control file is qf while a message waits, hf in quarantine; tf and xf belong to it.
+        self.queued("qf") == 0 && self.queued("tf") == 0
+    }
+}
+
+impl Sendmail {
+    /// Starts one that passes mail to smtp.test and relay.test on to this port, with the mailer of that name.
+    pub(crate) fn start_before(milter: &Socket, when_down: WhenDown, sink: u16) -> Self {
         let flag = match when_down {
             WhenDown::Accept => "",
             WhenDown::Tempfail => ", F=T",
@@ -78,7 +98,11 @@ impl Mta for Sendmail {
         mode(place.write("etc/deliver", DELIVER, &[]), 0o755);
         mode(place.write("mail.log", "", &[]), 0o666);
 
-        let source = place.write("etc/sendmail.mc", CONFIGURATION, &[("MILTER", &milter)]);
+        let source = place.write(
+            "etc/sendmail.mc",
+            CONFIGURATION,
+            &[("MILTER", &milter), ("SINK", &sink.to_string())],
+        );
         let macros = root().join("usr/share/sendmail/cf");
         let made = Command::new("m4")
             .arg(format!("-D_CF_DIR_={}/", macros.display()))
@@ -106,21 +130,6 @@ impl Mta for Sendmail {
         sendmail
     }
 
-    fn place(&self) -> &Place {
-        &self.0
-    }
-
-    fn held(&self) -> usize {
-        self.queued("hf")
-    }
-
-    fn idle(&self) -> bool {
-        // A control file is qf while a message waits, hf in quarantine; tf and xf belong to it.
-        self.queued("qf") == 0 && self.queued("tf") == 0
-    }
-}
-
-impl Sendmail {
     fn queued(&self, prefix: &str) -> usize {
         fs::read_dir(self.0.scratch.at("queue"))
             .expect("the queue's folder")

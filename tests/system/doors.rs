@@ -45,10 +45,10 @@ const DUNNO: &str = "action=DUNNO\n\n";
 const INNOCENT: &str = "protocol_state=RCPT sender=a@ok.example recipient=b@c.d";
 
 /// A connection to a door.
-struct Client(UnixStream);
+pub(crate) struct Client(UnixStream);
 
 impl Client {
-    fn new(rig: &Rig, door: &str) -> Self {
+    pub(crate) fn new(rig: &Rig, door: &str) -> Self {
         let stream = UnixStream::connect(rig.path(door)).expect("the daemon listens");
         let timeout = Some(Duration::from_secs(20));
         stream.set_read_timeout(timeout).expect("a socket");
@@ -88,9 +88,24 @@ impl Client {
         (head, length)
     }
 
-    fn ask(&mut self, lines: &str) -> String {
+    pub(crate) fn ask(&mut self, lines: &str) -> String {
         self.send(policy(lines).as_bytes());
         self.answer("\n\n")
+    }
+
+    /// Asks the socketmap for a key.
+    pub(crate) fn map(&mut self, key: &str) -> String {
+        let text = format!("list {key}");
+        self.send(format!("{}:{text},", text.len()).as_bytes());
+        let length: usize = self.answer(":").trim_end_matches(':').parse().unwrap();
+        self.read(length + 1)
+    }
+
+    /// Asks the map of rspamd for a key; returns the head of the answer and its text.
+    pub(crate) fn get(&mut self, key: &str) -> String {
+        self.send(format!("GET /?key={key} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        let (head, length) = self.http_head();
+        head + &self.read(length)
     }
 
     fn is_closed(&mut self) -> bool {
@@ -209,10 +224,7 @@ fn a_map_is_asked_for_an_envelope_sender() {
         a@mild.example | OK PREPEND X-Sender-Blocklist: list=mild;
         ",
     ) {
-        let text = format!("list {sender}");
-        client.send(format!("{}:{text},", text.len()).as_bytes());
-        let length: usize = client.answer(":").trim_end_matches(':').parse().unwrap();
-        let answer = client.read(length + 1);
+        let answer = client.map(sender);
         let is_right = answer.starts_with(expected) && answer.ends_with(',');
         assert!(is_right, "{answer}");
     }
