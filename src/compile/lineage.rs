@@ -53,9 +53,6 @@ impl Lineage {
         };
         let (kept, before) = before.map_or((None, None), |Known(seed, held)| (seed, Some(held)));
         let generation = before.as_ref().map_or(0, |before| before.generation);
-        // An older filter may have been put back, from a backup: the daemon wants a newer one than it had.
-        let last = Known::of_lost(plan).filter(|_| before.is_some());
-        let generation = generation.max(last.map_or(0, |Known(_, held)| held.generation));
         let random = || {
             let why = |error| Error::Plan(format!("cannot get a random seed: {error}"));
             getrandom::u64().map_err(why)
@@ -119,29 +116,5 @@ pub(crate) fn check_not_input(
             why: "is also an input, which the output would replace; name another output".to_owned(),
         }),
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compile::{Progress, build, write_build_report};
-
-    #[test]
-    fn an_older_filter_that_was_put_back_has_a_newer_successor_than_the_last_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        std::fs::write(path("a.list"), "a@bad.example\n").unwrap();
-        let plan = Plan::new(path("a.blf"), vec![path("a.list")]);
-        let next = || {
-            let made = build(&plan, &Progress::new());
-            write_build_report(&plan.output, made.as_ref()).unwrap();
-            made.unwrap().filter.unwrap().generation
-        };
-        assert_eq!(next(), 1);
-        std::fs::copy(&plan.output, path("backup")).unwrap();
-        assert_eq!((next(), next()), (2, 3));
-        std::fs::copy(path("backup"), &plan.output).unwrap();
-        assert_eq!(next(), 4);
     }
 }
