@@ -225,7 +225,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__milter__subcmd__explain)
-            opts="-h --mail-from --mail-addr --rcpt --rcpt-addr --client --authenticated --address --json --config --help"
+            opts="-h --mail-from --mail-addr --rcpt --rcpt-addr --client --authenticated --sendmail --address --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -77,6 +77,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explai
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l address -d 'Explain this sender instead of a message' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l authenticated -d 'The client is authenticated (SMTP AUTH)'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l sendmail -d 'Read the header as Sendmail delivers it: `mal lory@bad.example` is mal.lory@bad.example there'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l against -d 'Show what another configuration would change' -r -F

@@ -46,6 +46,8 @@ pub struct Mail {
     pub client: Option<IpAddr>,
     /// Whether the client is authenticated (macro `{auth_authen}`).
     pub authenticated: bool,
+    /// Whether the mail server is Sendmail (macro `v`).
+    pub sendmail: bool,
     /// The header block.
     pub headers: Headers,
 }
@@ -129,7 +131,11 @@ impl Explainer {
             port: 1,
             family: Family::Inet,
         };
-        self.screen.connect(&client, &Macros::default());
+        let server = match mail.sendmail {
+            true => Macros::default().with("v", b"8"),
+            false => Macros::default(),
+        };
+        self.screen.connect(&client, &server);
         let macros = macros("mail_addr", mail.mail_addr.as_deref());
         let macros = match is_authenticated {
             true => macros.with("auth_authen", b"-"),

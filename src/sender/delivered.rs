@@ -1,17 +1,17 @@
 //! What mail servers make of a sender field when they deliver it, after the milter has read it.
 //!
 //! * **Lines are broken.** Postfix's smtp(8) and lmtp(8) break a line of more than 998 bytes behind 998
-//!   (`smtp_text_out` in `smtp_proto.c`), Sendmail's SMTP mailers one of more than 990 behind 989, with
-//!   a `!` before the break (`putxline` in `util.c`, L=990). In both the next line begins with a blank,
-//!   which counts. The name of the field counts, too, and so does the blank behind its colon, of which
+//!   (`smtp_text_out` in `smtp_proto.c`), Sendmail's SMTP mailers one of more than 990 behind 989, its
+//!   mailer relay one of more than 2,040 behind 2,039, with a `!` before the break (`putxline` in `util.c`,
+//!   L=). In all the next line begins with a blank, which counts. The name of the field counts, too, and so does the blank behind its colon, of which
 //!   a milter is not told. The last backslash of a line then escapes that blank or `!`, so that a quoted
 //!   name ends elsewhere.
 //! * **Lists are laid out.** Sendmail ends a mailbox at a comma, and also behind a token of more than
-//!   256 bytes, and begins the next on a line of its own with eight blanks (`commaize` in `headers.c`).
-//!   One that is too long for its parser is cut at 256 bytes, and nothing follows (`prescan` in
-//!   `parseaddr.c`).
-//! * **Escapes go.** For Sendmail, a backslash escapes a quote or parenthesis outside quotes, too: it makes
-//!   `x \" <a@b>` a quoted name and a mailbox.
+//!   256 bytes, a quoted string with its quotes, and begins the next on a line of its own with eight blanks
+//!   (`commaize` in `headers.c`). A longer mailbox is cut at 256 bytes (`remotename` in `parseaddr.c`); where
+//!   its name alone is that long, the name goes, and the address is cut. All measured with 8.17.1.9.
+//! * **Stray marks go.** For Sendmail, a backslash escapes a quote or parenthesis outside quotes, too: it makes
+//!   `x \" <a@b>` a quoted name and a mailbox. It drops a `>` or `)` that closes nothing: `a@>b` is a@b.
 //! * **Addresses are rewritten** by Sendmail, and by Postfix's cleanup(8) when a content filter brings
 //!   the message back, which joins words. One without `@` is at the host before its first `!`, or
 //!   behind its last `%`: `c.example!b!a` is b!a@c.example. Where words stand side by side, a dot joins
@@ -32,10 +32,8 @@ const APART: u8 = b'\0';
 pub(super) const JOINED: Option<u8> = None;
 pub(super) const WORDS: Option<u8> = Some(APART);
 pub(super) const BLANK_SUB: Option<u8> = Some(b'.');
-/// Sendmail ends a mailbox behind a longer token, and leaves as much of one that it cannot parse.
+/// Sendmail ends a mailbox behind a longer token, and cuts a longer mailbox.
 pub(super) const LONGEST_TOKEN: usize = 256;
-/// The same for a quoted string: 8.17 keeps one of 680 bytes, and not one of 1,008.
-const LONGEST_QUOTED: usize = 700;
 /// Sendmail cannot parse a mailbox with more bytes and tokens together (`PSBUFSIZE`, 1,256, less an end).
 const LONGEST_PARSED: usize = 1250;
 
@@ -45,18 +43,31 @@ pub(super) struct Breaks {
     longest: usize,
     kept: usize,
     mark: &'static [u8],
+    /// Whether the server lays lists out before.
+    pub(super) is_laid_out: bool,
 }
 
-pub(super) const POSTFIX: Breaks = Breaks {
-    longest: 998,
-    kept: 998,
-    mark: b"\n ",
-};
-pub(super) const SENDMAIL: Breaks = Breaks {
-    longest: 990,
-    kept: 989,
-    mark: b"!\n ",
-};
+/// Every mailer that breaks lines.
+pub(super) const BREAKS: [Breaks; 3] = [
+    Breaks {
+        longest: 998,
+        kept: 998,
+        mark: b"\n ",
+        is_laid_out: false,
+    },
+    Breaks {
+        longest: 990,
+        kept: 989,
+        mark: b"!\n ",
+        is_laid_out: true,
+    },
+    Breaks {
+        longest: 2040,
+        kept: 2039,
+        mark: b"!\n ",
+        is_laid_out: true,
+    },
+];
 
 impl Breaks {
     /// Returns the value with its long lines broken; `None` if it has none. Other bytes stand before
@@ -79,17 +90,25 @@ impl Breaks {
     }
 }
 
-/// Returns the value without what a backslash outside quotes escapes; `None` if that is no quote or
-/// parenthesis.
-pub(super) fn without_escaped(value: &[u8]) -> Option<Vec<u8>> {
-    memchr::memchr(b'\\', value)?;
+/// Returns the value without the quotes and parentheses that are escaped outside quotes, and without the
+/// brackets and parentheses that close nothing; `None` if it has none.
+pub(super) fn without_stray(value: &[u8]) -> Option<Vec<u8>> {
+    memchr::memchr3(b'\\', b'>', b')', value)?;
     let mut nesting = Nesting::with_escapes_outside();
-    let mut text = value.to_vec();
-    for (byte, escaped) in text.iter_mut().zip(value) {
-        let is_escaped = nesting.step(*escaped) == Role::Escaped && nesting.is_outside();
-        if is_escaped && matches!(escaped, b'"' | b'(') {
-            *byte = b'x';
+    let mut text = Vec::with_capacity(value.len());
+    let mut angles = 0_usize;
+    for &byte in value {
+        match (nesting.step(byte), byte) {
+            (Role::Escaped, b'"' | b'(') if nesting.is_outside() => {
+                text.push(b'x');
+                continue;
+            }
+            (Role::Outside, b'<') => angles += 1,
+            (Role::Outside, b'>') if angles > 0 => angles -= 1,
+            (Role::Outside, b'>' | b')') => continue,
+            _ => {}
         }
+        text.push(byte);
     }
     (text != value).then_some(text)
 }
@@ -111,24 +130,26 @@ impl LaidOut {
         let mut start = 0;
         let mut nesting = Nesting::with_escapes_outside();
         let (mut angles, mut token, mut was_quoted, mut begins) = (0_usize, 0, false, false);
-        for &byte in value {
+        for (index, &byte) in value.iter().enumerate() {
             let outside = nesting.is_outside();
-            nesting.step(byte);
+            let role = nesting.step(byte);
             let is_quoted = nesting.is_in_quotes() || (byte == b'"' && !outside);
-            let is_special = outside && nesting.is_outside() && !is_in_word(byte);
+            let is_special = role == Role::Outside && !is_in_word(byte);
             let in_token = is_quoted || (nesting.is_outside() && !is_special && byte != b')');
             let is_comma = byte == b',' && is_special && angles == 0;
+            let is_long = token > LONGEST_TOKEN;
+            if is_long && is_special && matches!(byte, b'>' | b')') {
+                // It closes nothing, or nothing any more.
+                text.push(byte);
+                continue;
+            }
             if !in_token || is_quoted != was_quoted {
-                let longest = if was_quoted {
-                    LONGEST_QUOTED
-                } else {
-                    LONGEST_TOKEN
-                };
-                let is_long = token > longest && !is_comma;
+                let is_long =
+                    is_long && !is_comma && !value[index..].trim_ascii_start().starts_with(b"@");
                 if is_long || is_comma {
                     text.extend_from_slice(NEXT);
                     starts.push((start, tokens));
-                    (start, tokens) = (text.len(), 0);
+                    (start, tokens, angles) = (text.len(), 0, 0);
                 }
                 is_split |= is_long;
                 begins |= is_long || is_comma;
@@ -159,13 +180,27 @@ impl LaidOut {
     /// Iterates over what Sendmail leaves of mailboxes that are too long for it. What its parser makes of the
     /// rest has some bytes less.
     pub(super) fn cut(&self) -> impl Iterator<Item = &[u8]> {
+        const ENDS: std::ops::RangeInclusive<usize> = LONGEST_TOKEN - 2..=LONGEST_TOKEN;
+        // With so many bytes before the address, the name goes.
+        const LONGEST_NAME: usize = LONGEST_TOKEN - 4;
         let ends = self.starts.iter().skip(1).map(|(start, _)| *start);
         let mailboxes = self.starts.iter().zip(ends.chain([self.text.len()]));
-        let long = mailboxes.filter_map(|(&(start, tokens), end)| {
+        mailboxes.flat_map(|(&(start, tokens), end)| {
             let mailbox = &self.text[start..end];
-            (mailbox.len() + tokens > LONGEST_PARSED).then_some(mailbox)
-        });
-        long.flat_map(|mailbox| (LONGEST_TOKEN - 2..=LONGEST_TOKEN).map(|end| &mailbox[..end]))
+            let is_parsed = mailbox.len() + tokens <= LONGEST_PARSED;
+            let angle = memchr::memrchr(b'<', mailbox).unwrap_or(0);
+            let left = match is_parsed && angle >= LONGEST_NAME {
+                true => &mailbox[angle..],
+                false => mailbox,
+            };
+            // In a name or a comment, the cut changes no address.
+            let mut nesting = Nesting::with_escapes_outside();
+            for &byte in left.iter().take(*ENDS.start()) {
+                nesting.step(byte);
+            }
+            ENDS.filter(move |end| *end < left.len() && (nesting.is_outside() || !is_parsed))
+                .map(|end| &left[..end])
+        })
     }
 }
 

@@ -113,6 +113,9 @@ pub struct Senders {
     scanned_bytes: [usize; Identity::ALL.len()],
 }
 
+/// With the weak addresses, or without.
+type Scan = fn(&mut Scanner, &[u8], &mut Out<'_>) -> bool;
+
 impl Senders {
     /// Returns an empty collection.
     pub fn new() -> Self {
@@ -170,16 +173,20 @@ impl Senders {
         if !self.may_scan(identity, value) {
             return;
         }
-        self.read(identity, value, None);
+        // Weak addresses of its other forms count only if there is nothing else, as in itself.
+        let scan = match self.read(identity, value, None, Scanner::value) {
+            true => Scanner::strong,
+            false => Scanner::value,
+        };
         if may_break {
-            self.read_as_delivered(identity, value);
+            self.read_as_delivered(identity, value, scan);
         }
-        if let Some(form) = delivered::without_escaped(value) {
-            self.read_again(identity, &form);
+        if let Some(form) = delivered::without_stray(value) {
+            self.read_again(identity, &form, scan);
         }
         if std::str::from_utf8(value).is_err() {
             // Programs that cannot read it as UTF-8 take it for Windows-1252.
-            self.read_again(identity, encoded::in_windows_1252(value).as_bytes());
+            self.read_again(identity, encoded::in_windows_1252(value).as_bytes(), scan);
         }
         self.give_back(value);
     }
@@ -193,39 +200,48 @@ impl Senders {
     }
 
     /// Adds the senders in a long value as servers deliver it.
-    fn read_as_delivered(&mut self, identity: Identity, value: &[u8]) {
+    fn read_as_delivered(&mut self, identity: Identity, value: &[u8], scan: Scan) {
         let laid_out = LaidOut::of(value);
         let is_sendmail = self.scanner.paths.is_sendmail;
         let colon = identity.name().len() + 1;
-        let broken = [
+        for server in delivered::BREAKS {
+            let text = match server.is_laid_out {
+                true => &laid_out.text,
+                false => value,
+            };
             // With a blank behind the colon, and without.
-            delivered::POSTFIX.apply(value, colon + 1),
-            delivered::POSTFIX.apply(value, colon),
-            delivered::SENDMAIL.apply(&laid_out.text, colon + 1),
-            delivered::SENDMAIL.apply(&laid_out.text, colon),
-        ];
-        for form in broken.iter().flatten() {
-            self.read_again(identity, form);
+            for before in [colon + 1, colon] {
+                if let Some(form) = server.apply(text, before) {
+                    self.read_again(identity, &form, scan);
+                }
+            }
         }
         if is_sendmail && laid_out.is_split {
-            self.read_again(identity, &laid_out.text);
+            self.read_again(identity, &laid_out.text, scan);
         }
         if is_sendmail {
             let known = self.store.known(identity);
             for cut in laid_out.cut() {
-                self.read(identity, cut, Some(&known));
+                self.read(identity, cut, Some(&known), Scanner::strong);
             }
         }
     }
 
     /// Adds the senders of a further form of a value, those that are new.
-    fn read_again(&mut self, identity: Identity, value: &[u8]) {
+    fn read_again(&mut self, identity: Identity, value: &[u8], scan: Scan) {
         let known = self.store.known(identity);
-        self.read(identity, value, Some(&known));
+        self.read(identity, value, Some(&known), scan);
     }
 
-    /// Reads a value. With `known`, it is another form of a value that has been read.
-    fn read(&mut self, identity: Identity, value: &[u8], known: Option<&Known>) {
+    /// Reads a value. With `known`, it is another form of a value that has been read. Returns whether any address
+    /// was not weak.
+    fn read(
+        &mut self,
+        identity: Identity,
+        value: &[u8],
+        known: Option<&Known>,
+        scan: Scan,
+    ) -> bool {
         let line = match memchr::memchr(b'\n', value) {
             None => value,
             Some(_) => {
@@ -234,11 +250,12 @@ impl Senders {
             }
         };
         let mut out = Out::new(&mut self.store, identity, known);
-        let strong = self.scanner.value(line, &mut out);
+        let strong = scan(&mut self.scanner, line, &mut out);
         if known.is_none() {
             let (paths, parsed_bytes) = (&mut self.scanner.paths, &mut self.parsed_bytes);
             header::add_missed(paths, line, strong, parsed_bytes, &mut out);
         }
+        strong
     }
 
     /// Frees the memory for reading a long value: ten buffers of its length.

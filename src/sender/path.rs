@@ -48,12 +48,14 @@ impl Paths {
             return true;
         }
         let before = out.pushed();
+        let mut rest = before;
         let routed = inside;
         let inside = without_route(inside);
         self.words(inside, out);
         if out.pushed() == before && routed.len() > inside.len() {
             // `<@x a@b:y>` has no source route.
             self.words(routed, out);
+            rest = out.pushed();
         }
         if out.pushed() == before && may_encode(inside) {
             // An encoded word that contains the `@` as well.
@@ -74,7 +76,7 @@ impl Paths {
         if inside.iter().any(u8::is_ascii_whitespace) {
             self.without_blanks(inside, out);
         }
-        self.rewritten(inside, true, before, out);
+        self.rewritten(inside, true, rest, out);
         out.pushed() > before
     }
 
@@ -145,6 +147,16 @@ impl Paths {
                 // It may have encoded words.
                 self.words(&address, out);
             }
+        }
+    }
+
+    /// Pushes what Postfix makes of a text behind an angle address, when a content filter brings the message back.
+    pub(super) fn behind(&mut self, text: &[u8], out: &mut Out<'_>) {
+        if out.is_shown()
+            && is_hack(text)
+            && let Some(address) = rewritten(text, WORDS)
+        {
+            self.words(&address, out);
         }
     }
 

@@ -34,6 +34,8 @@ struct Segment {
     start: (Mark, u64),
     from: usize,
     angle: bool,
+    /// Behind the last angle address.
+    behind: usize,
     /// Whether a colon precedes it, with a possible group name before the colon.
     named: bool,
     stem: Stem,
@@ -59,6 +61,7 @@ impl Segment {
             start: out.mark(),
             from,
             angle: false,
+            behind: from,
             named: false,
             stem: Stem::None,
         }
@@ -86,15 +89,7 @@ impl Scanner {
 
     /// Pushes the addresses of a header value. Returns whether any was not weak.
     pub(super) fn value(&mut self, value: &[u8], out: &mut Out<'_>) -> bool {
-        let before = out.pushed();
-        (self.has_atom, self.decoded) = (false, Vec::new());
-        self.segments(value, out);
-        if !self.decoded.is_empty() {
-            // Encoded words in the decoded text are text.
-            let decoded = std::mem::take(&mut self.decoded);
-            self.segments(&decoded, out);
-        }
-        if out.pushed() > before || self.has_atom {
+        if self.strong(value, out) {
             return true;
         }
         if may_encode(value) || has_address(value) || has_wide_at(value) {
@@ -110,6 +105,19 @@ impl Scanner {
             out.set_strength(Strength::Strong);
         }
         false
+    }
+
+    /// The same without the weak ones.
+    pub(super) fn strong(&mut self, value: &[u8], out: &mut Out<'_>) -> bool {
+        let before = out.pushed();
+        (self.has_atom, self.decoded) = (false, Vec::new());
+        self.segments(value, out);
+        if !self.decoded.is_empty() {
+            // Encoded words in the decoded text are text.
+            let decoded = std::mem::take(&mut self.decoded);
+            self.segments(&decoded, out);
+        }
+        out.pushed() > before || self.has_atom
     }
 
     fn segments(&mut self, text: &[u8], out: &mut Out<'_>) {
@@ -151,6 +159,7 @@ impl Scanner {
                 TokenKind::Less => {
                     self.end_run(text, start, out);
                     self.less(text, &mut tokens, &mut segment, out);
+                    segment.behind = tokens.position();
                     if let Some(name) = &mut name {
                         name.mailbox_follows |= segment.named && segment.angle;
                     }
@@ -190,10 +199,14 @@ impl Scanner {
     fn end(&mut self, text: &[u8], end: usize, segment: &mut Segment, out: &mut Out<'_>) {
         self.finish(text, end, segment, out);
         self.paths.word.begin();
-        let written = &text[segment.from..end];
-        if segment.angle || out.strength() != Strength::Strong {
+        if out.strength() != Strength::Strong {
             return;
         }
+        if segment.angle {
+            self.paths.behind(&text[segment.behind.min(end)..end], out);
+            return;
+        }
+        let written = &text[segment.from..end];
         let found = out.pushed() > segment.start.1;
         self.encoded(written, found, out);
         (self.paths).rewritten(written, false, segment.start.1, out);

@@ -75,6 +75,57 @@ fn header_values_at_sendmail() {
     check_table("sendmail.txt", of_header_at_sendmail);
 }
 
+/// A quoted string of more than 256 bytes, with its quotes, ends a mailbox. A longer mailbox is cut, its address too.
+#[test]
+fn sendmail_parts_and_cuts_a_long_mailbox() {
+    let quoted = |length: usize| {
+        format!(
+            "spam@bad.example \"{}\" <ok@good.example>",
+            "N".repeat(length)
+        )
+    };
+    let named = |length: usize| format!("{} <spam@bad.examplexy>", "N ".repeat(length / 2));
+    let inside = |length: usize| {
+        let name = "N".repeat(length);
+        format!("\"{name} <spam@bad.example>, x\" <ok@good.example>")
+    };
+    let cron = |length: usize| {
+        let name = "N".repeat(length);
+        format!("\"Cron {name} for spam@bad.example\" <root>")
+    };
+    let commented = format!(
+        "ok@good.example ({} <spam@bad.example>, (x) x)",
+        "N".repeat(215)
+    );
+    let alone = format!("<{}.spam@bad.examplexy>", "n.".repeat(118) + "n");
+    let behind = format!("{} {alone}", "N ".repeat(200));
+    let local = alone.trim_matches(['<', '>']).replace("xy", "");
+    for (value, address, is_found) in [
+        (quoted(254), "spam@bad.example", false),
+        (quoted(255), "spam@bad.example", true),
+        (named(230), "spam@bad.example", false),
+        (named(238), "spam@bad.example", true),
+        (named(260), "spam@bad.example", false),
+        (cron(221), "spam@bad.example", false),
+        (cron(962), "spam@bad.example", false),
+        (commented, "spam@bad.example", false),
+        (inside(200), "spam@bad.example", false),
+        (inside(300), "spam@bad.example", false),
+        (inside(700), "spam@bad.example", false),
+        (alone, &*local, true),
+        (behind, &*local, true),
+    ] {
+        let found = of_header_at_sendmail(value.as_bytes());
+        assert_eq!(
+            found
+                .iter()
+                .any(|one| one.trim_start_matches('~') == address),
+            is_found,
+            "{value}: {found:?}"
+        );
+    }
+}
+
 /// A server breaks a long line, and its last backslash escapes the blank or `!` there, not the quote.
 #[test]
 fn a_field_is_read_in_the_lines_in_which_it_is_delivered() {
@@ -90,10 +141,11 @@ fn a_field_is_read_in_the_lines_in_which_it_is_delivered() {
         .filter(|it| *it != Identity::MailFrom);
     for identity in headers {
         let field = identity.name().len() + 1;
-        // Postfix, then Sendmail; behind the first line and behind the second.
+        // Postfix, Sendmail, its mailer relay; behind the first line and behind the second.
         for (break_at, is_first) in [
             (998, true),
             (989, true),
+            (2039, false),
             (998 + 997, false),
             (989 + 988, false),
         ] {
@@ -107,7 +159,7 @@ fn a_field_is_read_in_the_lines_in_which_it_is_delivered() {
                     is_found(identity, &quoted(break_at - before)),
                     "{identity} {break_at}"
                 );
-                let postfix = break_at % 10 != 9 && break_at != 989 + 988;
+                let postfix = [998, 998 + 997].contains(&break_at);
                 assert!(
                     is_found(
                         identity,

@@ -195,6 +195,9 @@ pub(super) struct Explain {
     /// The client is authenticated (SMTP AUTH).
     #[arg(long)]
     pub authenticated: bool,
+    /// Read the header as Sendmail delivers it: `mal lory@bad.example` is mal.lory@bad.example there.
+    #[arg(long)]
+    pub sendmail: bool,
     /// Explain this sender instead of a message.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["mail_from", "message"], allow_hyphen_values = true)]
     pub address: Option<String>,

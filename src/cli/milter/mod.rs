@@ -126,6 +126,7 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
     mail.recipient_addrs = bytes(args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
+    mail.sendmail = args.sendmail;
     let mut explanation = explainer(config, &[])?.explain(&mail);
     explanation.find_lines();
     let is_sender = |named: &explain::Named| named.canonical.is_some();
