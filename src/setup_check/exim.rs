@@ -11,19 +11,19 @@
 //!
 //! No test transaction is made: Debian's ACL accepts those of this machine before it asks.
 
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::findings::{Findings, Severity};
 use super::mend::inet;
 use super::program::{PATIENCE, Program, within};
-use super::units::Milter;
+use super::units::{self, Milter};
 use crate::demo::peer::connect;
-use crate::endpoint::{Door, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::screen::Trial;
 
-const GUIDE: &str =
-    "docs/exim.md has the lines, contrib/exim the files; then update-exim4.conf, and restart Exim";
+const GUIDE: &str = "docs/exim.md has the lines; then update-exim4.conf, and restart Exim";
 
 /// Most bytes of an answer: a reply has less.
 const ANSWER_MAX_BYTES: u64 = 16 << 10;
@@ -34,27 +34,50 @@ pub(super) fn check(configuration: Option<&Path>, milter: &Milter, findings: &mu
     let Some(exim) = found.map(|found| found.with("-C", configuration)) else {
         return;
     };
-    let policy = milter.listen(Door::Policy);
-    if policy.is_empty() {
+    units::check_policy(milter, findings);
+    let policy = milter.policy();
+    if policy.is_empty() && !milter.has_units {
         return findings.wrong(
             "Exim has no milters, and the daemon answers no policy requests: no mail is checked",
-            "\"policy:unix:/run/blocklist-milter/policy.sock\" in listen of blocklist-milter.toml, a socket unit as in docs/exim.md, and a restart of the daemon",
+            "\"policy:unix:/run/blocklist-milter/policy.sock\" in listen of blocklist-milter.toml, and a restart of the daemon",
         );
     }
     let text = match exim.output(&["-bP", "config"]) {
         Ok(text) => text,
         Err(error) => {
-            return findings.notice(
-                format!("not checked, because Exim cannot print its configuration: {error}"),
-                "exim -bP config   # as root",
-            );
+            let text = format!("Exim cannot read its configuration, and will not start: {error}");
+            return findings.wrong(text, "exim -bV   # as root");
         }
     };
+    check_daemon(&exim, findings);
     for (stage, of) in [("RCPT", "the envelope"), ("DATA", "the headers")] {
         check_stage(stage, of, &text, &policy, findings);
     }
     for at in &policy {
         check_socket(at, &exim, milter, findings);
+    }
+}
+
+/// Checks whether Exim's daemon runs, which writes its number to a file when it starts or is told to reload.
+fn check_daemon(exim: &Program, findings: &mut Findings) {
+    let setting = |name| {
+        let said = exim.output(&["-bP", name]).unwrap_or_default();
+        let value = said.trim().rsplit(" = ").next().unwrap_or_default();
+        PathBuf::from(value)
+    };
+    let (file, configuration) = (setting("pid_file_path"), setting("configure_file"));
+    let is_exim = |process: String| {
+        let program = fs::read_link(format!("/proc/{}/exe", process.trim()));
+        program.is_ok_and(|program| program.to_string_lossy().contains("/exim"))
+    };
+    if !fs::read_to_string(&file).is_ok_and(is_exim) {
+        let text = format!("Exim's daemon does not run, as {} says", file.display());
+        return findings.wrong(text, "systemctl start exim4");
+    }
+    let changed = |path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    if changed(&configuration) > changed(&file) {
+        let text = format!("{} is newer than the running Exim", configuration.display());
+        findings.notice(text, "systemctl restart exim4");
     }
 }
 
@@ -66,7 +89,7 @@ fn question<'c>(line: &'c str, stage: &str) -> Option<(&'c str, &'c str)> {
     };
     between("{request=smtpd_access_policy", "}")?;
     let is_here = between("protocol_state=", "\\n") == Some(stage);
-    let while_down = between("{action=", "}").unwrap_or_default();
+    let while_down = between("}{ }{", "}").unwrap_or_default();
     Some((between("readsocket{", "}")?, while_down)).filter(|_| is_here)
 }
 
@@ -90,19 +113,26 @@ fn check_stage(
     match (asked.iter().find(is_ours), asked.first()) {
         (Some((socket, action)), _) => {
             findings.good(format!("at {stage}, the ACL asks {socket}"));
-            let (state, what) = match action.bytes().next() {
-                Some(b'4') => (Severity::Good, "senders wait"),
-                Some(b'5') => (Severity::Wrong, "all mail is refused for good"),
+            let (state, what) = match action.strip_prefix("action=") {
+                None => (
+                    Severity::Notice,
+                    "senders wait, because BLOCKLIST_DOWN does not begin with action=",
+                ),
+                Some(code) if code.starts_with('4') => (Severity::Good, "senders wait"),
+                Some(code) if code.starts_with('5') => {
+                    (Severity::Wrong, "all mail is refused for good")
+                }
                 Some(_) => (Severity::Good, "mail passes unchecked"),
-                None => (Severity::Notice, "the ACL says nothing about that"),
             };
             let text = format!("at {stage}, while the daemon does not answer: {what}");
             findings.add(state, text, GUIDE);
         }
         (None, Some((socket, _))) => {
-            let ours = match &policy[0] {
-                Endpoint::Unix(path) => path.display().to_string(),
-                Endpoint::Inet { host, port, v6 } => inet(host, *port, *v6),
+            let ours = match policy.first() {
+                Some(Endpoint::Inet { host, port, v6 }) => inet(host, *port, *v6),
+                Some(Endpoint::Unix(path)) => path.display().to_string(),
+                // Why there is none is said already.
+                None => return,
             };
             findings.wrong(
                 format!("at {stage}, the ACL asks {socket}, where the daemon does not listen: senders in {of} are not checked"),

@@ -10,6 +10,7 @@ use crate::endpoint::{Door, Endpoint};
 
 const SERVICE: &str = "blocklist-milter.service";
 const SOCKET: &str = "blocklist-milter.socket";
+const POLICY: &str = "blocklist-door@policy.socket";
 
 /// The milter, to compare the mail server's settings with.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(super) struct Milter {
     pub(super) has_units: bool,
     /// Where the socket unit listens, or else the daemon for milters.
     pub(super) sockets: Vec<Endpoint>,
+    /// Where the unit for policy requests listens.
+    pub(super) policy: Vec<Endpoint>,
     /// The user of the service.
     pub(super) user: Option<String>,
     /// Whether a unit lists the senders of reported messages.
@@ -40,6 +43,14 @@ impl Milter {
         let listen = self.config.listen.iter().filter(|one| one.door == door);
         listen.map(|one| one.at.clone()).collect()
     }
+
+    /// Returns where policy requests are answered: with units, where theirs listens.
+    pub(super) fn policy(&self) -> Vec<Endpoint> {
+        match &*self.policy {
+            [] => self.listen(Door::Policy),
+            sockets => sockets.to_vec(),
+        }
+    }
 }
 
 /// Returns why a mail server must wait longer for an answer, if it must. A read takes less time than a restart.
@@ -58,27 +69,47 @@ pub(super) fn check(milter: &mut Milter, findings: &mut Findings) {
     let socket = show(SOCKET).unwrap_or_default();
     for (name, unit) in [(SOCKET, &socket), (SERVICE, &service)] {
         let start = format!("systemctl enable --now {name}");
-        match ["LoadState", "ActiveState", "UnitFileState"].map(|of| value(unit, of)) {
-            ["" | "not-found", ..] => findings.wrong(
-                format!("{name} is not installed"),
-                "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
-            ),
-            [_, active, _] if !["", "active"].contains(&active) => {
-                findings.wrong(format!("{name} is {active}"), start);
-            }
-            [_, _, "disabled"] => {
-                findings.wrong(format!("{name} will not start at the next boot"), start);
-            }
-            _ => findings.good(format!("{name} is active and enabled")),
-        }
+        check_unit(name, unit, &start, findings);
     }
     let user = Some(value(&service, "User").to_owned());
     let junk = systemctl(&["list-units", "--plain", "--no-legend", "blocklist-junk@*"]);
     let junk = junk.unwrap_or_default();
     milter.has_units = true;
     milter.sockets = sockets(&socket);
+    milter.policy = show(POLICY)
+        .filter(is_active)
+        .map_or_else(Vec::new, |unit| sockets(&unit));
     milter.user = user.filter(|user| !user.is_empty());
     milter.has_junk = junk.lines().any(|unit| unit.starts_with("blocklist-junk@"));
+}
+
+/// Checks whether a unit is installed, active and enabled.
+fn check_unit(name: &str, unit: &str, start: &str, findings: &mut Findings) {
+    match ["LoadState", "ActiveState", "UnitFileState"].map(|of| value(unit, of)) {
+        ["" | "not-found", ..] => findings.wrong(
+            format!("{name} is not installed"),
+            "install the package, or run contrib/install --postfix (or --sendmail, --exim)",
+        ),
+        [_, active, _] if !["", "active"].contains(&active) => {
+            findings.wrong(format!("{name} is {active}"), start);
+        }
+        [_, _, "disabled"] => {
+            findings.wrong(format!("{name} will not start at the next boot"), start);
+        }
+        _ => findings.good(format!("{name} is active and enabled")),
+    }
+}
+
+/// Checks the socket for policy requests, if the units serve them.
+pub(super) fn check_policy(milter: &Milter, findings: &mut Findings) {
+    if milter.has_units && milter.listen(Door::Policy).is_empty() {
+        let start = format!("systemctl enable {POLICY}\nsystemctl restart {SERVICE}");
+        check_unit(POLICY, &show(POLICY).unwrap_or_default(), &start, findings);
+    }
+}
+
+fn is_active(unit: &String) -> bool {
+    value(unit, "ActiveState") == "active"
 }
 
 /// Checks the units that keep a list up to date: a `.path` unit for text lists, a timer for a feed.
@@ -87,7 +118,7 @@ pub(super) fn check_list(list: &str, folder: &Path, findings: &mut Findings) {
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {
         let unit = show(unit).unwrap_or_default();
-        value(&unit, "ActiveState") == "active" && value(&unit, "UnitFileState") == "enabled"
+        is_active(&unit) && value(&unit, "UnitFileState") == "enabled"
     });
     let folder = folder.display();
     match at_work {

@@ -23,7 +23,6 @@ follow! {
     daily_work: "docs/daily-work.md",
     choosing_lists: "docs/choosing-lists.md",
     many_hosts: "docs/many-hosts.md",
-    exim: "docs/exim.md",
     stalwart: "docs/stalwart.md",
     sizing: "docs/sizing.md",
     troubleshooting: "docs/troubleshooting.md",
@@ -36,17 +35,25 @@ fn upgrade() {
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_blocklist-milter");
 
-/// Instead of Postfix. `tests/run` has downloaded its packages.
+/// Whether `tests/run` has downloaded the packages of a server, to install instead of Postfix.
+fn has_packages(name: &str) -> bool {
+    let target = Path::new(PROGRAM).ancestors().nth(2);
+    let packages = target.expect("target/debug/").join(name);
+    let missing = (!packages.is_dir()).then(|| format!("no {}", packages.display()));
+    usable(name, missing)
+}
+
 #[test]
 fn sendmail() {
-    let packages = Path::new(PROGRAM)
-        .ancestors()
-        .nth(2)
-        .expect("target/debug/");
-    let packages = packages.join("sendmail-packages");
-    let missing = (!packages.is_dir()).then(|| format!("no {}", packages.display()));
-    if usable("sendmail-packages", missing) {
+    if has_packages("sendmail-packages") {
         follow("docs/sendmail.md");
+    }
+}
+
+#[test]
+fn exim() {
+    if has_packages("exim-packages") {
+        follow("docs/exim.md");
     }
 }
 

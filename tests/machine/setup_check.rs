@@ -419,25 +419,32 @@ fn what_exim_asks_is_found() {
         );
     }
     all.says("good", &format!("user nobody can open {policy}"));
-    let data = "blocklist-milter-data";
-    let remedy = found(&site, &format!("{data}\n"), "blocklist-milter-none\n");
-    remedy.says("notice", "Exim cannot print its configuration");
+    let data = "exim/data";
+    let unreadable = found(&site, &format!("{data}\n"), "exim/none\n");
+    unreadable.faults(&["Exim cannot read its configuration, and will not start: "]);
     let include = good
         .lines()
         .find(|line| line.ends_with(data))
         .expect("an include");
     let remedy = found(&site, include, "").faults(&["no ACL asks at DATA: senders in the headers"]);
-    has(&remedy, "contrib/exim");
+    has(&remedy, "docs/exim.md");
     let macros = good
         .lines()
         .find(|line| line.ends_with("/macros"))
         .expect("an include");
+    let twice = format!("{macros}\n{macros}");
+    found(&site, macros, &twice).is_good();
     let written = macros.trim_start_matches(".include ");
-    let other = fs::read_to_string(written)
-        .expect("macros")
-        .replace(&policy, "/run/other.sock");
-    let other = format!(".include {}", scratch.write("other", &other).display());
-    let elsewhere = found(&site, macros, &other);
+    let written = fs::read_to_string(written).expect("macros");
+    let with = |from: &str, to: &str| {
+        let other = scratch.write("other", written.replace(from, to));
+        found(&site, macros, &format!(".include {}", other.display()))
+    };
+    let is = "while the daemon does not answer: ";
+    with("action=451 ", "451 ").says("notice", &format!("{is}senders wait, because"));
+    with("action=451 ", "action=550 ").says("wrong", &format!("{is}all mail is refused for good"));
+    with("action=451 ", "action=DUNNO ").says("good", &format!("{is}mail passes unchecked"));
+    let elsewhere = with(&policy, "/run/other.sock");
     elsewhere.says(
         "wrong",
         "at RCPT, the ACL asks /run/other.sock, where the daemon does not listen",
@@ -450,6 +457,9 @@ fn what_exim_asks_is_found() {
         &elsewhere.wrong()[0].1,
         &format!("BLOCKLIST_SOCKET = {policy}"),
     );
+    exim.stop();
+    let remedy = found(&site, "", "").faults(&["Exim's daemon does not run, as "]);
+    assert_eq!(remedy, "systemctl start exim4");
     assert!(daemon.terminate().success());
     let wrong = found(&site, "", "");
     let is_silent =

@@ -34,9 +34,12 @@ fn macros(milter: &Path, when_down: WhenDown) -> String {
         WhenDown::Tempfail => "action=451 4.3.0 try again later",
         WhenDown::Reject => "action=550 5.3.0 no",
     };
-    let macros = fs::read_to_string(root("contrib/exim/blocklist-milter-macros"));
+    let macros = fs::read_to_string(root("contrib/exim/macros"));
     let macros = macros.expect("a file of ours");
     let lines = macros.lines().map(|line| match line.split_once(" = ") {
+        Some(("BLOCKLIST_FOLDER", _)) => {
+            format!("BLOCKLIST_FOLDER = {}\n", root("contrib/exim").display())
+        }
         Some(("BLOCKLIST_SOCKET", _)) => {
             format!("BLOCKLIST_SOCKET = {}\n", policy_of(milter).display())
         }
@@ -60,6 +63,14 @@ impl<const HEAVY: bool> Unpacked<HEAVY> {
         let program = Self::program();
         let folder = program.parent().expect("a folder");
         (folder.to_owned(), self.0.scratch.at("exim.conf"))
+    }
+
+    /// Ends the daemon, and keeps the files.
+    pub(crate) fn stop(&self) {
+        let process = fs::read_to_string(self.0.scratch.at("exim.pid")).expect("it runs");
+        let process = Path::new("/proc").join(process.trim()).join("exe");
+        end(&self.0);
+        until("Exim ends", || (!process.exists()).then_some(()));
     }
 
     fn command(&self) -> Command {
@@ -184,7 +195,6 @@ impl<const SPLIT: bool> Mta for Debian<SPLIT> {
             .arg(script)
             .arg(Self::package())
             .arg(&program)
-            .arg(root("contrib/exim"))
             .arg(SPLIT.to_string()));
         let mut command = Command::new(program);
         command.arg("-C").arg(place.scratch.at("exim.conf"));

@@ -6,7 +6,7 @@ cat >/run/guide/cargo <<'END'
 END
 chmod +x /run/guide/cargo
 ln -s "$PROGRAMS" /run/built/release
-ln -s /target/sendmail-packages /run/guide/sendmail-packages
+ln -s /target/sendmail-packages /target/exim-packages /run/guide/
 cp /usr/share/postfix/main.cf.debian /etc/postfix/main.cf
 postconf -e myhostname=mx.your.example 'mydestination=localhost, your.example' \
     inet_interfaces=loopback-only inet_protocols=ipv4 alias_maps= alias_database= \
