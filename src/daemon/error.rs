@@ -56,13 +56,13 @@ fn remedy(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
             Endpoint::Unix(_),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem,
         ) => {
-            "; the user of this process must be able to write to the folder of the socket, or a socket unit passes it (docs/exim.md)"
+            "; the user of this process must be able to write to the folder of the socket, or a socket unit passes it (docs/doors.md)"
         }
         (Endpoint::Unix(_), io::ErrorKind::AddrInUse) => {
-            " (if that is systemd: the socket unit needs FileDescriptorName=, as in docs/exim.md)"
+            " (if that is systemd: the socket unit needs FileDescriptorName=, as in docs/doors.md)"
         }
         (Endpoint::Inet { .. }, _) if Errno::from_io_error(cause) == Some(Errno::AFNOSUPPORT) => {
-            "; the service has no network: a socket unit must pass it, with ListenStream= and FileDescriptorName= (docs/exim.md)"
+            "; the service has no network: a socket unit must pass it, with ListenStream= and FileDescriptorName= (docs/doors.md)"
         }
         (Endpoint::Inet { .. }, io::ErrorKind::AddrInUse) => {
             "; another program listens there: stop it, or choose another port"

@@ -6,9 +6,8 @@ use crate::support;
 
 use std::path::Path;
 
-use support::booted::Booted;
+use support::booted::{Booted, packages};
 use support::markdown::{Part, guides, parts, read};
-use support::usable;
 
 /// Makes a test of each guide.
 macro_rules! follow {
@@ -23,6 +22,7 @@ follow! {
     daily_work: "docs/daily-work.md",
     choosing_lists: "docs/choosing-lists.md",
     many_hosts: "docs/many-hosts.md",
+    doors: "docs/doors.md",
     stalwart: "docs/stalwart.md",
     sizing: "docs/sizing.md",
     troubleshooting: "docs/troubleshooting.md",
@@ -33,26 +33,16 @@ fn upgrade() {
     follow("docs/upgrade.md");
 }
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_blocklist-milter");
-
-/// Whether `tests/run` has downloaded the packages of a server, to install instead of Postfix.
-fn has_packages(name: &str) -> bool {
-    let target = Path::new(PROGRAM).ancestors().nth(2);
-    let packages = target.expect("target/debug/").join(name);
-    let missing = (!packages.is_dir()).then(|| format!("no {}", packages.display()));
-    usable(name, missing)
-}
-
 #[test]
 fn sendmail() {
-    if has_packages("sendmail-packages") {
+    if packages("sendmail-packages") {
         follow("docs/sendmail.md");
     }
 }
 
 #[test]
 fn exim() {
-    if has_packages("exim-packages") {
+    if packages("exim-packages") {
         follow("docs/exim.md");
     }
 }

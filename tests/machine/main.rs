@@ -6,6 +6,7 @@ mod costs;
 mod delivered;
 mod doors;
 mod exim;
+mod exim_booted;
 mod guides_booted;
 mod miltertest;
 mod postfix;

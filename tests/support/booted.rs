@@ -156,6 +156,14 @@ impl Booted {
     }
 }
 
+/// Returns whether `tests/run` has downloaded these packages of Debian, for a booted machine.
+pub(crate) fn packages(name: &str) -> bool {
+    let target = Path::new(env!("CARGO_BIN_EXE_blocklist-milter")).ancestors();
+    let packages = { target }.nth(2).expect("target/debug/").join(name);
+    let missing = (!packages.is_dir()).then(|| format!("no {}", packages.display()));
+    usable(name, missing)
+}
+
 /// Returns the child that has become systemd; other children that prepare for it come and go.
 fn init_of(nspawn: &str) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children")).ok()?;
