@@ -62,13 +62,17 @@ pub(super) fn check(configuration: Option<&Path>, milter: &Milter, findings: &mu
 fn check_daemon(exim: &Program, findings: &mut Findings) {
     let setting = |name| {
         let said = exim.output(&["-bP", name]).unwrap_or_default();
-        let value = said.trim().rsplit(" = ").next().unwrap_or_default();
-        PathBuf::from(value)
+        let value = said.trim().rsplit('=').next().unwrap_or_default();
+        PathBuf::from(value.trim())
     };
-    let (file, configuration) = (setting("pid_file_path"), setting("configure_file"));
+    let (mut file, configuration) = (setting("pid_file_path"), setting("configure_file"));
+    if file.as_os_str().is_empty() {
+        file = setting("spool_directory").join("exim-daemon.pid");
+    }
+    // Anybody may read this, but not the link to the program. What has ended may be there as a zombie.
     let is_exim = |process: String| {
-        let program = fs::read_link(format!("/proc/{}/exe", process.trim()));
-        program.is_ok_and(|program| program.to_string_lossy().contains("/exim"))
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.trim()));
+        stat.is_ok_and(|stat| stat.contains(" (exim") && !stat.contains(") Z "))
     };
     if !fs::read_to_string(&file).is_ok_and(is_exim) {
         let text = format!("Exim's daemon does not run, as {} says", file.display());

@@ -77,7 +77,7 @@ pub(super) fn check(milter: &mut Milter, findings: &mut Findings) {
     milter.has_units = true;
     milter.sockets = sockets(&socket);
     milter.policy = show(POLICY)
-        .filter(is_active)
+        .filter(|unit| is_active(unit))
         .map_or_else(Vec::new, |unit| sockets(&unit));
     milter.user = user.filter(|user| !user.is_empty());
     milter.has_junk = junk.lines().any(|unit| unit.starts_with("blocklist-junk@"));
@@ -108,7 +108,7 @@ pub(super) fn check_policy(milter: &Milter, findings: &mut Findings) {
     }
 }
 
-fn is_active(unit: &String) -> bool {
+fn is_active(unit: &str) -> bool {
     value(unit, "ActiveState") == "active"
 }
 

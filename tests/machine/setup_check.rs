@@ -457,6 +457,8 @@ fn what_exim_asks_is_found() {
         &elsewhere.wrong()[0].1,
         &format!("BLOCKLIST_SOCKET = {policy}"),
     );
+    let default = found(&site, "pid_file_path =", "pid_file_path =\n#");
+    default.says("wrong", "spool/exim-daemon.pid says");
     exim.stop();
     let remedy = found(&site, "", "").faults(&["Exim's daemon does not run, as "]);
     assert_eq!(remedy, "systemctl start exim4");

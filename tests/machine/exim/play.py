@@ -1,9 +1,7 @@
-# Messages with header blocks of real sizes, while the daemon is restarted: each gets its answer. A request that a
-# restart cuts off costs a try (451), as a restart of any server does; never another answer.
+# Messages with header blocks of real sizes, while the daemon is restarted: each gets its answer, at the first try.
 import smtplib, subprocess, threading
 done = threading.Event()
 restarts = 0
-tries = []
 
 
 def restart():
@@ -37,19 +35,21 @@ def send(smtp, kib, sender, author, names):
     return got, last
 
 
-def play(client, sizes, wrong, counts):
+def play(sizes, wrong, counts):
+    while restarts < 4:
+        play_once(sizes, wrong, counts)
+
+
+def play_once(sizes, wrong, counts):
     for kib in sizes:
         # A connection for each message, and one for all of them.
         for is_kept in False, True:
             smtp = None
             for sender, author, names, codes, end in cases:
-                got, last = [451], None
-                while 451 in [last, *got]:
-                    if smtp is None or not is_kept:
-                        smtp = smtplib.SMTP("127.0.0.1", 25, "client.test", 120, ("127.0.0.2", 0))
-                        smtp.ehlo()
-                    got, last = send(smtp, kib, sender, author, names)
-                    tries.append(1)
+                if smtp is None or not is_kept:
+                    smtp = smtplib.SMTP("127.0.0.1", 25, "client.test", 120, ("127.0.0.2", 0))
+                    smtp.ehlo()
+                got, last = send(smtp, kib, sender, author, names)
                 counts.append(1)
                 if (got, last) != (codes, end):
                     wrong.append((kib, is_kept, sender, author, names, got, last))
@@ -58,12 +58,12 @@ def play(client, sizes, wrong, counts):
 wrong, counts = [], []
 restarter = threading.Thread(target=restart)
 restarter.start()
-clients = [threading.Thread(target=play, args=(n, [0, 10, 30, 100], wrong, counts)) for n in range(3)]
+clients = [threading.Thread(target=play, args=([0, 10, 30, 100], wrong, counts)) for _ in range(3)]
 for client in clients:
     client.start()
 for client in clients:
     client.join()
 done.set()
 restarter.join()
-print(len(counts), "messages,", len(tries), "tries,", restarts, "restarts", *wrong)
-assert not wrong and len(counts) == 3 * 4 * 2 * len(cases) and restarts > 3
+print(len(counts), "messages,", restarts, "restarts", *wrong)
+assert not wrong and len(counts) >= 3 * 4 * 2 * len(cases)
