@@ -40,17 +40,17 @@ impl<H: Handler> Conversation<H> {
             Door::Policy => Protocol {
                 read: policy::read,
                 write: |answer, _, out| policy::write(answer, out),
-                refuse: |_| {},
+                refuse: policy::write,
             },
             Door::SocketMap => Protocol {
                 read: socketmap::read,
                 write: |answer, _, out| socketmap::write(answer, out),
-                refuse: |_| {},
+                refuse: |_, _| {},
             },
             Door::Rspamd => Protocol {
                 read: rspamd::read,
                 write: rspamd::write,
-                refuse: rspamd::refuse,
+                refuse: |_, out| rspamd::refuse(out),
             },
         };
         Self::Text(Box::new(TextSession::new(protocol, handler)))

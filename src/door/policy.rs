@@ -19,6 +19,8 @@
 //! | `headers_base64` | the header block of the message |
 //! | `fields` | in its place, where Exim gives only a part of the block: fields by name, see `add_values` |
 //! | `hides_fields=1` | there may be fields that cannot be asked for by name |
+//!
+//! A request about a sender is decided in whatever state it comes; one that does not say the sender is a fault.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,9 +33,14 @@ use crate::rfc5322::{Nesting, Role};
 const EXIM_FIELDS_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn read(input: &[u8]) -> Found {
-    let Some(end) = memchr::memmem::find(input, b"\n\n") else {
+    // Some clients end lines with CRLF, as in SMTP.
+    let first = memchr::memchr(b'\n', input).and_then(|end| input.get(..end));
+    let is_crlf = first.is_some_and(|line| line.ends_with(b"\r"));
+    let end_mark: &[u8] = if is_crlf { b"\r\n\r\n" } else { b"\n\n" };
+    let Some(end) = memchr::memmem::find(input, end_mark) else {
         return Ok(None);
     };
+    let mut sender = None;
     let mut request = Request::about(Mailbox::Understood(Vec::new()));
     let mut is_policy = false;
     let mut state: &[u8] = b"";
@@ -42,14 +49,15 @@ pub(super) fn read(input: &[u8]) -> Found {
         .unwrap_or_default()
         .split(|&byte| byte == b'\n')
     {
+        let line = line.strip_suffix(b"\r").filter(|_| is_crlf).unwrap_or(line);
         let equals = memchr::memchr(b'=', line).ok_or_else(|| fault("a line without ="))?;
         let (name, value) = line.split_at(equals);
         let value = value.get(1..).unwrap_or_default();
         match name {
             b"request" => is_policy = value == b"smtpd_access_policy",
             b"protocol_state" => state = value,
-            b"sender" => request.sender = Mailbox::Understood(value.to_vec()),
-            b"sender_base64" => request.sender = Mailbox::Written(decoded(value)?),
+            b"sender" => sender = Some(Mailbox::Understood(value.to_vec())),
+            b"sender_base64" => sender = Some(Mailbox::Written(decoded(value)?)),
             b"recipient" if value.is_empty() => request.recipient = None,
             b"recipient" => request.recipient = Some(Mailbox::Understood(value.to_vec())),
             b"recipient_base64" => request.recipient = Some(Mailbox::Written(decoded(value)?)),
@@ -73,16 +81,23 @@ pub(super) fn read(input: &[u8]) -> Found {
     if !is_policy {
         return Err(fault("not request=smtpd_access_policy"));
     }
-    request.stage = match state {
-        b"DATA" | b"END-OF-MESSAGE" => Stage::Message,
-        b"RCPT" if request.recipient.is_some() => Stage::Recipient,
-        _ => Stage::Other,
+    request.sender = sender.ok_or_else(|| {
+        fault("a policy request without sender= or sender_base64=: what asks here must say the sender, as Postfix and the ACLs of contrib/exim do")
+    })?;
+    let is_nobody = request.sender.borrowed().written().is_empty();
+    // Postfix asks in the state MAIL, without a recipient, with smtpd_delay_reject = no.
+    request.stage = match (state, &request.recipient) {
+        (b"DATA" | b"END-OF-MESSAGE", _) => Stage::Message,
+        (b"RCPT", Some(_)) => Stage::Recipient,
+        _ if is_nobody => Stage::Other,
+        (_, Some(_)) => Stage::Recipient,
+        (_, None) => Stage::Sender,
     };
     // The client sends this recipient again, in another transaction. After DATA it would send them all again.
     if request.stage == Stage::Recipient && request.earlier.len() > RECIPIENTS_MAX {
         return Err(fault("too many recipients"));
     }
-    Ok(Some((request, end + 2)))
+    Ok(Some((request, end + end_mark.len())))
 }
 
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {

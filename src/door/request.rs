@@ -75,6 +75,8 @@ pub(super) enum Stage {
     #[default]
     Other,
     Recipient,
+    /// The envelope sender: recipients may be asked about later.
+    Sender,
     /// The whole message: no more is asked about it.
     Message,
 }

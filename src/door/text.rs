@@ -21,8 +21,8 @@ use crate::milter::{
 pub(super) struct Protocol {
     pub(super) read: fn(&[u8]) -> Found,
     pub(super) write: fn(&Answer, Http, &mut Vec<u8>),
-    /// Answers what is no question, on which the connection is closed.
-    pub(super) refuse: fn(&mut Vec<u8>),
+    /// Answers what is no question, as `on_error` says; then the connection is closed.
+    pub(super) refuse: fn(&Answer, &mut Vec<u8>),
 }
 
 /// One connection.
@@ -123,12 +123,15 @@ impl<H: Handler> TextSession<H> {
     ) -> Result<(usize, Status), ProtocolError> {
         let mut count = 0;
         while !self.is_waiting() && !self.has_ended() {
-            let found = (self.protocol.read)(&self.input);
-            let found = found.inspect_err(|_| (self.protocol.refuse)(out))?;
+            let found = match (self.protocol.read)(&self.input) {
+                Ok(None) if self.input.len() > REQUEST_BYTES_MAX => Err(fault("longer than 1 MiB")),
+                found => found,
+            };
+            let found = found.inspect_err(|_| {
+                let answer = Answer::of(&self.handler.not_understood(), &[]);
+                (self.protocol.refuse)(&answer, out);
+            })?;
             let Some((request, length)) = found else {
-                if self.input.len() > REQUEST_BYTES_MAX {
-                    return Err(fault("longer than 1 MiB"));
-                }
                 break;
             };
             if length > most {
@@ -186,7 +189,9 @@ impl<H: Handler> TextSession<H> {
                 }
                 self.steps.push_back(Step::EndOfHeaders);
                 self.open = None;
-                self.ended.clone_from(&request.instance);
+                if request.stage == Stage::Message {
+                    self.ended.clone_from(&request.instance);
+                }
             }
         }
         self.run(out);

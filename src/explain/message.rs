@@ -199,13 +199,7 @@ pub(crate) fn each_message(
 ) -> io::Result<u64> {
     let name = path.display().to_string();
     if path == Path::new("-") {
-        let headers = Headers::read(open(path)?)?;
-        each(Stored {
-            name,
-            headers,
-            changed: None,
-        });
-        return Ok(0);
+        return one_message(name, None, open(path)?, each);
     }
     if path.is_dir() {
         return each_in_folder(path, each);

@@ -56,11 +56,16 @@ impl Mail {
     /// Reads the header block of a file, which may be compressed, or of standard input for `-`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, or is no message.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let headers = message::open(path).and_then(Headers::read);
+        let headers = headers.map_err(FileError::of(path))?;
+        if headers == Headers::default() {
+            let why = "no message: it does not begin with a header field; save the message as .eml (not .msg, not in UTF-16)";
+            return Err(FileError::of(path)(why));
+        }
         Ok(Self {
-            headers: headers.map_err(FileError::of(path))?,
+            headers,
             ..Self::default()
         })
     }

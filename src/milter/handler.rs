@@ -125,6 +125,11 @@ pub trait Handler {
     /// Some headers with this name may be missing, or parts of them.
     fn mark_cut(&mut self, _name: &[u8]) {}
 
+    /// Returns the answer to a question of another door that is not understood.
+    fn not_understood(&self) -> Reply {
+        Reply::Tempfail
+    }
+
     /// A recipient was refused before, over another connection, and the message was counted with it.
     fn mark_counted(&mut self) {}
 

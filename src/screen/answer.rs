@@ -4,6 +4,7 @@
 use super::state::{Observer, Screen};
 use crate::base::clock::now_s;
 use crate::base::day::Day;
+use crate::config::OnError;
 use crate::filter::Source;
 use crate::milter::{Reply, ReplyText};
 use crate::policy::{Evidence, Fields, Hit, Reason, Verdict};
@@ -17,8 +18,7 @@ impl<O: Observer> Screen<O> {
         self.ensure_case();
         let hit = verdict.hit_of(&self.message.hits);
         let (Some(hit), false) = (hit, verdict.reason == Reason::Undecided) else {
-            let text = ReplyText::new(451, "4.3.0", &[UNDECIDED_REPLY]);
-            return text.map_or(Reply::Tempfail, Reply::Text);
+            return undecided();
         };
         let list = snapshot.policy.lists().get(hit.list);
         let template = list.and_then(|list| list.terms.reply(verdict.action?));
@@ -39,11 +39,23 @@ impl<O: Observer> Screen<O> {
         text.map_or(Reply::Tempfail, Reply::Text)
     }
 
+    /// The answer to a question that is not understood: that of `on_error`.
+    pub(super) fn not_judged(&self) -> Reply {
+        match self.live.snapshot().config.on_error {
+            OnError::Tempfail => undecided(),
+            OnError::Accept => Reply::Accept,
+        }
+    }
+
     pub(super) fn ensure_case(&mut self) {
         if self.message.case.is_empty() {
             write_case(self.live.next_case(), &mut self.message.case);
         }
     }
+}
+
+fn undecided() -> Reply {
+    ReplyText::new(451, "4.3.0", &[UNDECIDED_REPLY]).map_or(Reply::Tempfail, Reply::Text)
 }
 
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

@@ -120,7 +120,14 @@ impl<O: Observer> Screen<O> {
     fn decide_recipient(&mut self, snapshot: &Snapshot, argument: &[u8], lists: u64) -> Reply {
         self.message.is_envelope_truncated |= self.message.progress.unfinished;
         let policy = &snapshot.policy;
-        let verdict = policy.decide(&self.message.hits, &[lists], self.message.softening);
+        let mut verdict = policy.decide(&self.message.hits, &[lists], self.message.softening);
+        if self.message.is_envelope_truncated {
+            verdict = policy.decide_truncated(verdict, &[lists], true);
+            let is_first = self.message.refused == 0 && self.observer.is_about_mail();
+            if is_first && verdict.refuses() && verdict.reason == Reason::Undecided {
+                self.live.counters.truncated.increment();
+            }
+        }
         if let Some(trial) = &self.message.trial {
             let reply = trial.reply(verdict);
             self.end();
@@ -392,6 +399,10 @@ impl<O: Observer> Handler for Screen<O> {
 
     fn mark_cut(&mut self, name: &[u8]) {
         self.message.is_incomplete |= Identity::of_header(name).is_some();
+    }
+
+    fn not_understood(&self) -> Reply {
+        self.not_judged()
     }
 
     fn mark_counted(&mut self) {

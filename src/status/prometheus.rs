@@ -35,7 +35,7 @@ const METRICS: &[Metric] = &[
     ("door_open", "gauge", "0 while a socket of listen is not open.", |r, out| out.by("listen", r.doors.iter().map(|door| (&*door.name, u8::from(door.closed.is_none()))))),
     ("connections", "gauge", "Connections of mail servers at the moment.", |r, out| out.one(r.connections.open)),
     ("connections_total", "counter", "Connections of mail servers.", |r, out| out.one(r.connections.total)),
-    ("protocol_errors_total", "counter", "Connections that broke the milter protocol.", |r, out| out.by("kind", each(&r.connections.protocol_errors))),
+    ("protocol_errors_total", "counter", "Connections that broke the protocol of their socket; of the doors beside milter: kind request.", |r, out| out.by("kind", each(&r.connections.protocol_errors))),
     ("connections_cut_total", "counter", "Connections not closed by the mail server.", |r, out| out.by("reason", each(&r.connections.cut))),
     ("connection_limit_waits_total", "counter", "Times that a mail server had to wait because limits.connections was reached, and each further minute of it.", |r, out| out.one(r.connections.limit_waits)),
     ("list_entries", "gauge", "Entries of a list.", |r, out| out.filters(r, |filter| filter.entries)),

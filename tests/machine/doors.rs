@@ -55,14 +55,16 @@ fn postfix_asks_the_socketmap() {
     );
 }
 
-/// Returns what a server answers to this sender's RCPT.
+/// Returns what a server answers to this sender's RCPT, or to its MAIL if it refuses that.
 fn answered(port: u16, sender: &str) -> String {
     let (mut smtp, _) = Smtp::open(port);
     smtp.say("EHLO client.test");
-    smtp.say(&format!("MAIL FROM:<{sender}>"));
-    let reply = smtp.say("RCPT TO:<reader@local.test>");
+    let mut reply = smtp.say(&format!("MAIL FROM:<{sender}>")).to_string();
+    if reply.starts_with("250") {
+        reply = smtp.say("RCPT TO:<reader@local.test>").to_string();
+    }
     smtp.say("QUIT");
-    reply.to_string()
+    reply
 }
 
 /// Senders whose local part looks like more than that, with and without quotes, and whether they are listed.
@@ -135,6 +137,18 @@ fn a_running_postfix_asks_the_policy_service_and_the_socketmap() {
                 .then_some(())
         });
     }
+    // With smtpd_delay_reject = no, Postfix asks at MAIL, where it knows no recipient.
+    let asks = format!("check_policy_service unix:{}", rig.path("policy").display());
+    postfix.reload(&[
+        "smtpd_delay_reject=no",
+        "smtpd_recipient_restrictions=",
+        &format!("smtpd_sender_restrictions={asks}"),
+    ]);
+    let refused = until("it is refused at MAIL", || {
+        Some(answered(port, "a@bad.example")).filter(|refused| refused.starts_with("550"))
+    });
+    has(&refused, "Sender address rejected: a@bad.example is on the");
+    assert!(answered(port, "a@ok.example").starts_with("250"));
 }
 
 /// With the file of `contrib/rspamd`. While the daemon is away, a listed sender passes, as that file says.

@@ -109,7 +109,10 @@ impl Client {
     }
 
     fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0]), Ok(0))
+        // It may have been closed before everything was read.
+        let is_reset = |error: std::io::Error| error.kind() == ErrorKind::ConnectionReset;
+        let read = self.0.read(&mut [0]);
+        read.map_or_else(is_reset, |read| read == 0)
     }
 }
 
@@ -139,16 +142,16 @@ fn a_policy_request_gets_the_verdict_of_the_milter() {
         RCPT sender=a@bad.example recipient=b@c.d client_name=localhost | | 550 5.7.1\\s
         RCPT sender=a@bad.example recipient=b@c.d client_name=localhost client_address=unknown | | 550 5.7.1\\s
         RCPT sender=a@bad.example recipient=<postmaster@our.example> | | 550 5.7.1\\s
-        MAIL sender=a@bad.example    |                    | DUNNO
-        DATA                         | x <a@bad.example>  | 550 5.7.1 a@bad.example is on the sender blocklist spam (case\\s
-        DATA                         | x <a@ok.example>   | DUNNO
-        DATA                         | x <a@mild.example> | PREPEND X-Sender-Blocklist: list=mild; identity=from; address=a@mild.example
-        DATA                         | x <a@hold.example> | HOLD\\s
+        MAIL sender=a@bad.example    |                    | 550 5.7.1\\s
+        DATA sender=                 | x <a@bad.example>  | 550 5.7.1 a@bad.example is on the sender blocklist spam (case\\s
+        DATA sender=                 | x <a@ok.example>   | DUNNO
+        DATA sender=                 | x <a@mild.example> | PREPEND X-Sender-Blocklist: list=mild; identity=from; address=a@mild.example
+        DATA sender=                 | x <a@hold.example> | HOLD\\s
         DATA sender=a@bad.example    |                    | 550 5.7.1 a@bad.example is on the sender blocklist spam (case\\s
-        DATA recipients_base64=cG9zdG1hc3RlckBjLmQ= | a@bad.example | DUNNO
-        DATA recipients_base64=cG9zdG1hc3RlckBjLmQsIGJAYy5k | a@bad.example | 550 5.7.1\\s
-        DATA recipients_base64=YkBjLmQsIHBvc3RtYXN0ZXJAYy5k | a@bad.example | 550 5.7.1\\s
-        DATA recipients_base64=ImEscG9zdG1hc3RlckBjLmQsYiJAYy5k | a@bad.example | 550 5.7.1\\s
+        DATA sender= recipients_base64=cG9zdG1hc3RlckBjLmQ= | a@bad.example | DUNNO
+        DATA sender= recipients_base64=cG9zdG1hc3RlckBjLmQsIGJAYy5k | a@bad.example | 550 5.7.1\\s
+        DATA sender= recipients_base64=YkBjLmQsIHBvc3RtYXN0ZXJAYy5k | a@bad.example | 550 5.7.1\\s
+        DATA sender= recipients_base64=ImEscG9zdG1hc3RlckBjLmQsYiJAYy5k | a@bad.example | 550 5.7.1\\s
         ",
     ) {
         let mut request = format!("protocol_state={attributes}");
@@ -496,7 +499,7 @@ fn fields_that_come_by_name_count_as_those_of_a_block() {
         ("message-id", &long, &long, "", "DUNNO"),
     ] {
         let [encoded_raw, encoded_list] = [raw, list].map(|text| STANDARD.encode(text));
-        client.send(format!("request=smtpd_access_policy\nprotocol_state=DATA\nfields={name} {encoded_raw} {encoded_list},sender  \n{}\n", more.trim().to_owned() + if more.is_empty() { "" } else { "\n" }).as_bytes());
+        client.send(format!("request=smtpd_access_policy\nprotocol_state=DATA\nsender=\nfields={name} {encoded_raw} {encoded_list},sender  \n{}\n", more.trim().to_owned() + if more.is_empty() { "" } else { "\n" }).as_bytes());
         let answer = client.answer("\n\n");
         assert!(
             answer.starts_with(&format!("action={expected}")),
@@ -505,53 +508,87 @@ fn fields_that_come_by_name_count_as_those_of_a_block() {
     }
 }
 
+/// What a door is asked in another way than usual: it understands, or says so. Nothing gets a "no" by that.
 #[test]
-fn what_is_no_request_ends_its_own_connection_alone() {
+fn an_odd_request_is_understood_or_is_a_fault() {
     let rig = Rig::new(LISTS, CONFIG);
-    let huge = "x=y\n".repeat(300_000);
-    for (door, bytes) in [
-        ("policy", "EHLO x\n\n"),
-        ("policy", "request=other\n\n"),
-        (
-            "policy",
-            "request=smtpd_access_policy\nheaders_base64=!\n\n",
-        ),
-        ("policy", &huge),
-        ("socketmap", "GET / HTTP/1.1\r\n"),
-        ("socketmap", "9999999:"),
-        ("socketmap", "3:a b;"),
-        ("socketmap", "1:a,"),
-    ] {
+    let faults = || rig.service.traffic().protocol_errors.get("request");
+    let long = format!("a@{}.bad.example", "x".repeat(100_000));
+    let is_asked = |door, request: &str, expected: &str| {
+        let (before, is_fault) = (faults(), expected.starts_with('!'));
+        let expected = match expected.trim_start_matches(['!', ' ']) {
+            "451" => "action=451 4.3.0 cannot check the sender now, try again later\n\n",
+            "400" => "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+            "DUNNO" => DUNNO,
+            other => other,
+        };
         let mut client = Client::new(&rig, door);
         // The daemon may close before it has read everything.
-        let _ = client.0.write_all(bytes.as_bytes());
-        let is_reset = |error: std::io::Error| error.kind() == ErrorKind::ConnectionReset;
-        let read = client.0.read(&mut [0]);
-        let end = read.map_or_else(is_reset, |read| read == 0);
-        assert!(end, "{door}: {bytes:.40?}");
+        let _ = client.0.write_all(request.as_bytes());
+        let what = format!("{door}: {:?}", &request[..request.len().min(99)]);
+        assert_eq!(client.read(expected.len()), expected, "{what}");
+        if is_fault {
+            until_so("it is counted", || faults() > before);
+            assert!(client.is_closed(), "{what}");
+        }
+        assert_eq!(faults() - before, u64::from(is_fault), "{what}");
+    };
+    // `!`: a fault, which is counted and ends the connection.
+    for [attributes, expected] in rows(
+        "
+        sender=a@bad.example recipient=b@c.d          | action=550
+        sender=a@ok.example recipient=b@c.d           | DUNNO
+        sender=a@bad.example recipient=postmaster@c.d | DUNNO
+        sender=                                       | DUNNO
+        protocol_state=MAIL sender=a@bad.example      | action=550
+        protocol_state=MAIL sender=a@hold.example     | action=HOLD
+        protocol_state=MAIL sender=a@ok.example       | DUNNO
+        protocol_state=MAIL sender=                   | DUNNO
+        protocol_state=CONNECT sender=                | DUNNO
+        protocol_state=RCPT sender=a@bad.example      | action=550
+        protocol_state=NEW sender=a@bad.example       | action=550
+        protocol_state=RCPT sender=LONG recipient=b@c.d | 451
+        protocol_state=RCPT recipient=b@c.d           | ! 451
+        protocol_state=DATA headers_base64=YQ==       | ! 451
+        protocol_state=DATA sender= headers_base64=!  | ! 451
+        ",
+    ) {
+        let request = policy(attributes).replace("LONG", &long);
+        is_asked("policy", &request, expected);
+        is_asked("policy", &request.replace('\n', "\r\n"), expected);
     }
-    // The other ways in which rspamd asks, and none: this is not "no".
-    let broken = || rig.service.traffic().protocol_errors.get("request");
-    for bytes in [
-        "GET / HTTP/1.1\r\n\r\n",
-        "HEAD / HTTP/1.1\r\n\r\n",
-        "GET /?key=a@ok.example HTTP/1.1\r\nContent-Length: 1\r\n\r\nx",
-        "POST / HTTP/1.1\r\nContent-Length: 12\r\n\r\na@ok.example",
-        "\0\0\0\x0dO",
-    ] {
-        let before = broken();
-        let mut client = Client::new(&rig, "rspamd");
-        client.send(bytes.as_bytes());
-        let answer = client.answer("\r\n\r\n");
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{bytes:?}: {answer}");
-        assert!(client.is_closed(), "{bytes:?}");
-        until_so("it is counted", || broken() > before);
+    is_asked("policy", "request=other\nsender=a@bad.example\n\n", "! 451");
+    is_asked("policy", "EHLO x\n\n", "! 451");
+    is_asked("policy", &"x=y\n".repeat(300_000), "! 451");
+    is_asked("socketmap", "16:a@b a@ok.example,", "9:NOTFOUND ,");
+    for request in ["GET / HTTP/1.1\r\n", "9999999:", "3:a b;", "1:a,"] {
+        is_asked("socketmap", request, "!");
     }
+    for [head, expected] in rows(
+        "
+        GET / HTTP/1.1+key: a@bad.example                   | HTTP/1.1 200
+        GET / HTTP/1.1+Host: x                              | ! 400
+        HEAD / HTTP/1.1+Host: x                             | ! 400
+        GET /?key=a@ok.example HTTP/1.1+Content-Length: 1   | ! 400
+        POST / HTTP/1.1+Content-Length: 12                  | ! 400
+        POST /?key=a@ok.example HTTP/1.1+Content-Length: 12 | ! 400
+        ",
+    ) {
+        let request = head.replace('+', "\r\n") + "\r\n\r\n";
+        is_asked("rspamd", &request, expected);
+    }
+    is_asked("rspamd", "\0\0\0\x0dO", "! 400");
+    let (_, status) = rig.page("/status.json");
+    has(&status, &format!("\"request\":{}", faults()));
     let mut client = Client::new(&rig, "policy");
     client.send(b"request=smtpd_access_policy\nsender=a@bad");
     assert_eq!(Client::new(&rig, "policy").ask(INNOCENT), DUNNO);
     client.0.shutdown(Shutdown::Write).unwrap();
     assert!(client.is_closed());
+
+    let accepts = Rig::new(LISTS, &format!("on_error = 'accept'\n{CONFIG}"));
+    let mut client = Client::new(&accepts, "policy");
+    assert_eq!(client.ask("protocol_state=RCPT recipient=b@c.d"), DUNNO);
 }
 
 /// Plays this many clients that stop inside a request, and one that asks without reading. Others are
