@@ -94,6 +94,63 @@ named! {
     }
 }
 
+/// How far something goes at a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// For every mail server.
+    Always,
+    /// For one that sends the headers of the message: Exim does, Postfix does not.
+    WithHeaders,
+    /// For none.
+    Never,
+}
+
+/// What a mail server says at a door, besides the envelope sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sees {
+    /// The recipients.
+    pub recipients: bool,
+    /// The client, and its login.
+    pub client: bool,
+    /// The headers.
+    pub headers: Extent,
+}
+
+/// What a mail server can be told at a door, besides to refuse for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// To refuse for now.
+    pub tempfail: Extent,
+    /// What it does with an accepted message: tag, quarantine, discard.
+    pub changes: Extent,
+}
+
+impl Door {
+    /// Returns what a mail server says there.
+    pub const fn sees(self) -> Sees {
+        let (all, headers) = match self {
+            Self::Milter => (true, Extent::Always),
+            Self::Policy => (true, Extent::WithHeaders),
+            Self::SocketMap | Self::Rspamd => (false, Extent::Never),
+        };
+        Sees {
+            recipients: all,
+            client: all,
+            headers,
+        }
+    }
+
+    /// Returns what a mail server can be told there.
+    pub const fn answers(self) -> Answers {
+        let (tempfail, changes) = match self {
+            Self::Milter | Self::SocketMap => (Extent::Always, Extent::Always),
+            Self::Policy => (Extent::Always, Extent::WithHeaders),
+            Self::Rspamd => (Extent::Never, Extent::Never),
+        };
+        Answers { tempfail, changes }
+    }
+}
+
 /// What is served where: `policy:unix:/run/x.sock`; without a door, a milter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listen {
@@ -146,6 +203,13 @@ impl DoorState {
     pub fn closed(name: &str, why: &impl ToString) -> Self {
         let (name, closed) = (name.to_owned(), Some(why.to_string()));
         Self { name, closed }
+    }
+
+    /// Returns what is spoken there.
+    pub fn door(&self) -> Door {
+        self.name
+            .parse()
+            .map_or(Door::Milter, |one: Listen| one.door)
     }
 
     /// Returns what is wrong, and what to do.

@@ -114,6 +114,13 @@ impl Listeners {
             }
             listeners.doors.push(state);
         }
+        for open in listeners.mail.iter().filter(|open| !open.is_ours) {
+            let (door, at) = (open.door, open.endpoint.clone());
+            let state = DoorState::open(&Listen { door, at });
+            if !listeners.doors.contains(&state) {
+                listeners.doors.push(state);
+            }
+        }
         match failed {
             // Then the service manager acts.
             Some(error) if listeners.mail.is_empty() => return Err(error),

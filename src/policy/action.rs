@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::base::named::named;
+use crate::endpoint::{Door, Extent};
 
 named! {
     /// What happens to a message, weakest first. Of several hits the strongest decides.
@@ -57,6 +58,15 @@ impl Action {
     /// Returns whether the sender's server gets a refusal and keeps the message.
     pub const fn refuses(self) -> bool {
         self.reply().is_some()
+    }
+
+    /// Returns for whom it can be carried out at a door.
+    pub const fn at(self, door: Door) -> Extent {
+        match self {
+            Self::Log | Self::Reject => Extent::Always,
+            Self::Tempfail => door.answers().tempfail,
+            Self::Tag | Self::Quarantine | Self::Discard => door.answers().changes,
+        }
     }
 
     /// Returns a warning for an administrator who configures it.

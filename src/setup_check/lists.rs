@@ -41,6 +41,9 @@ pub(super) fn check(config_path: &Path, milter: &Milter, findings: &mut Findings
             for warning in checked.warnings.iter().filter(is_other) {
                 findings.notice(warning, "");
             }
+            for note in &checked.beyond_doors {
+                findings.notice(note, "");
+            }
         }
         Err(problems) => (problems.iter()).for_each(|one| check_problem(one, milter, findings)),
     }

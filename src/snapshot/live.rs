@@ -321,6 +321,11 @@ impl Live {
         lock(&self.problems).doors.clone()
     }
 
+    /// What lists and exemptions want of these sockets in vain, one line each.
+    pub(crate) fn beyond(&self) -> Vec<String> {
+        lock(&self.problems).beyond.clone()
+    }
+
     /// Why files are not in effect as they are, one line each.
     pub fn faults(&self) -> Vec<String> {
         lock(&self.problems).of_files()

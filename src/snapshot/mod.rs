@@ -38,6 +38,7 @@ mod assemble;
 mod copies;
 mod counters;
 mod decisions;
+mod doors;
 mod error;
 mod filters;
 mod gate;

@@ -11,7 +11,7 @@ use crate::base::clock::{minute, now_s};
 use crate::base::named::named;
 use crate::base::throttle::Throttle;
 use crate::config::age_text;
-use crate::endpoint::DoorState;
+use crate::endpoint::{Door, DoorState};
 
 named! {
     /// Whether somebody should look, and how soon.
@@ -84,6 +84,8 @@ pub(super) struct Problems {
     /// Why copies cannot be made.
     pub(super) copies: Vec<String>,
     pub(super) doors: Vec<DoorState>,
+    /// What is beyond them.
+    pub(super) beyond: Vec<String>,
     logged: Vec<Problem>,
     /// All are logged once an hour.
     reminder: Throttle<3600>,
@@ -139,6 +141,11 @@ impl Problems {
 
     /// Logs new problems, and once an hour all of them. Notes what happens to mail.
     pub(super) fn look(&mut self, snapshot: &Snapshot, now: Instant) {
+        let doors: Vec<Door> = self.doors.iter().map(DoorState::door).collect();
+        let before = std::mem::replace(&mut self.beyond, snapshot.beyond(&doors));
+        for what in self.beyond.iter().filter(|what| !before.contains(what)) {
+            info!("{what}");
+        }
         let closed = self.doors.iter().find(|door| door.closed.is_some());
         let at_door = |door: &DoorState| format!("mail is not checked at {}", door.name);
         let mail = snapshot.unchecked_mail().or_else(|| closed.map(at_door));

@@ -13,7 +13,7 @@ use crate::base::clock::today;
 use crate::base::numbers::counted;
 use crate::config::{self, Config, ListSettings, Position};
 use crate::daemon::obstacle;
-use crate::endpoint::DoorState;
+use crate::endpoint::{Door, DoorState};
 use crate::policy::Policy;
 use crate::snapshot::{FileProblem, Snapshot, examine};
 
@@ -82,6 +82,7 @@ pub(crate) fn check(config_path: &Path, user: Option<&str>) -> Result<Checked, V
             .then(|| policy.correspondents.len()),
         warnings: warnings(config_path, &snapshot),
         closed_doors: closed_doors(config),
+        beyond_doors: beyond_doors(&snapshot),
     })
 }
 
@@ -130,6 +131,15 @@ pub(crate) fn closed_doors(config: &Config) -> Vec<DoorState> {
     closed
 }
 
+/// Returns what lists and exemptions want in vain of the doors in `listen`, and of those that a running daemon has.
+fn beyond_doors(snapshot: &Snapshot) -> Vec<String> {
+    let running = Running::read(&snapshot.config.status_file);
+    let running = running.map_or_else(Vec::new, |running| running.doors);
+    let listen = snapshot.config.listen.iter().map(|listen| listen.door);
+    let doors: Vec<Door> = listen.chain(running.iter().map(DoorState::door)).collect();
+    snapshot.beyond(&doors)
+}
+
 /// What is in effect with a good configuration.
 #[derive(Debug, Serialize)]
 pub(crate) struct Checked {
@@ -143,6 +153,8 @@ pub(crate) struct Checked {
     pub warnings: Vec<String>,
     /// The sockets for mail servers that are not open, though a daemon runs.
     pub closed_doors: Vec<DoorState>,
+    /// What lists and exemptions want of the doors in vain.
+    pub beyond_doors: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -215,6 +227,9 @@ impl Display for Checked {
         let doors = self.closed_doors.iter().filter_map(DoorState::problem);
         for warning in doors.chain(self.warnings.iter().cloned()) {
             writeln!(f, "warning: {warning}")?;
+        }
+        for note in &self.beyond_doors {
+            writeln!(f, "note: {note}")?;
         }
         Ok(())
     }

@@ -47,6 +47,8 @@ pub struct Report {
     pub durations: Durations,
     /// The sockets for mail servers.
     pub doors: Vec<DoorState>,
+    /// What lists and exemptions want of them in vain, one line each.
+    pub beyond_doors: Vec<String>,
     /// Connections of mail servers.
     pub connections: Connections,
     /// Reloads of configuration and filters.
@@ -179,6 +181,7 @@ impl Status {
             },
             durations: counters.durations.read(),
             doors: live.doors(),
+            beyond_doors: live.beyond(),
             connections: Connections {
                 open: self.traffic.open(),
                 total: self.traffic.opened.get(),

@@ -145,6 +145,9 @@ pub(super) fn facts(report: &Report) -> Vec<Fact> {
         ("Reloads", reloads(&report.reloads), vec![]),
         ("Whitelist", vec![whitelist], vec![]),
     ];
+    if !report.beyond_doors.is_empty() {
+        facts.push(("Doors", report.beyond_doors.clone(), vec![]));
+    }
     if report.log_lines_lost > 0 {
         let lost = counted(report.log_lines_lost, "line lost", "lines lost");
         facts.push(("Log", vec![lost], vec![]));
