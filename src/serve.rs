@@ -20,7 +20,7 @@ use crate::daemon::logging::Logging;
 use crate::daemon::{
     self, Asker, Cause, Confined, Needs, Options, Page, Readers, Service, Traffic,
 };
-use crate::endpoint::{DoorState, Endpoint};
+use crate::endpoint::{Door, DoorState, Endpoint};
 use crate::explain::{Explainer, Mail};
 use crate::metrics::Counter;
 use crate::policy::Action;
@@ -64,8 +64,8 @@ impl Blocklists {
 impl Service for Blocklists {
     type Handler = Screen;
 
-    fn handler(&self) -> Screen {
-        Screen::new(Arc::clone(&self.live), Arc::clone(&self.readers) as _)
+    fn handler(&self, door: Door) -> Screen {
+        Screen::new(Arc::clone(&self.live), Arc::clone(&self.readers) as _).at(door)
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -224,7 +224,7 @@ fn warn_if_unconfined(confined: Option<Confined>, is_wanted: bool) {
 fn log_end(live: &Live) {
     let (counters, reloads) = (&live.counters, live.reloads());
     log_accepted(counters);
-    let did = |action| counters.verdicts.get(Some(action));
+    let did = |action: Action| counters.verdicts.get(action.name());
     info!(
         messages = counters.messages(),
         reject = did(Action::Reject),

@@ -91,7 +91,7 @@ impl<S: Service> Connections<S> {
         let spare = (door == Door::Milter).then(|| self.spare.pop()).flatten();
         let session = match spare {
             Some(session) => Conversation::Milter(session),
-            None => Conversation::new(door, self.means.service.handler()),
+            None => Conversation::new(door, self.means.service.handler(door)),
         };
         self.add(stream, session, Vec::new()).map(drop)
     }
@@ -106,7 +106,10 @@ impl<S: Service> Connections<S> {
 
     fn try_to_resume(&mut self, connection: Detached) -> io::Result<()> {
         let stream = Socket::new(connection.socket)?;
-        let session = Session::resume(self.means.service.handler(), &connection.history);
+        let session = Session::resume(
+            self.means.service.handler(Door::Milter),
+            &connection.history,
+        );
         let is_foreign = || io::Error::other("this version does not understand its state");
         let (session, unread) = session.ok_or_else(is_foreign)?;
         let place = self.add(stream, Conversation::Milter(Box::new(session)), unread)?;

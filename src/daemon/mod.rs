@@ -91,9 +91,9 @@ pub trait Service: Send + Sync + 'static {
     /// Decides about the messages of one connection.
     type Handler: Handler + Send + 'static;
 
-    /// A handler for a new connection. Called on the threads that serve mail: it must
+    /// A handler for a new connection at a door. Called on the threads that serve mail: it must
     /// not wait.
-    fn handler(&self) -> Self::Handler;
+    fn handler(&self, door: Door) -> Self::Handler;
 
     /// The files to watch. Called again after each reload.
     fn watched(&self) -> Vec<PathBuf> {

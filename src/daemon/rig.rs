@@ -82,7 +82,7 @@ pub(super) struct Talk(Heartbeat);
 
 impl Service for Talk {
     type Handler = Verbose;
-    fn handler(&self) -> Verbose {
+    fn handler(&self, _: Door) -> Verbose {
         let line = "x".repeat(400);
         Verbose {
             text: ReplyText::new(550, "5.7.1", &[line.as_str(); 32]).expect("a good text"),

@@ -24,6 +24,7 @@ use crate::base::paint::Paint;
 use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
 use crate::daemon::{Daemon, Service};
+use crate::endpoint::Door;
 use crate::explain::RecordedDecision;
 use crate::screen::{Decision, Observer, Screen, TAG_HEADER};
 use crate::serve;
@@ -98,7 +99,7 @@ impl Observer for Observed {
 impl Service for Observed {
     type Handler = Screen<Self>;
 
-    fn handler(&self) -> Screen<Self> {
+    fn handler(&self, _: Door) -> Screen<Self> {
         Screen::with_observer(Arc::clone(&self.live), self.clone())
     }
 }

@@ -39,6 +39,8 @@ pub struct TextSession<H> {
     http: Http,
     /// The message of the last request, if more may be asked about it.
     open: Option<Vec<u8>>,
+    /// Whether a recipient of it was not refused.
+    has_accepted: bool,
     /// The last message about which no more is asked.
     ended: Vec<u8>,
 }
@@ -68,6 +70,7 @@ impl<H: Handler> TextSession<H> {
             has_answered: false,
             http: Http::default(),
             open: None,
+            has_accepted: false,
             ended: Vec::new(),
         }
     }
@@ -240,6 +243,7 @@ impl<H: Handler> TextSession<H> {
             }
             Some(Step::Recipient(_, Answers::IfRefused)) | None => {}
             Some(Step::Recipient(_, Answers::Always)) => {
+                self.has_accepted |= !reply.is_refusal();
                 if self.open.is_none() {
                     self.handler.abort();
                 }
@@ -256,9 +260,11 @@ impl<H: Handler> TextSession<H> {
     }
 
     /// Ends the message of earlier requests: all its recipients were asked about, and its headers are
-    /// not seen here.
+    /// not seen here. One whose recipients were all refused has ended with that.
     pub(super) fn finish_message(&mut self) {
-        if self.open.take().is_some() && !self.is_waiting() {
+        let is_open = self.open.take().is_some() && !self.is_waiting();
+        if std::mem::take(&mut self.has_accepted) && is_open {
+            self.handler.mark_unheard();
             let _ = self.handler.end_of_headers(&self.macros);
         }
         self.handler.abort();

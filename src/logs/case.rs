@@ -115,6 +115,9 @@ fn deed(action: &str) -> &'static str {
         Some(Action::Discard) => "was accepted and deleted",
         Some(Action::Tag) => "was delivered with a header X-Sender-Blocklist",
         Some(Action::Log) => "was delivered; the hit was only logged",
+        None if action == Action::UNTOLD => {
+            "was accepted: the mail server asked where it cannot be told of the action"
+        }
         None => "was accepted",
     }
 }

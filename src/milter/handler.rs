@@ -133,6 +133,9 @@ pub trait Handler {
     /// A recipient was refused before, over another connection, and the message was counted with it.
     fn mark_counted(&mut self) {}
 
+    /// The mail server asks no more about the message: it does not hear the verdict that follows.
+    fn mark_unheard(&mut self) {}
+
     /// The headers are complete. Called once for every message that gets to this point.
     fn end_of_headers(&mut self, macros: &Macros) -> Reply;
 

@@ -28,6 +28,9 @@ named! {
 }
 
 impl Action {
+    /// The name of what happens to a message if its action cannot be told to the mail server: nothing.
+    pub const UNTOLD: &str = "none";
+
     /// Returns the name of what happens to a message; `accept` without an action.
     pub fn name_of(action: Option<Self>) -> &'static str {
         action.map_or("accept", Self::name)
@@ -36,7 +39,7 @@ impl Action {
     /// Returns the names of what can happen to a message.
     pub fn of_decisions() -> impl Iterator<Item = &'static str> {
         let names = Self::NAMES.iter().map(|(name, _)| *name);
-        std::iter::once(Self::name_of(None)).chain(names)
+        [Self::name_of(None), Self::UNTOLD].into_iter().chain(names)
     }
 
     /// Returns the class of its reply codes, and its default reply; `None` if it does not refuse.

@@ -405,6 +405,10 @@ impl<O: Observer> Handler for Screen<O> {
         self.not_judged()
     }
 
+    fn mark_unheard(&mut self) {
+        self.message.is_unheard = true;
+    }
+
     fn mark_counted(&mut self) {
         self.message.refused = 1;
     }

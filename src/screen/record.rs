@@ -10,6 +10,7 @@ use super::state::{self, Message, Observer, Screen};
 use crate::address::{escaped, shortened};
 use crate::base::clock::now_s;
 use crate::base::named::named;
+use crate::endpoint::Extent;
 use crate::milter::Reply;
 use crate::policy::{Action, Evidence, Hit, Reason, Verdict};
 use crate::sender::Identity;
@@ -29,15 +30,33 @@ const ALSO_BYTES: usize = 80;
 const REMEMBERED_BYTES: usize = 100;
 
 impl<O: Observer> Screen<O> {
+    /// Whether the mail server hears of the action.
+    fn is_told(&self, verdict: Verdict) -> bool {
+        let is_told = |action: Action| {
+            let is_heard = action == Action::Log || !self.message.is_unheard;
+            is_heard && action.at(self.door) != Extent::Never
+        };
+        verdict.action.is_none_or(is_told)
+    }
+
+    /// The name of what happens to the message or the recipient.
+    fn deed(&self, verdict: Verdict) -> &'static str {
+        match self.is_told(verdict) {
+            true => Action::name_of(verdict.action),
+            false => Action::UNTOLD,
+        }
+    }
+
     /// Counts a message once, for the metrics and the circuit breaker.
     fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
-        let counters = &self.live.counters;
-        counters.verdicts.increment(verdict.action);
+        let (counters, deed) = (&self.live.counters, self.deed(verdict));
+        counters.verdicts.increment(deed);
+        counters.doors.increment(self.door);
         counters.reasons.increment(verdict.reason);
         counters.durations.observe(self.message.spent);
         let decided = verdict.hit_of(&self.message.hits);
         if let Some(counts) = decided.and_then(|hit| snapshot.counts.get(hit.list)) {
-            counts.list.verdicts.increment(verdict.action);
+            counts.list.verdicts.increment(deed);
         }
         let limit = snapshot.config.safety.max_reject_share;
         let refuses = verdict.refuses() && verdict.reason == Reason::Listed
@@ -80,7 +99,8 @@ impl<O: Observer> Screen<O> {
             number: 0,
             time_s: now_s(),
             case: message.case.clone(),
-            action: Action::name_of(verdict.action).to_owned(),
+            door: self.door.name().to_owned(),
+            action: self.deed(verdict).to_owned(),
             reason: verdict.reason.name().to_owned(),
             list: list.to_owned(),
             source: hit.map_or("", |hit| source_of(snapshot, hit)).to_owned(),
@@ -167,6 +187,10 @@ impl<O: Observer> Screen<O> {
             b"" => (&b"NOQUEUE"[..], &*message.message_id),
             id => (id, &b""[..]),
         };
+        let unsoftened = match self.is_told(verdict) {
+            true => verdict.softened(),
+            false => verdict.unsoftened.or(verdict.action),
+        };
         let is_unproved = |hit: &&Hit| hit.evidence == Evidence::Unproved;
         let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
         macro_rules! line {
@@ -175,6 +199,7 @@ impl<O: Observer> Screen<O> {
                     { Field::Messages.name() } = (!counts).then_some(0),
                     { Field::QueueId.name() } = display(Word(id)),
                     { Field::Client.name() } = display(Word(self.origin.text.as_bytes())),
+                    { Field::Door.name() } = display(self.door.name()),
                     { Field::MessageId.name() } = text(message_id),
                     { Field::Recipient.name() } = recipient.and_then(text),
                     { Field::Identity.name() } =
@@ -183,9 +208,9 @@ impl<O: Observer> Screen<O> {
                     { Field::Entry.name() } = hit.and_then(|hit| text(&hit.entry)),
                     { Field::List.name() } = hit.map(list),
                     { Field::Source.name() } = source.filter(|source| !source.is_empty()),
-                    { Field::Action.name() } = display(Action::name_of(verdict.action)),
+                    { Field::Action.name() } = display(self.deed(verdict)),
                     { Field::Reason.name() } = display(verdict.reason.name()),
-                    { Field::Unsoftened.name() } = hit.and(verdict.softened()).map(display),
+                    { Field::Unsoftened.name() } = hit.and(unsoftened).map(display),
                     { Field::Proved.name() } = hit.filter(is_unproved).map(|_| false),
                     { Field::Failure.name() } = hit.and_then(failure),
                     { Field::Whitelist.name() } = hit.and_then(|hit| text(hit.cleared.as_ref()?)),
@@ -294,6 +319,8 @@ named! {
         QueueId = "queue_id",
         /// Address of the client.
         Client = "client",
+        /// The protocol in which the mail server asked.
+        Door = "door",
         /// The Message-ID, if there is no queue id.
         MessageId = "message_id",
         /// The recipient, if the decision is about one only.
@@ -308,7 +335,7 @@ named! {
         List = "list",
         /// The text list that the entry is from.
         Source = "source",
-        /// The action.
+        /// The action; `none` if the mail server could not be told.
         Action = "action",
         /// The reason.
         Reason = "reason",

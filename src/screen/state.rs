@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::reads::{Answers, Pending, Reader};
 use super::trial::Trial;
 use crate::address::escaped;
+use crate::endpoint::Door;
 use crate::milter::{Client, Edit, Family, Macros, Reply};
 use crate::policy::{Budget, Hit, ListSets, Policy, Reason, Scratch, Seen, Softening, Verdict};
 use crate::sender::{Identity, Sender, Senders};
@@ -25,6 +26,8 @@ pub struct Screen<O = ()> {
     pub(super) reader: Option<Arc<dyn Reader>>,
     /// Who observes the decisions.
     pub observer: O,
+    /// Where the mail server asks.
+    pub(super) door: Door,
     pub(super) origin: Origin,
     pub(super) message: Message,
 }
@@ -37,6 +40,12 @@ impl Screen {
             ..Self::with_observer(live, ())
         }
     }
+
+    /// Returns it for another door than a milter's.
+    #[must_use]
+    pub fn at(self, door: Door) -> Self {
+        Self { door, ..self }
+    }
 }
 
 impl<O: Observer> Screen<O> {
@@ -47,6 +56,7 @@ impl<O: Observer> Screen<O> {
             live,
             reader: None,
             observer,
+            door: Door::Milter,
             origin: Origin::default(),
             message: Message::default(),
         }
@@ -157,6 +167,8 @@ pub(super) struct Message {
     pub(super) snapshot: Option<Weak<Snapshot>>,
     /// Whether the snapshot was replaced after recipients were accepted: unknown lists affect them.
     pub(super) overtaken: bool,
+    /// Whether the mail server does not hear what is decided about it now.
+    pub(super) is_unheard: bool,
     pub(super) today: u16,
     pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Reason>,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::decisions::Decisions;
 use crate::base::lock::lock;
+use crate::endpoint::Door;
 use crate::metrics::{Counter, Each, Histogram};
 use crate::policy::{Action, Evidence, Hit, Policy, Reason};
 use crate::sender::Identity;
@@ -21,8 +22,10 @@ const OTHER_SOURCES: &str = "(others)";
 /// Counts since the start.
 #[derive(Debug)]
 pub struct Counters {
-    /// Messages by action; `None`: accepted. A message that is refused for one recipient counts as refused.
-    pub verdicts: Each<Option<Action>>,
+    /// Messages by what happened ([`Action::of_decisions`]). A message that is refused for one recipient counts as refused.
+    pub verdicts: Each<&'static str>,
+    /// Messages by the door at which they were asked about.
+    pub doors: Each<Door>,
     /// The same messages by reason.
     pub reasons: Each<Reason>,
     /// The accepted messages since the last line about them that have none of their own in the log.
@@ -44,8 +47,8 @@ pub struct ListCounters {
     /// Senders on the list, by sender field, including whitelisted ones. Several senders of a message in the
     /// same field count separately.
     pub hits: Each<Identity>,
-    /// Messages that the list decided, by action.
-    pub verdicts: Each<Option<Action>>,
+    /// Messages that the list decided, by what happened.
+    pub verdicts: Each<&'static str>,
     /// Hits on whitelisted addresses.
     pub whitelisted: Counter,
     /// Senders that could not be looked up, because the filter could not be read.
@@ -74,7 +77,8 @@ pub struct ListCounts {
 impl Default for Counters {
     fn default() -> Self {
         Self {
-            verdicts: verdicts(),
+            verdicts: Each::new(Action::of_decisions()),
+            doors: Each::new(Door::ALL),
             reasons: Each::new(Reason::ALL),
             not_logged: Each::new(Reason::ALL),
             durations: Histogram::default(),
@@ -90,18 +94,13 @@ impl Default for ListCounters {
     fn default() -> Self {
         Self {
             hits: Each::new(Identity::ALL),
-            verdicts: verdicts(),
+            verdicts: Each::new(Action::of_decisions()),
             whitelisted: Counter::default(),
             undecided: Counter::default(),
             false_positives: Counter::default(),
             failures: Counter::default(),
         }
     }
-}
-
-fn verdicts() -> Each<Option<Action>> {
-    let actions = Action::NAMES.map(|(_, action)| Some(action));
-    Each::new(std::iter::once(None).chain(actions))
 }
 
 impl Counters {

@@ -25,7 +25,9 @@ pub struct Decision {
     pub time_s: u64,
     /// The case id in the reply and the log; empty if no list names a sender.
     pub case: String,
-    /// The action that was taken: `accept`, `reject` ...
+    /// Where the mail server asked: `milter`, `policy` ...; empty in one of an older version.
+    pub door: String,
+    /// The action that was taken: `accept`, `reject` ...; `none` if the mail server could not be told.
     pub action: String,
     /// Why: `listed`, `whitelisted`, `dry-run` ...
     pub reason: String,

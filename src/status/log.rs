@@ -52,6 +52,7 @@ impl Search {
         let who = decision.who.as_ref().unwrap_or(&unknown);
         let fields = [
             &*decision.case,
+            &decision.door,
             &decision.action,
             &decision.reason,
             &decision.list,

@@ -13,7 +13,7 @@ use super::source::Status;
 use crate::base::clock::now_s;
 use crate::base::numbers::{counted, grouped, most_first};
 use crate::daemon::Cut;
-use crate::endpoint::DoorState;
+use crate::endpoint::{Door, DoorState};
 use crate::metrics::Durations;
 use crate::policy::{Action, Reason};
 use crate::sender::Identity;
@@ -121,8 +121,10 @@ pub struct Filter {
 #[serde(default)]
 pub struct Messages {
     pub total: u64,
-    /// By action; `accept` if no list objected.
+    /// By action; `accept` if no list objected, `none` if the mail server could not be told of the action.
     pub verdicts: Counts,
+    /// By the door at which the mail server asked.
+    pub doors: Counts,
     /// By reason, as in the log.
     pub reasons: Counts,
     /// Messages with more senders than were looked up.
@@ -173,7 +175,8 @@ impl Status {
             whitelist_entries: snapshot.policy.whitelist.len() as u64,
             messages: Messages {
                 total: counters.messages(),
-                verdicts: counts(&counters.verdicts, Action::name_of),
+                verdicts: counts(&counters.verdicts, |name| name),
+                doors: counts(&counters.doors, Door::name),
                 reasons: counts(&counters.reasons, Reason::name),
                 truncated: counters.truncated.get(),
                 recipients_deferred: counters.deferred.get(),
@@ -240,7 +243,7 @@ fn lists(
                 built_s: filter.spec().built,
                 freshness,
             }),
-            messages: counts(&counters.verdicts, Action::name_of),
+            messages: counts(&counters.verdicts, |name| name),
             hits: of_fields,
             sources: counted.by_source(),
             hits_24h: hits_24h.get(list.name()).copied().unwrap_or_default(),
@@ -289,7 +292,9 @@ fn possibly_innocent(hits: &Counts, decisions: &[Arc<Decision>], now_s: u64) -> 
 /// Returns the senders who were refused for the first time in the last day, and write to many.
 fn newcomers(decisions: &[Arc<Decision>], now_s: u64) -> Vec<String> {
     let mut senders: BTreeMap<&str, (BTreeSet<&str>, bool)> = BTreeMap::new();
-    let refused = decisions.iter().filter(|one| one.action != "accept");
+    let refused = decisions
+        .iter()
+        .filter(|one| !["accept", Action::UNTOLD].contains(&&*one.action));
     for (one, who) in refused.filter_map(|one| Some((one, one.who.as_ref()?))) {
         // A message that could not be judged names nobody.
         if who.sender.is_empty() {

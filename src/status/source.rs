@@ -17,7 +17,6 @@ use crate::base::throttle::Throttle;
 use crate::base::whole_file;
 use crate::daemon::{Asker, Traffic};
 use crate::metrics::Counter;
-use crate::policy::Action;
 use crate::snapshot::{Decision, Live};
 
 const NAME: &str = "status.json";
@@ -78,7 +77,7 @@ impl Status {
     /// Updates and returns the history of the last day.
     pub(super) fn sample(&self) -> MutexGuard<'_, History> {
         let counters = &self.live.counters;
-        let verdicts = counts(&counters.verdicts, Action::name_of);
+        let verdicts = counts(&counters.verdicts, |name| name);
         let snapshot = self.live.snapshot();
         let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
         let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));

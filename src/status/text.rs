@@ -93,6 +93,10 @@ impl Display for Painted<'_, Log> {
 
 /// Returns whose mail was decided and why, with a blank before each part.
 fn about(decision: &Decision) -> String {
+    let door = match &*decision.door {
+        "milter" => String::new(),
+        door => door.to_owned(),
+    };
     let Who {
         sender,
         recipient,
@@ -103,6 +107,7 @@ fn about(decision: &Decision) -> String {
         ("", &sender),
         ("to ", &recipient),
         ("from ", &client),
+        ("door ", &door),
         ("list ", &decision.list),
         ("source ", &decision.source),
         ("", &decision.identity),

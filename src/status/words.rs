@@ -18,7 +18,7 @@ pub(super) fn groups<'a>(minutes: impl IntoIterator<Item = &'a Minute>) -> [u64;
         match verdict.as_str() {
             "reject" | "tempfail" => refused += count,
             "tag" | "quarantine" | "discard" => marked += count,
-            // "log" changes nothing.
+            // "log" and "none" change nothing.
             _ => accepted += count,
         }
     }

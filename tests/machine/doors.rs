@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::support::mta::Mta;
 use crate::support::postfix::Postfix;
 use crate::support::rig::Rig;
@@ -149,6 +151,31 @@ fn a_running_postfix_asks_the_policy_service_and_the_socketmap() {
     });
     has(&refused, "Sender address rejected: a@bad.example is on the");
     assert!(answered(port, "a@ok.example").starts_with("250"));
+    // Else it asks about the same message again for each recipient: it counts once.
+    postfix.reload(&["smtpd_delay_reject=yes"]);
+    let refusals = || {
+        let (_, status) = rig.page("/status.json");
+        let status: Value = serde_json::from_str(&status).expect("JSON");
+        status["messages"]["verdicts"]["reject"]
+            .as_u64()
+            .expect("a count")
+    };
+    let refused = until("it is refused at RCPT", || {
+        let before = refusals();
+        let (mut smtp, _) = Smtp::open(port);
+        smtp.say("EHLO client.test");
+        let mail = smtp.say("MAIL FROM:<a@bad.example>").to_string();
+        let replies = ["a", "b", "c"].map(|to| smtp.say(&format!("RCPT TO:<{to}@local.test>")));
+        smtp.say("QUIT");
+        // A server of before the change may answer once more.
+        let is_new = mail.starts_with("250");
+        is_new.then(|| (replies.map(|reply| reply.to_string()), refusals() - before))
+    });
+    assert!(
+        refused.0.iter().all(|reply| reply.starts_with("550")),
+        "{refused:?}"
+    );
+    assert_eq!(refused.1, 1, "{refused:?}");
 }
 
 /// With the file of `contrib/rspamd`. While the daemon is away, a listed sender passes, as that file says.

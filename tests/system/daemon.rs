@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::endpoint::Door;
 use blocklist_milter::milter::{Edit, Handler, Macros, Mailbox, Reply};
 use rustix::process::Pid;
 use rustix::thread::gettid;
@@ -70,7 +71,7 @@ struct Site {
 impl Service for Site {
     type Handler = Fragile;
 
-    fn handler(&self) -> Fragile {
+    fn handler(&self, _: Door) -> Fragile {
         self.workers.lock().unwrap().push(gettid());
         Fragile(Arc::clone(&self.gate))
     }

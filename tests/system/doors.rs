@@ -9,6 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use blocklist_milter::daemon::Service as _;
+use serde_json::{Value, json};
 
 use crate::support::rig::{OK, Rig, letter, verdict};
 use crate::support::{has, rows, until_so};
@@ -589,6 +590,69 @@ fn an_odd_request_is_understood_or_is_a_fault() {
     let accepts = Rig::new(LISTS, &format!("on_error = 'accept'\n{CONFIG}"));
     let mut client = Client::new(&accepts, "policy");
     assert_eq!(client.ask("protocol_state=RCPT recipient=b@c.d"), DUNNO);
+}
+
+/// The door is named, and what could not be told to the mail server is not called done.
+#[test]
+fn what_a_door_cannot_do_counts_as_nothing_done() {
+    let later = "[[list]]\nname = 'later'\nfilter = 'mild.blf'\naction = 'tempfail'\n";
+    let rig = Rig::new(
+        LISTS,
+        &CONFIG.replacen("[whitelist]", &format!("{later}[whitelist]"), 1),
+    );
+    let json = || -> Value { serde_json::from_str(&rig.page("/status.json").1).unwrap() };
+    let is_counted = |door: &str, action: &str, list: &str| {
+        until_so(&format!("{door} {action}"), || {
+            let last = &json()["decisions"][0];
+            (&last["door"], &last["action"], &last["list"])
+                == (&door.into(), &action.into(), &list.into())
+        });
+    };
+    // As Postfix asks: about each recipient, and no more.
+    let mut client = Client::new(&rig, "policy");
+    for recipient in ["b@c.d", "c@c.d"] {
+        let asked =
+            format!("protocol_state=RCPT instance=1 sender=a@hold.example recipient={recipient}");
+        assert_eq!(client.ask(&asked), DUNNO);
+    }
+    drop(client);
+    is_counted("policy", "none", "hold");
+    let mut client = Client::new(&rig, "policy");
+    for recipient in ["b@c.d", "c@c.d"] {
+        let asked =
+            format!("protocol_state=RCPT instance=2 sender=a@bad.example recipient={recipient}");
+        assert!(client.ask(&asked).starts_with("action=550 "));
+    }
+    drop(client);
+    is_counted("policy", "reject", "spam");
+    let mut client = Client::new(&rig, "policy");
+    has(
+        &client.ask("protocol_state=DATA sender=a@hold.example"),
+        "action=HOLD ",
+    );
+    is_counted("policy", "quarantine", "hold");
+    has(
+        &Client::new(&rig, "socketmap").map("a@hold.example"),
+        "OK HOLD ",
+    );
+    is_counted("socketmap", "quarantine", "hold");
+    has(&Client::new(&rig, "rspamd").get("a@hold.example"), "200 OK");
+    is_counted("rspamd", "none", "hold");
+    has(&Client::new(&rig, "rspamd").get("a@mild.example"), "503 ");
+    is_counted("rspamd", "none", "later");
+    has(&Client::new(&rig, "rspamd").get("a@bad.example"), "200 OK");
+    is_counted("rspamd", "reject", "spam");
+    rig.is("<a@hold.example>", "quarantine");
+    is_counted("milter", "quarantine", "hold");
+    let counted = &json()["messages"];
+    let expected = json!({"accept": 0, "none": 3, "log": 0, "tag": 0, "quarantine": 3, "discard": 0, "tempfail": 0, "reject": 2});
+    assert_eq!(counted["verdicts"], expected);
+    let expected = json!({"milter": 1, "policy": 3, "socketmap": 1, "rspamd": 3});
+    assert_eq!(counted["doors"], expected);
+    has(
+        &rig.page("/metrics").1,
+        "messages_by_door_total{door=\"policy\"} 3\n",
+    );
 }
 
 /// Plays this many clients that stop inside a request, and one that asks without reading. Others are

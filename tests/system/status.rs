@@ -118,6 +118,7 @@ const COUNTED: &str = "
     messages_total{verdict=\"accept\"} 4
     messages_total{verdict=\"reject\"} 4
     messages_total{verdict=\"tag\"} 1
+    messages_by_door_total{door=\"milter\"} 9
     messages_by_reason_total{reason=\"listed\"} 5
     messages_by_reason_total{reason=\"unlisted\"} 2
     messages_by_reason_total{reason=\"whitelisted\"} 1
