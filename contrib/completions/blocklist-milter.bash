@@ -526,7 +526,7 @@ _blocklist__milter() {
                     return 0
                     ;;
                 --action)
-                    COMPREPLY=($(compgen -W "accept log tag quarantine discard tempfail reject" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "accept none log tag quarantine discard tempfail reject" -- "${cur}"))
                     return 0
                     ;;
                 --config)

@@ -59,6 +59,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l socket -d 'Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the configuration]' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l list -d 'Only decisions of this list' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand log" -l action -d 'Only decisions with this action; accept is that of whitelisted and exempt senders' -r -f -a "accept\t''
+none\t''
 log\t''
 tag\t''
 quarantine\t''

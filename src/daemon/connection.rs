@@ -178,11 +178,6 @@ impl<H: Handler> Connection<H> {
         self.session.is_waiting()
     }
 
-    /// Whether no request stays unanswered if it leaves this process now.
-    pub(super) fn may_end(&self) -> bool {
-        self.session.may_end()
-    }
-
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
@@ -209,12 +204,10 @@ impl<H: Handler> Connection<H> {
         if turn.detaches {
             // Nobody waits for a mail server that does not read.
             let goes_on = all_sent && self.ending.is_none();
-            if !goes_on || self.session.may_end() {
-                let history = goes_on.then(|| self.session.history(&self.unread));
-                let ended = history.flatten().map(Ended::Detached);
-                let ended = ended.or_else(|| self.ending.take());
-                return Ok(Some(Next::End(ended.unwrap_or(Ended::Closed))));
-            }
+            return Ok(Some(Next::End(match goes_on {
+                true => Ended::Detached(self.session.history(&self.unread)),
+                false => self.ending.take().unwrap_or(Ended::Closed),
+            })));
         }
         if !all_sent {
             return Ok(Some(Next::Wait));

@@ -106,13 +106,11 @@ impl<S: Service> Connections<S> {
 
     fn try_to_resume(&mut self, connection: Detached) -> io::Result<()> {
         let stream = Socket::new(connection.socket)?;
-        let session = Session::resume(
-            self.means.service.handler(Door::Milter),
-            &connection.history,
-        );
+        let handler = |door| self.means.service.handler(door);
+        let session = Conversation::resume(handler, &connection.history);
         let is_foreign = || io::Error::other("this version does not understand its state");
         let (session, unread) = session.ok_or_else(is_foreign)?;
-        let place = self.add(stream, Conversation::Milter(Box::new(session)), unread)?;
+        let place = self.add(stream, session, unread)?;
         self.places.set_due(place);
         Ok(())
     }

@@ -94,8 +94,8 @@ fn step<H: Handler + Send + 'static>(
 ) -> Option<Visit<H>> {
     let mut made = Ok(false);
     let connection = &mut visit.connection;
-    // One that its worker can end or hand over has no time for that.
-    if !visit.bell.leaves() || !connection.may_end() {
+    // Its worker can end it or hand it over as it is.
+    if !visit.bell.leaves() {
         let cx = &mut Context::from_waker(&visit.waker);
         // It may have waited here.
         let now = visit.bell.heartbeat.load(Relaxed);

@@ -38,16 +38,19 @@ impl<H: Handler> Conversation<H> {
         let protocol = match door {
             Door::Milter => return Self::Milter(Box::new(Session::new(handler))),
             Door::Policy => Protocol {
+                door,
                 read: policy::read,
                 write: |answer, _, out| policy::write(answer, out),
                 refuse: policy::write,
             },
             Door::SocketMap => Protocol {
+                door,
                 read: socketmap::read,
                 write: |answer, _, out| socketmap::write(answer, out),
                 refuse: |_, _| {},
             },
             Door::Rspamd => Protocol {
+                door,
                 read: rspamd::read,
                 write: rspamd::write,
                 refuse: |_, out| rspamd::refuse(out),
@@ -64,21 +67,30 @@ impl<H: Handler> Conversation<H> {
         }
     }
 
-    /// Returns what another process needs to continue; `None` if it cannot: close the connection when it
-    /// [may end](Self::may_end).
-    pub fn history(&self, unread: &[u8]) -> Option<Vec<u8>> {
-        match self {
-            Self::Milter(session) => Some(session.history(unread)),
-            Self::Text(_) => None,
+    /// Continues one from its [`history`](Self::history), which says the door; `None` if that is invalid.
+    /// Also returns the input that was not yet processed, which comes before any other.
+    pub fn resume(handler: impl FnOnce(Door) -> H, history: &[u8]) -> Option<(Self, Vec<u8>)> {
+        // A milter's is empty, or begins with a version of the protocol, a small number.
+        if let [] | [0, ..] = history {
+            let (session, unread) = Session::resume(handler(Door::Milter), history)?;
+            return Some((Self::Milter(Box::new(session)), unread));
         }
+        let (name, rest) = history.split_at_checked(memchr::memchr(b' ', history)?)?;
+        let door = Door::from_name(std::str::from_utf8(name).ok()?)?;
+        let mut conversation = Self::new(door, handler(door));
+        let Self::Text(session) = &mut conversation else {
+            return None;
+        };
+        let unread = session.resume(rest.get(1..)?)?;
+        Some((conversation, unread))
     }
 
-    /// Returns whether no request stays unanswered if it ends now. A client that has just connected is
-    /// about to ask.
-    pub fn may_end(&self) -> bool {
+    /// Returns what [`resume`](Self::resume) needs in another process, at any time. `unread` is input
+    /// that was not yet processed.
+    pub fn history(&self, unread: &[u8]) -> Vec<u8> {
         match self {
-            Self::Milter(_) => true,
-            Self::Text(session) => session.is_idle() && session.has_answered(),
+            Self::Milter(session) => session.history(unread),
+            Self::Text(session) => session.history(unread),
         }
     }
 

@@ -97,6 +97,12 @@ pub(super) fn read(input: &[u8]) -> Found {
     if request.stage == Stage::Recipient && request.earlier.len() > RECIPIENTS_MAX {
         return Err(fault("too many recipients"));
     }
+    if request.stage == Stage::Recipient && !request.instance.is_empty() {
+        request.text = [input.get(..end).unwrap_or_default(), b"\n"].concat();
+        if is_crlf {
+            request.text.retain(|&byte| byte != b'\r');
+        }
+    }
     Ok(Some((request, end + end_mark.len())))
 }
 
@@ -104,6 +110,15 @@ pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) {
     let action = answer.action();
     let action = action.as_deref().unwrap_or("DUNNO");
     out.extend_from_slice(format!("action={action}\n\n").as_bytes());
+}
+
+/// Writes the first request about a message again, with the recipients that were accepted since.
+pub(super) fn retold(first: &Request, has_refused: bool) -> Vec<u8> {
+    let encoded = |one: &Mailbox<Vec<u8>>| STANDARD.encode(one.borrowed().written()) + ",";
+    let accepted: String = first.earlier.iter().map(encoded).collect();
+    let refused = u8::from(has_refused);
+    let known = format!("recipients_base64={accepted}\nhas_refused={refused}\n\n");
+    [&first.text, known.as_bytes()].concat()
 }
 
 fn decoded(value: &[u8]) -> Result<Vec<u8>, ProtocolError> {

@@ -10,7 +10,7 @@ pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 pub(super) const RECIPIENTS_MAX: usize = 1_000;
 
 /// What a mail server asks. What it does not say is empty.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) sender: Mailbox<Vec<u8>>,
     /// The sender in another reading.
@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) queue_id: Vec<u8>,
     /// The same for all requests about one message.
     pub(super) instance: Vec<u8>,
+    /// All of it as it came, if there may be another one about the message.
+    pub(super) text: Vec<u8>,
     pub(super) headers: Vec<u8>,
     /// The names of fields of which some may be missing there.
     pub(super) cut: Vec<Vec<u8>>,
@@ -52,6 +54,7 @@ impl Request {
             login: Vec::new(),
             queue_id: Vec::new(),
             instance: Vec::new(),
+            text: Vec::new(),
             headers: Vec::new(),
             cut: Vec::new(),
             stage,

@@ -8,17 +8,30 @@
 //!  rcpt                    for the one asked about
 //!  header, end_of_headers  for a request about the message
 //! ```
+//!
+//! What a restart passes on, its history:
+//!
+//! ```text
+//!  policy 190 1a2b.0\n  request=...\n\n     request=...\n\nrequest=smtpd_acc
+//!  door, its length,    the open message   requests without an answer, as far as they have come
+//!  ended message        as one request
+//! ```
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
-use super::request::{Answer, Found, Http, REQUEST_BYTES_MAX, Request, Stage, fault};
+use super::policy;
+use super::request::{
+    Answer, Found, Http, RECIPIENTS_MAX, REQUEST_BYTES_MAX, Request, Stage, fault,
+};
+use crate::endpoint::Door;
 use crate::milter::{
     Client, Edit, Family, Handler, Macros, Mailbox, Progress, ProtocolError, Reply, Status,
 };
 
 /// How requests are read and answers are written.
 pub(super) struct Protocol {
+    pub(super) door: Door,
     pub(super) read: fn(&[u8]) -> Found,
     pub(super) write: fn(&Answer, Http, &mut Vec<u8>),
     /// Answers what is no question, as `on_error` says; then the connection is closed.
@@ -29,18 +42,18 @@ pub(super) struct Protocol {
 pub struct TextSession<H> {
     protocol: Protocol,
     handler: H,
-    /// No complete request yet.
+    /// Requests without an answer; the last one may be incomplete.
     input: Vec<u8>,
+    /// The bytes there of the current request.
+    current: usize,
     /// The rest of the current request, if the first step is answered later.
     steps: VecDeque<Step>,
     macros: Macros,
     has_answered: bool,
     /// Of the current request.
     http: Http,
-    /// The message of the last request, if more may be asked about it.
-    open: Option<Vec<u8>>,
-    /// Whether a recipient of it was not refused.
-    has_accepted: bool,
+    /// The first request about a message, if more may be asked about it; with the recipients accepted since.
+    open: Option<Request>,
     /// The last message about which no more is asked.
     ended: Vec<u8>,
 }
@@ -65,12 +78,12 @@ impl<H: Handler> TextSession<H> {
             protocol,
             handler,
             input: Vec::new(),
+            current: 0,
             steps: VecDeque::new(),
             macros: Macros::default(),
             has_answered: false,
             http: Http::default(),
             open: None,
-            has_accepted: false,
             ended: Vec::new(),
         }
     }
@@ -80,7 +93,33 @@ impl<H: Handler> TextSession<H> {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.input.is_empty() && !self.is_waiting()
+        self.input.is_empty()
+    }
+
+    /// Continues a connection whose client has answers. Returns the input; `None` if this is no history.
+    pub(super) fn resume(&mut self, history: &[u8]) -> Option<Vec<u8>> {
+        let (head, rest) = history.split_at_checked(memchr::memchr(b'\n', history)?)?;
+        let (length, ended) = head.split_at_checked(memchr::memchr(b' ', head)?)?;
+        let length = std::str::from_utf8(length).ok()?.parse().ok()?;
+        let (first, input) = rest.get(1..)?.split_at_checked(length)?;
+        if !first.is_empty() {
+            let (request, _) = (self.protocol.read)(first).ok()??;
+            self.begin_message(&request);
+        }
+        self.ended = ended.get(1..)?.to_vec();
+        self.has_answered = true;
+        Some(input.to_vec())
+    }
+
+    pub(super) fn history(&self, unread: &[u8]) -> Vec<u8> {
+        let is_counted = self.handler.is_counted();
+        let open = self.open.as_ref().filter(|open| !open.text.is_empty());
+        let open = open.map_or_else(Vec::new, |open| policy::retold(open, is_counted));
+        let mut history = format!("{} {} ", self.protocol.door.name(), open.len()).into_bytes();
+        for part in [&*self.ended, b"\n", &open, &self.input, unread] {
+            history.extend_from_slice(part);
+        }
+        history
     }
 
     pub(super) fn has_answered(&self) -> bool {
@@ -126,6 +165,10 @@ impl<H: Handler> TextSession<H> {
     ) -> Result<(usize, Status), ProtocolError> {
         let mut count = 0;
         while !self.is_waiting() && !self.has_ended() {
+            self.input.drain(..std::mem::take(&mut self.current));
+            if self.input.is_empty() && self.input.capacity() > REQUEST_BYTES_MAX / 64 {
+                self.input = Vec::new();
+            }
             let found = match (self.protocol.read)(&self.input) {
                 Ok(None) if self.input.len() > REQUEST_BYTES_MAX => Err(fault("longer than 1 MiB")),
                 found => found,
@@ -140,10 +183,7 @@ impl<H: Handler> TextSession<H> {
             if length > most {
                 return Ok((count, Status::Long));
             }
-            self.input.drain(..length);
-            if self.input.is_empty() && self.input.capacity() > REQUEST_BYTES_MAX / 64 {
-                self.input = Vec::new();
-            }
+            self.current = length;
             count += 1;
             self.begin(&request, out);
         }
@@ -157,22 +197,19 @@ impl<H: Handler> TextSession<H> {
 
     fn begin(&mut self, request: &Request, out: &mut Vec<u8>) {
         self.http = request.http;
-        let is_known = !request.instance.is_empty();
-        if request.stage == Stage::Other || is_known && request.instance == self.ended {
+        let is_ended = !request.instance.is_empty() && request.instance == self.ended;
+        if request.stage == Stage::Other || is_ended {
             self.write(&Answer::Pass, out);
             return;
         }
-        let continues = is_known && self.open.as_ref() == Some(&request.instance);
+        let open = self.open.as_ref();
+        let continues = open.is_some_and(|open| open.instance == request.instance);
         if !continues {
             self.finish_message();
             self.begin_message(request);
-            for recipient in &request.earlier {
-                self.handler.accepted(recipient.borrowed());
-            }
         }
         match (request.stage, &request.recipient) {
             (Stage::Recipient, Some(recipient)) => {
-                self.open = is_known.then(|| request.instance.clone());
                 let step = Step::Recipient(recipient.clone(), Answers::Always);
                 self.steps.push_back(step);
             }
@@ -191,9 +228,8 @@ impl<H: Handler> TextSession<H> {
                     self.handler.header(name, &value);
                 }
                 self.steps.push_back(Step::EndOfHeaders);
-                self.open = None;
-                if request.stage == Stage::Message {
-                    self.ended.clone_from(&request.instance);
+                if request.stage == Stage::Sender {
+                    self.open = None;
                 }
             }
         }
@@ -217,6 +253,10 @@ impl<H: Handler> TextSession<H> {
         if request.has_refused {
             self.handler.mark_counted();
         }
+        for recipient in &request.earlier {
+            self.handler.accepted(recipient.borrowed());
+        }
+        self.open = (!request.instance.is_empty()).then(|| request.clone());
         self.macros = macros;
     }
 
@@ -239,13 +279,15 @@ impl<H: Handler> TextSession<H> {
         match self.steps.pop_front() {
             Some(Step::Recipient(_, Answers::IfRefused)) if reply.is_refusal() => {
                 self.steps.clear();
+                self.end_message();
                 self.write(&Answer::of(reply, &[]), out);
             }
             Some(Step::Recipient(_, Answers::IfRefused)) | None => {}
-            Some(Step::Recipient(_, Answers::Always)) => {
-                self.has_accepted |= !reply.is_refusal();
-                if self.open.is_none() {
-                    self.handler.abort();
+            Some(Step::Recipient(recipient, Answers::Always)) => {
+                match &mut self.open {
+                    None => self.handler.abort(),
+                    Some(open) if reply.is_refusal() || open.earlier.len() >= RECIPIENTS_MAX => {}
+                    Some(open) => open.earlier.push(recipient),
                 }
                 self.write(&Answer::of(reply, &[]), out);
             }
@@ -254,16 +296,23 @@ impl<H: Handler> TextSession<H> {
                 if *reply == Reply::Continue {
                     self.handler.end_of_message(&self.macros, &mut edits);
                 }
+                self.end_message();
                 self.write(&Answer::of(reply, &edits), out);
             }
         }
     }
 
+    fn end_message(&mut self) {
+        let open = self.open.take();
+        self.ended = open.map_or_else(Vec::new, |open| open.instance);
+    }
+
     /// Ends the message of earlier requests: all its recipients were asked about, and its headers are
     /// not seen here. One whose recipients were all refused has ended with that.
     pub(super) fn finish_message(&mut self) {
-        let is_open = self.open.take().is_some() && !self.is_waiting();
-        if std::mem::take(&mut self.has_accepted) && is_open {
+        let is_waiting = self.is_waiting();
+        let open = self.open.take().filter(|_| !is_waiting);
+        if open.is_some_and(|open| !open.earlier.is_empty()) {
             self.handler.mark_unheard();
             let _ = self.handler.end_of_headers(&self.macros);
         }

@@ -136,6 +136,11 @@ pub trait Handler {
     /// The mail server asks no more about the message: it does not hear the verdict that follows.
     fn mark_unheard(&mut self) {}
 
+    /// Returns whether a recipient was refused, and the message was counted with it.
+    fn is_counted(&self) -> bool {
+        false
+    }
+
     /// The headers are complete. Called once for every message that gets to this point.
     fn end_of_headers(&mut self, macros: &Macros) -> Reply;
 

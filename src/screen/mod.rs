@@ -413,6 +413,10 @@ impl<O: Observer> Handler for Screen<O> {
         self.message.refused = 1;
     }
 
+    fn is_counted(&self) -> bool {
+        self.message.refused > 0
+    }
+
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {
         self.begin();
         self.note_queue_id(macros);

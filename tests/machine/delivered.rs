@@ -440,7 +440,7 @@ fn play<M: Passes>(count: usize) {
     });
     let site = || {
         let mut site = Site::new(Transport::Unix);
-        site.has_policy = true;
+        site.doors = &["policy"];
         site.list("strong", &entries);
         site.list("any", &entries);
         site.configure(&format!("{}[log]\nlevel = 'error'\n", lists.concat()));

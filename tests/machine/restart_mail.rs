@@ -89,7 +89,7 @@ fn restarts<M: Mta>(count: u32, pace: Duration, pause_ms: u64) {
     }
     let mut manager = Manager::new(true);
     // For Exim, which has no milters.
-    manager.site.has_policy = true;
+    manager.site.doors = &["policy"];
     manager.site.configure(SPAM);
     manager.restart();
     let mta = M::start(&manager.site.socket, WhenDown::Accept);

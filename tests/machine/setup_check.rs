@@ -405,7 +405,7 @@ fn what_exim_asks_is_found() {
     };
     found(&site, "", "").faults(&["the daemon answers no policy requests"]);
     assert!(daemon.terminate().success());
-    site.has_policy = true;
+    site.doors = &["policy"];
     site.configure(SPAM);
     let daemon = site.serve();
     let all = found(&site, "", "");

@@ -8,6 +8,7 @@ mod compile_hostile;
 mod completions;
 mod config;
 mod delta_format;
+mod door;
 mod filter_file;
 mod filter_format;
 mod growth;

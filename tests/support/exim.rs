@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::mta::{DISCARD, Mta, Place, WhenDown, no_root, not_unpacked, unpacked};
-use super::site::Socket;
+use super::site::{Socket, door_of};
 use super::{id, port_listens, root, run, until};
 
 /// Of exim4-daemon-light.
@@ -24,7 +24,7 @@ const CONFIGURATION: &str = include_str!("servers/exim.conf");
 
 /// Returns where the daemon answers policy requests, if its milter listens here.
 pub(crate) fn policy_of(milter: &Path) -> PathBuf {
-    milter.with_extension("policy")
+    door_of(milter, "policy")
 }
 
 /// Returns the macros of `contrib/exim` with this socket.

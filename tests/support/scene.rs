@@ -59,7 +59,7 @@ impl<M: Mta> Scene<M> {
 /// Creates the site, with these settings before all sections.
 pub(crate) fn site(transport: Transport, settings: &str) -> Site {
     let mut site = Site::new(transport);
-    site.has_policy = true;
+    site.doors = &["policy"];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/site");
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a file of ours");
     for name in ["spammers", "later", "held", "marked", "gone"] {

@@ -15,7 +15,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use blocklist_milter::demo::peer::{Delivery, Peer};
 
-use super::exim::policy_of;
 use super::mta::line_with;
 use super::rig::{OK, letter, verdict};
 use super::{
@@ -25,6 +24,11 @@ use super::{
 
 /// The configuration of a list `spam`.
 pub(crate) const SPAM: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
+
+/// Returns where the daemon listens for another door, if its milter listens here.
+pub(crate) fn door_of(milter: &Path, door: &str) -> PathBuf {
+    milter.with_extension(door)
+}
 
 /// Where the milter listens.
 #[derive(Debug, Clone)]
@@ -69,8 +73,8 @@ pub(crate) struct Site {
     pub(crate) socket: Socket,
     /// User and group of both programs, if root runs the tests.
     pub(crate) user: Option<(u32, u32)>,
-    /// Whether the daemon also answers policy requests.
-    pub(crate) has_policy: bool,
+    /// The other doors that the daemon opens ([`door_of`]).
+    pub(crate) doors: &'static [&'static str],
     /// The configuration after the socket.
     rest: String,
 }
@@ -95,7 +99,7 @@ impl Site {
             scratch,
             socket,
             user,
-            has_policy: false,
+            doors: &[],
             rest: String::new(),
         }
     }
@@ -223,14 +227,14 @@ impl Site {
             true => "",
             false => "state = \"@DIR@/no-state\"\n",
         };
-        let policy = match &self.socket {
-            Socket::Unix(path) if self.has_policy => {
-                format!(", \"policy:unix:{}\"", policy_of(path).display())
-            }
-            Socket::Unix(_) | Socket::Inet(_) => String::new(),
+        let doors: String = match &self.socket {
+            Socket::Unix(path) => (self.doors.iter())
+                .map(|door| format!(", \"{door}:unix:{}\"", door_of(path, door).display()))
+                .collect(),
+            Socket::Inet(_) => String::new(),
         };
         let text = format!(
-            "listen = [\"{}\"{policy}]\n{state}{rest}{status}",
+            "listen = [\"{}\"{doors}]\n{state}{rest}{status}",
             self.socket.for_sendmail()
         );
         self.write("milter.toml", &text);

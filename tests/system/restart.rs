@@ -3,7 +3,6 @@
 
 use crate::support;
 
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
@@ -18,7 +17,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use support::check::Random;
 use support::exim::policy_of;
 use support::manager::{LISTED, Manager};
-use support::site::{Daemon, SPAM, Socket};
+use support::site::{SPAM, Socket, door_of};
 use support::wire::{OFFER, Wire, packet};
 use support::{until, until_so};
 
@@ -261,7 +260,7 @@ fn a_socket_that_cannot_be_opened_stops_no_other() {
     let slow = Session::after(5, &manager.path());
     let policy = policy_of(&manager.path());
     let _other = UnixListener::bind(&policy).expect("our own folder");
-    manager.site.has_policy = true;
+    manager.site.doors = &["policy"];
     manager.site.configure(SPAM);
     let datagrams = UnixDatagram::unbound().expect("a socket");
     let unit = ("socketmap".to_owned(), datagrams.into());
@@ -376,64 +375,152 @@ fn a_message_too_large_to_hand_over_is_decided_by_on_error() {
     daemon.logged(&["action=tempfail", "reason=undecided"]);
 }
 
-/// As Exim's are, with the header block: a request that is complete only after the daemon was told to stop. This is no packet
-/// that the next process could go on with. Another one that never becomes complete keeps the old process for its whole time.
-#[test]
-fn a_long_request_of_another_door_is_answered_by_the_process_that_ends() {
-    let mut manager = Manager::new(true);
-    manager.site.has_policy = true;
-    manager.site.configure(SPAM);
-    manager.restart();
-    let policy = policy_of(&manager.path());
-    let open = || UnixStream::connect(&policy).expect("the daemon listens");
-    for kib in [8, 900] {
-        let block = format!("From: {LISTED}\nX: {}\n", "x".repeat(kib * 768));
-        let block = STANDARD.encode(block);
-        let request = format!(
-            "request=smtpd_access_policy\nprotocol_state=DATA\nsender=a@good.test\nrecipient=b@our.test\nheaders_base64={block}\n\n"
-        );
-        // Up to a byte behind which there is more, and up to the last but one.
-        let cuts = [4_000, request.len() / 2, request.len() - 1];
-        let mut clients = cuts.map(|cut| {
-            let mut client = open();
-            client
-                .write_all(&request.as_bytes()[..cut])
-                .expect("it reads");
-            (cut, client)
-        });
-        let mut never = open();
-        never.write_all(b"request=smtpd").expect("it reads");
-        let mut old = manager.daemon.take().expect("it runs");
-        let stops = |old: &Daemon| old.log().matches("stopping, handing over").count();
-        let before = stops(&old);
-        old.signal(Signal::TERM);
-        until_so("it hands over", || stops(&old) > before);
-        for (cut, client) in &mut clients {
-            client
-                .write_all(&request.as_bytes()[*cut..])
-                .expect("it reads");
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).expect("our own socket");
-            let is_refused = answer.starts_with("action=550 5.7.1 ");
-            assert!(is_refused, "{kib} KiB, cut at {cut}: {answer:?}");
-        }
-        let before = processor_ticks(&old);
-        assert_eq!(never.read(&mut [0]).expect("our own socket"), 0);
-        let spent = processor_ticks(&old) - before;
-        assert!(spent < 50, "{spent} hundredths of a second while it waits");
-        assert!(old.ended().success());
-        manager.daemon = Some(manager.start());
+const DOORS: &[&str] = &["policy", "socketmap", "rspamd"];
+
+/// A client of a door.
+struct Asker(UnixStream);
+
+impl Asker {
+    fn connect(manager: &Manager, door: &str) -> Self {
+        let stream = UnixStream::connect(door_of(&manager.path(), door));
+        let stream = stream.expect("the daemon listens");
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).expect("a socket");
+        Self(stream)
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the daemon reads");
+    }
+
+    /// The next answer, which is written at once.
+    fn answer(&mut self) -> String {
+        let mut answer = [0; 4096];
+        let length = self.0.read(&mut answer).expect("an answer");
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    }
+
+    /// Asks about a recipient or the data of a message.
+    fn policy(&mut self, attributes: &str) -> String {
+        let lines = attributes.replace(' ', "\n");
+        self.send(format!("request=smtpd_access_policy\nprotocol_state={lines}\n\n").as_bytes());
+        self.answer()
     }
 }
 
-/// Processor time of a process that was not waited for, in hundredths of a second (proc_pid_stat(5)).
-fn processor_ticks(daemon: &Daemon) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id())).expect("our own child");
-    let (_, behind_name) = stat.rsplit_once(") ").expect("its name");
-    let fields = behind_name.split(' ').skip(11).take(2);
-    fields
-        .map(|ticks| ticks.parse::<u64>().expect("a number"))
-        .sum()
+/// A daemon with all doors.
+fn with_doors(settings: &str) -> Manager {
+    let mut manager = Manager::new(true);
+    manager.site.doors = DOORS;
+    manager.site.configure(&format!("{SPAM}{settings}"));
+    manager.restart();
+    manager
+}
+
+/// A request about the listed sender, with about this many bytes that matter to nobody.
+fn request(door: &str, padding: usize) -> Vec<u8> {
+    let request = match door {
+        "policy" => {
+            let block = format!("From: {LISTED}\nX: {}\n", "x".repeat(padding / 4 * 3));
+            let block = STANDARD.encode(block);
+            format!(
+                "request=smtpd_access_policy\nprotocol_state=DATA\nsender=a@good.test\nrecipient=b@our.test\nheaders_base64={block}\n\n"
+            )
+        }
+        "socketmap" => {
+            // Longer ones are refused.
+            let text = format!("list{} {LISTED}", "x".repeat(padding.min(99_000)));
+            format!("{}:{text},", text.len())
+        }
+        _ => format!(
+            "GET /?key={LISTED} HTTP/1.1\r\nX: {}\r\n\r\n",
+            "x".repeat(padding)
+        ),
+    };
+    request.into_bytes()
+}
+
+/// Through two restarts, in which the rest comes neither before nor between them. A client that was cut at 0 has only connected.
+#[test]
+fn a_request_of_another_door_is_answered_wherever_a_restart_cuts_it() {
+    let mut manager = with_doors("");
+    let mut clients = Vec::new();
+    for door in DOORS {
+        for padding in [0, 8 << 10, 900 << 10] {
+            let request = request(door, padding);
+            let length = request.len();
+            let cuts: Vec<usize> = match padding {
+                0 => (0..=length).collect(),
+                _ => vec![1, 4_000, length / 2, length - 1, length],
+            };
+            for cut in cuts {
+                let mut client = Asker::connect(&manager, door);
+                client.send(&request[..cut]);
+                clients.push((door, cut, client, request.clone()));
+            }
+        }
+    }
+    restart_at_once(&mut manager);
+    restart_at_once(&mut manager);
+    for (door, cut, client, all) in &mut clients {
+        let place = format!("{door}, {} bytes, cut at {cut}", all.len());
+        client.send(&all[*cut..]);
+        // The connection goes on, too.
+        for _ in 0..2 {
+            let answer = client.answer();
+            let expected = format!("550 5.7.1 {LISTED} is on the sender blocklist spam");
+            assert!(answer.contains(&expected), "{place}: {answer:?}");
+            client.send(&request(door, 0));
+        }
+    }
+}
+
+/// The process that begins it knows the recipients of a message, and whether it was counted.
+#[test]
+fn a_message_is_counted_once_by_all_processes_that_are_asked_about_it() {
+    let mut manager = with_doors("action = \"log\"\n");
+    let open = |manager: &Manager| Asker::connect(manager, "policy");
+    let of = |state: &str, id: &str| {
+        format!("{state} instance={id} queue_id={id} sender={LISTED} recipient=b@our.test")
+    };
+    let lines = |manager: &Manager, id: &str| {
+        let log = manager.daemon.as_ref().expect("it runs").log();
+        let of_it = log
+            .lines()
+            .filter(|line| line.contains(&format!("queue_id={id} ")));
+        of_it.filter(|line| !line.contains("messages=0")).count()
+    };
+    let mut all = open(&manager);
+    for state in ["RCPT", "RCPT", "DATA", "END-OF-MESSAGE"] {
+        assert_eq!(all.policy(&of(state, "ALL1")), "action=DUNNO\n\n");
+        restart_at_once(&mut manager);
+    }
+    assert_eq!(lines(&manager, "ALL1"), 1);
+    let (mut closes, mut goes_on) = (open(&manager), open(&manager));
+    assert_eq!(closes.policy(&of("RCPT", "END1")), "action=DUNNO\n\n");
+    assert_eq!(goes_on.policy(&of("RCPT", "NEXT1")), "action=DUNNO\n\n");
+    restart_at_once(&mut manager);
+    drop(closes);
+    assert_eq!(goes_on.policy(&of("RCPT", "NEXT2")), "action=DUNNO\n\n");
+    drop(goes_on);
+    for id in ["END1", "NEXT1", "NEXT2"] {
+        until_so(id, || lines(&manager, id) == 1);
+    }
+
+    manager.site.configure(SPAM);
+    restart_at_once(&mut manager);
+    let (mut mixed, mut refused) = (open(&manager), open(&manager));
+    let good = "RCPT instance=MIX1 sender=a@good.test recipient";
+    let exempt = mixed.policy(&format!("{good}=postmaster@our.test"));
+    assert_eq!(exempt, "action=DUNNO\n\n");
+    for _ in 0..3 {
+        let answer = refused.policy(&of("RCPT", "NO1"));
+        assert!(answer.starts_with("action=550 5.7.1 "), "{answer}");
+        restart_at_once(&mut manager);
+    }
+    assert_eq!(lines(&manager, "NO1"), 1);
+    let apart = mixed.policy(&format!("{good}=b@our.test"));
+    assert!(apart.starts_with("action=452 4.5.3 "), "{apart}");
 }
 
 /// After the first header, inside a packet, and without a negotiation.
