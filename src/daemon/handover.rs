@@ -13,8 +13,8 @@
 //! ```
 //!
 //! One descriptor in the store is for all connections: theirs are in the queue of this socket pair, in the kernel. The first
-//! message has a file in memory with the history of each session ([`Session::history`](crate::milter::Session::history)), the
-//! following have the sockets in the same order. The store also has the listening sockets that the daemon has opened itself:
+//! message has a file in memory with the history of each connection ([`Conversation::history`](crate::door::Conversation::history)),
+//! the following have the sockets in the same order. The store also has the listening sockets that the daemon has opened itself:
 //! new connections wait in them. systemd keeps it while it restarts a unit, even if the next process crashes before it has
 //! read it, and empties it when the unit is stopped.
 
@@ -58,16 +58,21 @@ pub(super) fn is_possible() -> bool {
     room.is_some_and(|n: u32| n > 0) && env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// Hands over connections. The process must exit right after it.
-pub(super) fn give(left: &[Detached]) -> io::Result<()> {
+/// Hands over connections, and counts those that the next process gets, if not all. The process must exit right after it.
+pub(super) fn give(left: &[Detached], given: &mut usize) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     keep(CONNECTIONS, [theirs.as_fd()])?;
+    queue(&ours, left, given)
+}
+
+fn queue(ours: &UnixStream, left: &[Detached], given: &mut usize) -> io::Result<()> {
     // There is no reader yet: never wait for space in the queue.
     ours.set_nonblocking(true)?;
-    send(&ours, b"+", &[store(left)?.as_fd()])?;
+    send(ours, b"+", &[store(left)?.as_fd()])?;
     for some in left.chunks(SOCKETS_MAX) {
         let sockets: Vec<_> = some.iter().map(|one| one.socket.as_fd()).collect();
-        send(&ours, b"+", &sockets)?;
+        send(ours, b"+", &sockets)?;
+        *given += some.len();
     }
     Ok(())
 }
@@ -212,6 +217,27 @@ mod tests {
         let bytes = [IoSlice::new(b"+")];
         rustix::net::sendmsg(&ours, &bytes, &mut ancillary, SendFlags::NOSIGNAL).expect("sent");
         assert!(receive(&theirs, &mut Vec::new()).is_err());
+    }
+
+    /// The queue has room for the histories and one message with sockets.
+    #[test]
+    fn an_error_loses_only_those_that_were_not_counted() {
+        let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+        ours.set_nonblocking(true).expect("a socket");
+        while (&ours).write(b"+").is_ok() {}
+        theirs.read_exact(&mut [0; 2]).expect("from the queue");
+        let (session, _) = UnixStream::pair().expect("sockets");
+        let one = |number: usize| Detached {
+            socket: session.try_clone().expect("a descriptor").into(),
+            history: number.to_string().into_bytes(),
+        };
+        let left: Vec<_> = (0..SOCKETS_MAX + 20).map(one).collect();
+        let mut given = 0;
+        queue(&ours, &left, &mut given).expect_err("no room");
+        drop(ours);
+        let taken = take(&theirs).expect("the rest");
+        assert_eq!((given, taken.len()), (SOCKETS_MAX, SOCKETS_MAX));
+        assert_eq!(taken[SOCKETS_MAX - 1].history, b"249");
     }
 
     #[test]

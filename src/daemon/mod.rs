@@ -290,14 +290,12 @@ impl Daemon {
             }
         }
         if !detached.is_empty() {
-            match handover::give(&detached) {
-                Ok(()) => tracing::info!(connections = detached.len(), "handed over"),
-                Err(error) => tracing::error!(
-                    connections = detached.len(),
-                    %error,
-                    "cannot hand over connections, closing them"
-                ),
+            let mut given = 0;
+            if let Err(error) = handover::give(&detached, &mut given) {
+                let connections = detached.len() - given;
+                tracing::error!(connections, %error, "cannot hand over connections, closing them");
             }
+            tracing::info!(connections = given, "handed over");
         }
         if failed { Err(Error::Worker) } else { Ok(()) }
     }
