@@ -58,7 +58,7 @@ fn of_query(pair: &str) -> Request {
     let decoded = form_urlencoded::parse(pair.as_bytes()).next();
     let decoded = decoded.map_or_else(Default::default, |(_, key)| key);
     let mut request = Request::about(Mailbox::Either(decoded.as_bytes().to_vec()));
-    let raw = pair.trim_start_matches("key=");
+    let raw = pair.strip_prefix("key=").unwrap_or(pair);
     if let Some((local, domain)) = raw.rsplit_once("%40") {
         request.also = format!("{local}@{domain}").into_bytes();
     }

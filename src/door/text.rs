@@ -54,8 +54,10 @@ pub struct TextSession<H> {
     http: Http,
     /// The first request about a message, if more may be asked about it; with the recipients accepted since.
     open: Option<Request>,
-    /// The last message about which no more is asked.
+    /// The last message about which no more is asked, and whether it passed. A client may send DATA again that was
+    /// refused.
     ended: Vec<u8>,
+    has_passed: bool,
 }
 
 /// A call of the handler that has an answer.
@@ -85,6 +87,7 @@ impl<H: Handler> TextSession<H> {
             http: Http::default(),
             open: None,
             ended: Vec::new(),
+            has_passed: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl<H: Handler> TextSession<H> {
             self.begin_message(&request);
         }
         self.ended = ended.get(1..)?.to_vec();
+        self.has_passed = true;
         self.has_answered = true;
         Some(input.to_vec())
     }
@@ -116,7 +120,8 @@ impl<H: Handler> TextSession<H> {
         let open = self.open.as_ref().filter(|open| !open.text.is_empty());
         let open = open.map_or_else(Vec::new, |open| policy::retold(open, is_counted));
         let mut history = format!("{} {} ", self.protocol.door.name(), open.len()).into_bytes();
-        for part in [&*self.ended, b"\n", &open, &self.input, unread] {
+        let ended = if self.has_passed { &*self.ended } else { b"" };
+        for part in [ended, b"\n", &open, &self.input, unread] {
             history.extend_from_slice(part);
         }
         history
@@ -198,7 +203,8 @@ impl<H: Handler> TextSession<H> {
     fn begin(&mut self, request: &Request, out: &mut Vec<u8>) {
         self.http = request.http;
         let is_ended = !request.instance.is_empty() && request.instance == self.ended;
-        if request.stage == Stage::Other || is_ended {
+        let has_passed = is_ended && self.has_passed && request.stage == Stage::Message;
+        if request.stage == Stage::Other || has_passed {
             self.write(&Answer::Pass, out);
             return;
         }
@@ -279,7 +285,7 @@ impl<H: Handler> TextSession<H> {
         match self.steps.pop_front() {
             Some(Step::Recipient(_, Answers::IfRefused)) if reply.is_refusal() => {
                 self.steps.clear();
-                self.end_message();
+                self.end_message(false);
                 self.write(&Answer::of(reply, &[]), out);
             }
             Some(Step::Recipient(_, Answers::IfRefused)) | None => {}
@@ -296,13 +302,14 @@ impl<H: Handler> TextSession<H> {
                 if *reply == Reply::Continue {
                     self.handler.end_of_message(&self.macros, &mut edits);
                 }
-                self.end_message();
+                self.end_message(!reply.is_refusal());
                 self.write(&Answer::of(reply, &edits), out);
             }
         }
     }
 
-    fn end_message(&mut self) {
+    fn end_message(&mut self, has_passed: bool) {
+        self.has_passed = has_passed;
         let open = self.open.take();
         self.ended = open.map_or_else(Vec::new, |open| open.instance);
     }

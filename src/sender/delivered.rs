@@ -141,6 +141,7 @@ impl LaidOut {
             if is_long && is_special && matches!(byte, b'>' | b')') {
                 // It closes nothing, or nothing any more.
                 text.push(byte);
+                angles = angles.saturating_sub(usize::from(byte == b'>'));
                 continue;
             }
             if !in_token || is_quoted != was_quoted {

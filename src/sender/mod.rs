@@ -43,6 +43,7 @@
 //! | `"c@d" <root>`, `x c@d <root>`, `root (c@d)` | nothing: a mailbox without a domain has a name, too |
 //! | `=?utf-8?Q?x_=3Ca?=@b`                  | the tokens, and `a@b`: decoded text with what touches it, if no angle address is written |
 //! | `<a%b.c>`, `b.c!a`                      | `a@b.c`, as Sendmail delivers it (`delivered`) |
+//! | `<c@d> b.c!a`, `<c@d> a%b.c`            | `c@d`, and `a@b.c`, *doubtful*: Postfix makes two of them behind a content filter |
 //! | `x"a"@b`                                | `x"a"@b`, and `"a"@b`, *weak*: few take `x` for a name |
 //! | `x \" <c@d>, y" <a@b>`, `x \( <c@d>, y) <a@b>` | both: as in Sendmail, the backslash may escape |
 //! | `c@d [mailto:e@f] <a@b>`                | `a@b`: a colon between square brackets begins no group |

@@ -150,13 +150,16 @@ impl Paths {
         }
     }
 
-    /// Pushes what Postfix makes of a text behind an angle address, when a content filter brings the message back.
+    /// Pushes what Postfix makes of a text behind an angle address, when a content filter brings the message back. It is
+    /// doubtful: nobody else shows it.
     pub(super) fn behind(&mut self, text: &[u8], out: &mut Out<'_>) {
         if out.is_shown()
             && is_hack(text)
             && let Some(address) = rewritten(text, WORDS)
         {
+            out.set_strength(Strength::Doubtful);
             self.words(&address, out);
+            out.set_strength(Strength::Strong);
         }
     }
 

@@ -171,6 +171,7 @@ impl Scanner {
                         (self.paths).rewritten(written, false, segment.start.1, out);
                     }
                     self.unclosed(&mut tokens, &mut segment, out);
+                    segment.behind = tokens.position();
                 }
                 _ if segment.stem != Stem::None => {
                     self.after_angle(kind, bytes, &mut tokens, &mut segment, out);

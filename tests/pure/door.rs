@@ -158,6 +158,26 @@ fn the_form_of_what_is_passed_on_stays() {
     assert!(milter.is_empty());
 }
 
+/// Postfix leaves the transaction open after a refused DATA, which the client may send again.
+#[test]
+fn a_message_that_was_refused_is_decided_again() {
+    let data = about("DATA", "1", "no@b");
+    let (answers, _) = play(Door::Policy, &data.repeat(2), &[], false);
+    let (first, second) = answers.split_at(answers.len() / 2);
+    assert!(!first.contains("DUNNO"), "{first}");
+    assert_eq!(first, second);
+
+    let passed = about("DATA", "1", "ok@b");
+    let (answers, told) = play(
+        Door::Policy,
+        &(passed + &about("RCPT", "1", "no@b")),
+        &[],
+        false,
+    );
+    assert!(answers.starts_with("action=DUNNO\n\naction=5"), "{answers}");
+    assert!(told.contains(&"rcpt no@b".to_owned()), "{told:?}");
+}
+
 /// It knows the recipients that were accepted, and whether the message was counted. What has no answer is asked again.
 #[test]
 fn the_next_process_knows_the_open_message() {
