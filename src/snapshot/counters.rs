@@ -22,7 +22,7 @@ const OTHER_SOURCES: &str = "(others)";
 /// Counts since the start.
 #[derive(Debug)]
 pub struct Counters {
-    /// Messages by what happened ([`Action::of_decisions`]). A message that is refused for one recipient counts as refused.
+    /// Messages by what happened (`Action::of_decisions`). A message that is refused for one recipient counts as refused.
     pub verdicts: Each<&'static str>,
     /// Messages by the door at which they were asked about.
     pub doors: Each<Door>,
