@@ -1,7 +1,8 @@
-//! Tests that own the allocator of their process, to count the memory of all its threads. Each takes
-//! [`one_at_a_time`], since what another one allocates would count, too.
+//! Tests beside which no other may run: some own the allocator of their process, to count the memory of all its threads,
+//! some count instructions, to which the daemon adds its own upkeep where they take long. Each takes [`one_at_a_time`].
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod costs;
 mod idle;
 mod memory;
 

@@ -475,20 +475,13 @@ fn play<M: Passes>(count: usize) {
             .map(|(number, _, message)| (cases[*number].field, &**message));
         let read = readers::read(&messages.collect::<Vec<_>>());
         copies += read.len();
-        let by = |read: &[Vec<String>]| -> Vec<&str> {
-            let by = READERS.iter().zip(read);
-            let by = by.filter(|(_, shown)| shown.iter().any(is_listed));
-            by.map(|(reader, _)| *reader).collect()
-        };
-        // The daemon does not know the way that a message goes.
-        let somewhere = delivered.iter().zip(&read);
-        let somewhere: HashSet<usize> = somewhere
-            .filter(|(_, read)| !by(read.as_slice()).is_empty())
-            .map(|((number, ..), _)| *number)
-            .collect();
-        for ((number, route, message), read) in delivered.iter().zip(&read) {
+        for ((number, route, message), read) in delivered.iter().zip(read) {
             let case = &cases[*number];
-            let by = by(read.as_slice());
+            let by = READERS
+                .iter()
+                .zip(&read)
+                .filter(|(_, shown)| shown.iter().any(is_listed));
+            let by: Vec<&str> = by.map(|(reader, _)| *reader).collect();
             let found = found(message);
             let all = read.iter().filter(|shown| !shown.is_empty()).count();
             let is_shown = by.len() > 1 && by.len() * 2 > all;
@@ -496,11 +489,7 @@ fn play<M: Passes>(count: usize) {
             let verdict = match found {
                 _ if case.verdict.is_some_and(|verdict| verdict != found) => "not as in the corpus",
                 Verdict::No if is_shown => "missed",
-                Verdict::Found | Verdict::Weak
-                    if case.is_innocent && !somewhere.contains(number) =>
-                {
-                    "refused"
-                }
+                Verdict::Found | Verdict::Weak if case.is_innocent && by.is_empty() => "refused",
                 _ => "",
             };
             shown += usize::from(is_shown);

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod correspondents;
-mod costs;
 mod delivered;
 mod doors;
 mod exim;
