@@ -174,7 +174,9 @@ impl<O: Observer> Screen<O> {
         };
         self.end();
         self.record(snapshot, verdict, None, &reply);
-        if reply == Reply::Continue {
+        // rspamd scores whatever it is told: it is not told of a refusal that was softened.
+        let is_told = verdict.softened().is_none() || self.is_told(verdict);
+        if reply == Reply::Continue && is_told {
             self.prepare_edits(snapshot, verdict);
         }
         self.release();

@@ -31,7 +31,7 @@ const REMEMBERED_BYTES: usize = 100;
 
 impl<O: Observer> Screen<O> {
     /// Whether the mail server hears of the action.
-    fn is_told(&self, verdict: Verdict) -> bool {
+    pub(super) fn is_told(&self, verdict: Verdict) -> bool {
         let is_told = |action: Action| {
             let is_heard = action == Action::Log || !self.message.is_unheard;
             is_heard && action.at(self.door) != Extent::Never
