@@ -1,206 +1,162 @@
-//! The command lines of both programs: arguments, output, errors, exit codes.
+//! The daemon, `blocklist-milter`, and its commands.
 //!
-//! `args.rs` of each program defines its commands; man pages and completions are generated from the
-//! same definitions. Each command is a function that prints to [`Output`] and returns its exit
-//! code. To add a command, add a variant of `Command` in `args.rs`, a function, and an arm in
-//! `run`.
-//!
-//! Both programs print an error as `program: what: cause` and exit with [`FAILED`]. If the reader of
-//! their output closes it (`| head`), they clean up and end by SIGPIPE, without a message.
+//! Exit codes: 0 done; 1 a verdict of the demo was not the expected one, a case was not found or
+//! the setup is wrong; 2 failed. For `status`: 0 no problem, 1 warning, 2 critical or no answer.
 
-pub mod compile;
-pub mod milter;
-mod progress;
+mod args;
+mod daemon;
+mod logs;
+mod people;
 
-use std::error::Error;
-use std::fmt::{self, Display};
-use std::io::{self, Write};
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
-use std::sync::Arc;
 
-use clap::Parser;
-use clap::error::ErrorKind;
 use serde::Serialize;
-use signal_hook::consts::{SIGPIPE, SIGXFSZ};
-use signal_hook::low_level::emulate_default_handler;
 
-use crate::base::paint::Paint;
+use super::{Done, FAILED, Output, say, success};
+use crate::base::paint::Painted;
+use crate::config::Config;
+use crate::demo;
+use crate::explain::{self, Explainer, Mail};
+use crate::serve;
+use crate::setup_check;
+use crate::snapshot;
+use crate::status::Checked;
 
-/// The output of `--version`: the version, the commit of a release, the target.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    " (",
-    env!("BLOCKLIST_MILTER_BUILD"),
-    ")"
-);
+pub use args::Milter;
+use args::{Command, Explain, Replay};
 
-/// The end of a help text: examples, one a line.
-macro_rules! examples {
-    ($one:literal $(,)?) => { concat!("Example:\n  ", $one) };
-    ($($line:literal),+ $(,)?) => { concat!("Examples:", $("\n  ", $line),+) };
-}
-use examples;
-
-/// Exit code of a command that failed.
-pub const FAILED: u8 = 2;
-
-/// Parses a number of things.
-fn whole_number<N: FromStr>(text: &str) -> Result<N, &'static str> {
-    text.parse()
-        .map_err(|_| "must be a whole number, such as 4")
+/// Runs the command line. Prints errors as `blocklist-milter: what: cause`.
+pub fn main() -> ExitCode {
+    super::main(run)
 }
 
-/// Makes a write beyond a limit of file sizes (`ulimit -f`) an error, like a full disk, instead of a
-/// signal, which would end the program and leave half a file.
-pub fn take_file_limits_as_errors() {
-    // If this fails, everything else works.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-}
-
-/// Runs the main function of a program with the arguments `P`. Errors name their causes.
-fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
-    let arguments = match P::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return wrong_usage::<P>(&error),
-    };
-    take_file_limits_as_errors();
-    let mut output = Output::default();
-    let done = run(arguments, &mut output).and_then(|code| {
-        output.flush()?;
-        Ok(code)
-    });
-    done.unwrap_or_else(|error| {
-        output.end_if_closed();
-        let program = P::command();
-        // Each of several errors has its own line.
-        for line in error.to_string().lines() {
-            say(format_args!("{}: {line}", program.get_name()));
+fn run(arguments: Milter, out: &mut Output) -> Done {
+    let config = arguments.config.clone();
+    run_command(&config, arguments.into_command()?, out).map_err(|error| {
+        let is_about_it = error.to_string().contains(&*config.to_string_lossy());
+        if is_about_it && matches!(config.try_exists(), Ok(false)) {
+            format!("{error}; run contrib/install or the package's set-up, copy the example configuration, or name another file with --config").into()
+        } else {
+            error
         }
-        ExitCode::from(FAILED)
     })
 }
 
-/// Prints requested help, or the error in the arguments, in one line.
-fn wrong_usage<P: Parser>(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Help that nobody reads (`--help | head -1`) is not an error.
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
-    }
-    let program = P::command();
-    let program = program.get_name();
-    let text = error.to_string();
-    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
-    let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-    let tip = lines.find(|line| line.starts_with("tip: "));
-    say(format_args!(
-        "{program}: {} ({})",
-        about.join(" "),
-        tip.unwrap_or("see --help")
-    ));
-    ExitCode::from(FAILED)
-}
-
-/// The result of a command.
-type Done = Result<ExitCode, Box<dyn Error>>;
-
-/// The output of a command. It is not locked between two writes, because other threads may log to
-/// it.
-#[derive(Debug, Default)]
-pub struct Output {
-    is_closed: bool,
-}
-
-impl Output {
-    /// Returns whether the output should have colours.
-    pub fn paint(&self) -> Paint {
-        Paint::of_stdout()
-    }
-
-    /// Prints the result of a command, as text or as one line of JSON.
-    fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> Done {
-        self.show_as(found, found, json)
-    }
-
-    /// Does the same with another text than that of the result itself.
-    fn show_as(&mut self, found: &impl Serialize, text: impl Display, json: bool) -> Done {
-        match json {
-            true => self.json(found)?,
-            false => self.line(format_args!("{text}"))?,
+fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Done {
+    match command {
+        None => serve::run(config).map(|()| ExitCode::SUCCESS),
+        Some(Command::Check { json }) => check(config, json, out),
+        Some(Command::PrintConfig) => {
+            write!(out, "{}", Config::load(config)?)?;
+            Ok(ExitCode::SUCCESS)
         }
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Prints the result of a long task: JSON to standard output, text to standard error.
-    fn tell(
-        &mut self,
-        done: &(impl Serialize + Display),
-        is_refused: bool,
-        json: bool,
-        quiet: bool,
-    ) -> Done {
-        if json {
-            self.json(done)?;
-        } else if !quiet || is_refused {
-            say(format_args!("{done}"));
+        Some(Command::Explain(args)) => explain(config, args, out),
+        Some(Command::Replay(args)) => replay(config, &args, out),
+        Some(Command::Report(args)) => logs::report(config, &args, out),
+        Some(Command::Correspondents(args)) => people::correspondents(&args, out),
+        Some(Command::Junk(args)) => people::junk(config, &args, out),
+        Some(Command::Case(args)) => logs::case(config, &args, out),
+        Some(Command::SetupCheck(args)) => {
+            if !rustix::process::geteuid().is_root() {
+                return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
+            }
+            let servers = [&args.postfix, &args.sendmail, &args.exim];
+            let findings = setup_check::run(config, servers.map(Option::as_deref));
+            out.show(&findings, args.json)?;
+            Ok(success(!findings.is_wrong()))
         }
-        Ok(success(!is_refused))
-    }
-
-    /// Prints one line of JSON.
-    pub fn json(&mut self, found: &impl Serialize) -> io::Result<()> {
-        let json = serde_json::to_string(found)?;
-        self.line(format_args!("{json}"))
-    }
-
-    /// Prints one or more lines in one write: a reader that takes only the first line must not end
-    /// the program early. Adds the last line end, if there is a text without it; an
-    /// empty text prints nothing.
-    pub fn line(&mut self, lines: fmt::Arguments<'_>) -> io::Result<()> {
-        let mut lines = lines.to_string();
-        if !lines.is_empty() && !lines.ends_with('\n') {
-            lines.push('\n');
-        }
-        self.write_all(lines.as_bytes())
-    }
-
-    /// Ends the program by SIGPIPE, like other programs, if nobody reads its output any more.
-    fn end_if_closed(&self) {
-        if self.is_closed {
-            // The runtime ignores the signal, so that writing fails instead. This does not return.
-            let _ = emulate_default_handler(SIGPIPE);
+        Some(Command::Reload(args)) => daemon::reload(config, &args, out),
+        Some(Command::Status(args)) => daemon::status(config, &args, out),
+        Some(Command::Log(args)) => daemon::log(config, &args, out),
+        Some(Command::Demo) => {
+            let paint = out.paint();
+            Ok(success(demo::run(out, paint)?))
         }
     }
-
-    fn checked<T>(&mut self, written: io::Result<T>) -> io::Result<T> {
-        written.map_err(|error| {
-            let kind = error.kind();
-            self.is_closed |= kind == io::ErrorKind::BrokenPipe;
-            io::Error::new(kind, format!("standard output: {error}"))
-        })
-    }
 }
 
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.checked(io::stdout().write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.checked(io::stdout().flush())
-    }
+/// `check --json`
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    good: bool,
+    errors: Vec<&'a str>,
+    #[serde(flatten)]
+    checked: Option<&'a Checked>,
 }
 
-/// Returns the exit code 0, or 1 for the other of two answers.
-fn success(is_success: bool) -> ExitCode {
-    match is_success {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+fn check(config: &Path, json: bool, out: &mut Output) -> Done {
+    let checked = crate::status::check(config, None).map_err(|problems| {
+        let texts: Vec<String> = problems.into_iter().map(|problem| problem.text).collect();
+        texts.join("\n")
+    });
+    if json {
+        let errors = checked.as_ref().err().into_iter();
+        out.json(&CheckJson {
+            good: checked.is_ok(),
+            errors: errors.flat_map(|errors| errors.lines()).collect(),
+            checked: checked.as_ref().ok(),
+        })?;
+        return Ok(ExitCode::from(if checked.is_ok() { 0 } else { FAILED }));
     }
+    write!(out, "{}", checked?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Prints to standard error. Ignores a closed one (`2>&1 | head`).
-fn say(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{what}");
+fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
+    let is_address =
+        |path: &&PathBuf| !path.exists() && path.as_os_str().as_encoded_bytes().contains(&b'@');
+    let meant = args.message.as_ref().filter(is_address);
+    let meant = meant.map(|path| path.display().to_string());
+    let address = args.address.or(meant);
+    let mut mail = match (&address, &args.message) {
+        (Some(address), _) => Mail::from_address(address),
+        (None, Some(path)) => Mail::open(path)?,
+        (None, None) => {
+            return Err("give an address, or a stored message (- for standard input)".into());
+        }
+    };
+    let bytes = |all: Vec<OsString>| all.into_iter().map(OsString::into_vec).collect();
+    mail.mail_from = args.mail_from.map(OsString::into_vec).or(mail.mail_from);
+    mail.mail_addr = args.mail_addr.map(OsString::into_vec);
+    mail.recipients = bytes(args.rcpt);
+    mail.recipient_addrs = bytes(args.rcpt_addr);
+    mail.client = args.client;
+    mail.authenticated = args.authenticated;
+    mail.sendmail = args.sendmail;
+    let mut explanation = explainer(config, &[])?.explain(&mail);
+    explanation.find_lines();
+    let is_sender = |named: &explain::Named| named.canonical.is_some();
+    if let Some(address) = &address
+        && !explanation.identities.iter().any(is_sender)
+    {
+        let mut named = explanation.identities.iter();
+        let fault = named.find_map(|named| named.fault.as_deref());
+        let why = fault.unwrap_or("it has no domain");
+        return Err(format!("{address}: not an address: {why}").into());
+    }
+    let report = (&mail, &explanation);
+    out.show_as(&explanation, Painted(&report, out.paint()), args.json)
+}
+
+fn explainer(config: &Path, correspondents: &[PathBuf]) -> Result<Explainer, snapshot::Error> {
+    let explainer = Explainer::open(config, correspondents)?;
+    for fault in explainer.faults() {
+        say(format_args!("blocklist-milter: {fault}"));
+    }
+    Ok(explainer)
+}
+
+fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
+    let own = explainer(config, &[])?;
+    let other = match (&args.against, args.correspondents.as_slice()) {
+        (Some(other), _) => Some(explainer(other, &[])?),
+        (None, []) => None,
+        (None, files) => Some(explainer(config, files)?),
+    };
+    let replay = explain::replay(&args.mailbox, &own, other.as_ref())?;
+    out.show_as(&replay, Painted(&replay, out.paint()), args.json)
 }
