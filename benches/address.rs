@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
-use blocklist_milter::address::{Canonical, Entry, Kinds, Rules};
-use blocklist_milter::filter::Key;
+use blocklist_filter::address::{Canonical, Entry, Kinds, Rules};
+use blocklist_filter::filter::Key;
 use divan::Bencher;
 
 #[global_allocator]

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use blocklist_milter::compile::{Plan, Progress, Seed, build};
-use blocklist_milter::list;
+use blocklist_compile::compile::{Plan, Progress, Seed, build};
+use blocklist_compile::list;
 use rustix::time::{ClockId, clock_gettime};
 
 const DOMAINS: usize = 50_000;

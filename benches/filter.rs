@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::page::{first_key, page_of};
-use blocklist_milter::filter::{
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::page::{first_key, page_of};
+use blocklist_filter::filter::{
     Batch, EncodedPage, Filter, Key, Layout, Load, Record, Shape, Spec, Writer, encode_page, sizing,
 };
 use divan::counter::ItemsCount;

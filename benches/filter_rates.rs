@@ -12,9 +12,9 @@ use std::f64::consts::LN_2;
 use std::process::ExitCode;
 use std::thread;
 
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::page::page_of;
-use blocklist_milter::filter::{
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::page::page_of;
+use blocklist_filter::filter::{
     EncodedPage, Filter, Key, Load, Record, Spec, Writer, encode_page, sizing,
 };
 

@@ -5,7 +5,7 @@
 //! else, must be a small part of that. The items are lines. `benches/instructions` counts what a
 //! whole build executes for each.
 
-use blocklist_milter::list::{Declared, Format, Reader, Reading, Row, lines, reading};
+use blocklist_compile::list::{Declared, Format, Reader, Reading, Row, lines, reading};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 

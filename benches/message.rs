@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_compile::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::milter::{Client, Handler, Macros, Mailbox, Reply};

@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::named::named;
+use blocklist_filter::base::named::named;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -18,8 +18,8 @@ use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 
-use crate::base::day::Day;
-use crate::unpack;
+use blocklist_compile::unpack;
+use blocklist_filter::base::day::Day;
 
 /// Longer lines are skipped. Syslog and the programs whose logs are read write much shorter ones.
 const LINE_BYTES_MAX: u64 = 64 << 10;

@@ -10,11 +10,6 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-use crate::base::access::{self, writable_by_others};
-use crate::base::clock::{now_s, read_time_zone};
-use crate::base::lock::lock;
-use crate::base::paint::{Paint, Painted};
-use crate::base::parallel::processors;
 use crate::config::{Config, DRAIN};
 use crate::daemon::logging::Logging;
 use crate::daemon::{
@@ -23,10 +18,15 @@ use crate::daemon::{
 use crate::endpoint::{Door, DoorState, Endpoint};
 use crate::explain::{Explainer, Mail};
 use crate::metrics::Counter;
+use crate::paint::{Paint, Painted};
 use crate::policy::Action;
 use crate::screen::{Screen, log_accepted};
 use crate::snapshot::{Live, Start};
 use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
+use blocklist_filter::base::access::{self, writable_by_others};
+use blocklist_filter::base::clock::{now_s, read_time_zone};
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::base::parallel::processors;
 
 /// Threads that read filters, whatever the number of workers: more do not make a disk faster.
 const READERS: usize = 8;

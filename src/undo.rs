@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::{Canonical, Kind, escaped};
-use crate::compile::guard::Guard;
-use crate::list::written_address;
 use crate::policy::Entries;
+use blocklist_compile::compile::guard::Guard;
+use blocklist_compile::list::written_address;
+use blocklist_filter::address::{Canonical, Kind, escaped};
 
 /// A command, and what it does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use blocklist_milter::address::{Canonical, Entry, Kind, Kinds, Rules, escaped};
+use blocklist_filter::address::{Canonical, Entry, Kind, Kinds, Rules, escaped};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -22,8 +22,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use blocklist_milter::compile::{Plan, Progress, apply};
-use blocklist_milter::filter::{Digest, Filter, Load};
+use blocklist_compile::compile::{Plan, Progress, apply};
+use blocklist_filter::filter::{Digest, Filter, Load};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use libfuzzer_sys::fuzz_target;

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeSet;
 
-use blocklist_milter::address::{Canonical, Entry, Rules};
-use blocklist_milter::compile::Block;
+use blocklist_compile::compile::Block;
+use blocklist_filter::address::{Canonical, Entry, Rules};
 use blocklist_milter::sender::{Identity, Senders};
 use libfuzzer_sys::fuzz_target;
 

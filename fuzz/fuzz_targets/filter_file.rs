@@ -23,7 +23,7 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::filter::{Answer, Batch, Error, Filter, Key, Load};
+use blocklist_filter::filter::{Answer, Batch, Error, Filter, Key, Load};
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use blocklist_milter::address::{Canonical, Rules};
+use blocklist_filter::address::{Canonical, Rules};
 use blocklist_milter::sender::{Identity, Senders};
 use libfuzzer_sys::fuzz_target;
 

@@ -5,9 +5,9 @@
 //! `cargo fuzz run --sanitizer none list`
 #![no_main]
 
-use blocklist_milter::address::{Entry, Rules};
-use blocklist_milter::compile::guard::Guard;
-use blocklist_milter::list::{Declared, Format, Reader, Reading, Row, lines, reading};
+use blocklist_compile::compile::guard::Guard;
+use blocklist_compile::list::{Declared, Format, Reader, Reading, Row, lines, reading};
+use blocklist_filter::address::{Entry, Rules};
 use libfuzzer_sys::fuzz_target;
 
 const FORMATS: [&str; 13] = [

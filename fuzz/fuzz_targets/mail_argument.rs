@@ -4,7 +4,7 @@
 //! `cargo fuzz run --sanitizer none mail_argument`
 #![no_main]
 
-use blocklist_milter::address::{Canonical, Rules};
+use blocklist_filter::address::{Canonical, Rules};
 use blocklist_milter::sender::{Identity, Senders, Strength};
 use libfuzzer_sys::fuzz_target;
 

@@ -23,8 +23,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use blocklist_milter::compile::{self, Expected, Plan, Progress};
-use blocklist_milter::filter::Filter;
+use blocklist_compile::compile::{self, Expected, Plan, Progress};
+use blocklist_filter::filter::Filter;
 use libfuzzer_sys::fuzz_target;
 
 use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};

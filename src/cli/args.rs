@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand};
 use super::daemon::{Log, Reload, Status};
 use super::logs::{Case, Report};
 use super::people::{Correspondents, Junk};
-use crate::cli::examples;
 use crate::config::DEFAULT_PATH;
+use blocklist_compile::console::examples;
 
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
@@ -19,7 +19,7 @@ use crate::config::DEFAULT_PATH;
 #[derive(Debug, Parser)]
 #[command(
     name = "blocklist-milter",
-    version = crate::cli::VERSION,
+    version = blocklist_compile::console::VERSION,
     max_term_width = 100,
     after_long_help = examples![
         "blocklist-milter check",

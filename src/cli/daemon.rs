@@ -13,14 +13,14 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::de::DeserializeOwned;
 
-use crate::base::paint::Painted;
-use crate::cli::{Done, Output, say, whole_number};
 use crate::config::{self, Config};
 use crate::daemon::{ask_for_reload, fetch};
 use crate::endpoint::Endpoint;
+use crate::paint::{Paint, Painted};
 use crate::policy::Action;
 use crate::setup_check::stray_lists;
 use crate::status::{Health, Log as Decisions, Report, Running, is_running, monotonic_us};
+use blocklist_compile::console::{Done, Output, say, whole_number};
 
 /// How often a daemon is asked for new decisions.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
             report.warn(&stray);
         }
     }
-    out.show_as(&report, Painted(&report, out.paint()), args.json)?;
+    out.show_as(&report, Painted(&report, Paint::of_stdout()), args.json)?;
     Ok(ExitCode::from(match report.health {
         Health::Ok => 0,
         Health::Warning => 1,
@@ -142,7 +142,7 @@ impl Log {
 pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
     let endpoint = args.place.endpoint(config)?;
     let mut log: Decisions = ask(&endpoint, &args.path(0))?;
-    out.show_as(&log, Painted(&log, out.paint()), args.json)?;
+    out.show_as(&log, Painted(&log, Paint::of_stdout()), args.json)?;
     if !log.shows_addresses && !args.json {
         say(format_args!(
             "blocklist-milter: addresses are shown to root and the daemon's user only: show_addresses in [status] is off"
@@ -164,7 +164,7 @@ pub(super) fn log(config: &Path, args: &Log, out: &mut Output) -> Done {
             false => new,
         };
         // A terminal may have another width by now.
-        let paint = out.paint();
+        let paint = Paint::of_stdout();
         write!(out, "{}", Painted(&new, paint))?;
         log = new;
     }

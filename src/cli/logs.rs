@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::daemon::what_is_good;
-use crate::base::clock::{now_s, second, today};
-use crate::base::day::Day;
-use crate::cli::{Done, Output, say};
 use crate::config::{self, Config, DEFAULT_PATH};
 use crate::logs::{self, History};
 use crate::screen::case_time;
+use blocklist_compile::console::{Done, Output, say};
+use blocklist_filter::base::clock::{now_s, second, today};
+use blocklist_filter::base::day::Day;
 
 #[derive(Debug, Args)]
 pub(super) struct Report {

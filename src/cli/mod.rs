@@ -16,15 +16,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{Done, FAILED, Output, say, success};
-use crate::base::paint::Painted;
 use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
+use crate::paint::{Paint, Painted};
 use crate::serve;
 use crate::setup_check;
 use crate::snapshot;
 use crate::status::Checked;
+use blocklist_compile::console::{self, Done, FAILED, Output, say, success};
 
 pub use args::Milter;
 use args::{Command, Explain, Replay};
@@ -73,7 +73,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Status(args)) => daemon::status(config, &args, out),
         Some(Command::Log(args)) => daemon::log(config, &args, out),
         Some(Command::Demo) => {
-            let paint = out.paint();
+            let paint = Paint::of_stdout();
             Ok(success(demo::run(out, paint)?))
         }
     }
@@ -139,7 +139,11 @@ fn explain(config: &Path, args: Explain, out: &mut Output) -> Done {
         return Err(format!("{address}: not an address: {why}").into());
     }
     let report = (&mail, &explanation);
-    out.show_as(&explanation, Painted(&report, out.paint()), args.json)
+    out.show_as(
+        &explanation,
+        Painted(&report, Paint::of_stdout()),
+        args.json,
+    )
 }
 
 fn explainer(config: &Path, correspondents: &[PathBuf]) -> Result<Explainer, snapshot::Error> {
@@ -158,5 +162,5 @@ fn replay(config: &Path, args: &Replay, out: &mut Output) -> Done {
         (None, files) => Some(explainer(config, files)?),
     };
     let replay = explain::replay(&args.mailbox, &own, other.as_ref())?;
-    out.show_as(&replay, Painted(&replay, out.paint()), args.json)
+    out.show_as(&replay, Painted(&replay, Paint::of_stdout()), args.json)
 }

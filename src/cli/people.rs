@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::address::{Entry, Kind};
-use crate::base::clock::today;
-use crate::base::day::Day;
-use crate::cli::{Done, Output, whole_number};
 use crate::config::Config;
 use crate::correspondents::{Book, Rules};
 use crate::junk::{self, Options};
 use crate::policy::{Entries, Network};
+use blocklist_compile::console::{Done, Output, whole_number};
+use blocklist_filter::address::{Entry, Kind};
+use blocklist_filter::base::clock::today;
+use blocklist_filter::base::day::Day;
 
 #[derive(Debug, Args)]
 pub(super) struct Correspondents {

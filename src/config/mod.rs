@@ -1,6 +1,6 @@
 //! The configuration: TOML, checked completely before it is used.
 //!
-//! [`base::settings`](crate::base::settings) reads the text and collects all errors with line and
+//! [`base::settings`](blocklist_compile::settings) reads the text and collects all errors with line and
 //! column; `settings.rs` is the checked result with its defaults and allowed values, `rows.rs` has a
 //! row for each setting, which reads and prints it. `contrib/blocklist-milter.toml` explains the
 //! settings to administrators; a test checks that it agrees with the code.
@@ -17,11 +17,11 @@ use rows::Rows;
 pub use settings::{Config, READ_PATIENCE};
 pub(crate) use settings::{DRAIN, ListSettings, OnError, Position, WhitelistSettings, age_text};
 
-use crate::base::numbers::counted;
-pub use crate::base::settings::Error;
-pub(crate) use crate::base::settings::Percent;
-use crate::base::settings::{checked, text_of};
 use crate::policy::Entries;
+pub use blocklist_compile::settings::Error;
+pub(crate) use blocklist_compile::settings::Percent;
+use blocklist_compile::settings::{checked, text_of};
+use blocklist_filter::base::numbers::counted;
 
 /// The path of the configuration, unless `--config` gives another.
 pub(crate) const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";

@@ -16,15 +16,15 @@ use super::settings::{
     Config, ListSettings, MaxUnchanged, OnError, Position, WhitelistSettings, address, age,
     age_text, contact, entry, list_name, path, reply,
 };
-use crate::base::settings::{
+use crate::daemon::logging::LogFormat;
+use crate::endpoint::{Endpoint, Listen};
+use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Weak};
+use crate::sender::Identity;
+use blocklist_compile::settings::{
     Invalid, Percent, Removed, Section, boolean, choice, number, parsed_text, percent_of_a_whole,
     text,
 };
-use crate::daemon::logging::LogFormat;
-use crate::endpoint::{Endpoint, Listen};
-use crate::filter::Load;
-use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Weak};
-use crate::sender::Identity;
+use blocklist_filter::filter::Load;
 
 const SOCKET_GROUP: &str =
     "a socket has the group of the daemon, or that of its folder after \"chmod g+s FOLDER\"";

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use crate::address::{Canonical, Kind, escaped};
-use crate::base::named::named;
-use crate::base::numbers::with_unit;
-use crate::base::settings::{Invalid, Percent};
 use crate::daemon::logging::LogFormat;
 use crate::endpoint::{Door, Endpoint, Listen};
-use crate::filter::{Filter, Load, Source};
 use crate::policy::{Action, Entries, MixedRecipients, Network, Template, Terms, Weak};
 use crate::sender::Identity;
+use blocklist_compile::settings::{Invalid, Percent};
+use blocklist_filter::address::{Canonical, Kind, escaped};
+use blocklist_filter::base::named::named;
+use blocklist_filter::base::numbers::with_unit;
+use blocklist_filter::filter::{Filter, Load, Source};
 
 /// How long messages in progress may take to finish after SIGTERM. Mail servers must wait longer for an answer.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);

@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::address::{Entry, Kind, escaped};
-use crate::base::day::Day;
-use crate::base::numbers::counted;
-use crate::base::replacement::{self, Replacement};
-use crate::base::whole_file::{self, FileError};
-use crate::list::written_address;
 use crate::policy::{Entries, Network};
+use blocklist_compile::list::written_address;
+use blocklist_filter::address::{Entry, Kind, escaped};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::base::replacement::{self, Replacement};
+use blocklist_filter::base::whole_file::{self, FileError};
 
 const HEAD: &str =
     "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";
@@ -207,7 +207,7 @@ fn domain_of(address: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list;
+    use blocklist_compile::list;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

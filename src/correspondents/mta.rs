@@ -34,10 +34,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::{Book, RECIPIENTS_MAX, correspondent, domain_of};
-use crate::base::clock::{now_s, today};
-use crate::base::day::Day;
-use crate::base::whole_file::FileError;
 use crate::journal;
+use blocklist_filter::base::clock::{now_s, today};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::whole_file::FileError;
 
 /// Most messages in the queue, and most senders of the last minute, that are kept at a time.
 const MESSAGES_MAX: usize = 500_000;

@@ -6,11 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::{Book, RECIPIENTS_MAX, correspondent, domain_of};
-use crate::base::day::Day;
-use crate::base::whole_file::FileError;
 use crate::explain::{Headers, Stored, each_message};
 use crate::journal;
 use crate::sender::Strength;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::whole_file::FileError;
 
 impl Book {
     /// Adds the recipients of the messages in a maildir or another folder of messages.

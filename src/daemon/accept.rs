@@ -17,8 +17,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use super::Options;
 use super::socket::Socket;
 use super::traffic::Traffic;
-use crate::base::throttle::Throttle;
 use crate::endpoint::Door;
+use blocklist_filter::base::throttle::Throttle;
 
 /// The number of the event of the first listening socket. Below this, it is the place of a connection.
 pub(super) const SOCKETS: u64 = 1 << 32;

@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::shutdown::Stop;
 use super::watchdog::Heartbeat;
-use crate::base::lock::lock;
+use blocklist_filter::base::lock::lock;
 
 pub(super) struct Bell {
     /// Readable again after each ring. The worker watches for the edge, so nobody has to read it.

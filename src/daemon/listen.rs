@@ -18,8 +18,8 @@ use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
 use super::socket::Socket;
 use super::unix_socket::{MadeSocket, give_access, is_stale, open_unix};
-use crate::base::path::folder_of;
 use crate::endpoint::{Door, DoorState, Endpoint, Listen};
+use blocklist_filter::base::path::folder_of;
 
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
 const STATUS: &str = "status";

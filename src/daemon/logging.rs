@@ -36,9 +36,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::start_thread;
-use crate::base::lock::{lock, wait};
-use crate::base::named::named;
 use crate::metrics::Counter;
+use blocklist_filter::base::lock::{lock, wait};
+use blocklist_filter::base::named::named;
 
 /// Most bytes of lines that wait to be written: some ten thousand lines.
 const WAITING_BYTES_MAX: usize = 2 << 20;

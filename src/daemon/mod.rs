@@ -72,11 +72,11 @@ pub(crate) use signals::{ask_for_reload, outlive_hangup};
 pub use traffic::{Cut, Traffic};
 pub use watch::Cause;
 
-use crate::base::lock::lock;
 use crate::endpoint::{Door, DoorState, Endpoint, Listen};
 use crate::milter::Handler;
 use accept::{ConnectionLimit, connections_max};
 use bell::Bell;
+use blocklist_filter::base::lock::lock;
 use connections::Means;
 use handover::{CONNECTIONS, Detached};
 use listen::{Listeners, Open};

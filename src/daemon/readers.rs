@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::start_thread;
-use crate::base::lock::{lock, wait};
+use blocklist_filter::base::lock::{lock, wait};
 
 /// Most jobs that wait for a reader. A connection has only a few jobs at a time, so only a disk that hangs fills the queue.
 const QUEUE_MAX: usize = 1024;

@@ -1,9 +1,9 @@
 //! Counters of the connections of mail servers.
 
-use crate::base::named::named;
-use crate::base::throttle::Throttle;
 use crate::metrics::{Counter, Each};
 use crate::milter::ProtocolError;
+use blocklist_filter::base::named::named;
+use blocklist_filter::base::throttle::Throttle;
 
 named! {
     /// Why a connection ended before the mail server closed it.

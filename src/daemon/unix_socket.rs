@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::socket::BACKLOG;
-use crate::base::path::folder_of;
+use blocklist_filter::base::path::folder_of;
 
 /// How long a start waits for another one, which takes milliseconds.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);

@@ -19,16 +19,16 @@ use std::time::Instant;
 
 use peer::{Answer, Change, Delivery, Peer, TestMail};
 
-use crate::base::lock::lock;
-use crate::base::paint::Paint;
-use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
 use crate::daemon::{Daemon, Service};
 use crate::endpoint::Door;
 use crate::explain::RecordedDecision;
+use crate::paint::Paint;
 use crate::screen::{Decision, Observer, Screen, TAG_HEADER};
 use crate::serve;
 use crate::snapshot::Live;
+use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_filter::base::lock::lock;
 
 /// Why the demo cannot run, for the person who wanted to see it.
 type Error = Box<dyn std::error::Error>;

@@ -27,7 +27,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::request::{Answer, Found, RECIPIENTS_MAX, Request, Stage, fault};
 use crate::milter::{Mailbox, ProtocolError};
-use crate::rfc5322::{Nesting, Role};
+use blocklist_filter::rfc5322::{Nesting, Role};
 
 /// How much Exim gives of the fields of one name (its `header_insert_maxlen`).
 const EXIM_FIELDS_BYTES_MAX: usize = 64 << 10;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::address::escaped;
-use crate::base::day::Day;
-use crate::compile;
-use crate::lookup::Outcome;
 use crate::policy::{Action, Entries, List, Policy, Reason, Seen};
 use crate::screen::{Decision, Observer, source_of};
 use crate::sender::{Identity, Sender, Strength};
+use blocklist_compile::compile;
+use blocklist_filter::address::escaped;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::lookup::Outcome;
 
 /// A verdict with all evidence. The JSON fields are stable; more may be added.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -14,11 +14,11 @@ use std::time::SystemTime;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use crate::base::access;
-use crate::base::path::folder_of;
 use crate::milter::HEADER_BYTES_MAX;
 use crate::sender::{Identity, Senders};
-use crate::unpack;
+use blocklist_compile::unpack;
+use blocklist_filter::base::access;
+use blocklist_filter::base::path::folder_of;
 
 /// Most bytes of a header block that are read; Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;

@@ -21,15 +21,15 @@ pub(crate) use message::{Stored, each_message};
 pub(crate) use replay::replay;
 pub(crate) use text::in_words;
 
-use crate::address::{Canonical, escaped};
-use crate::base::clock::today;
-use crate::base::whole_file::FileError;
 use crate::config::Config;
 use crate::milter::{Client, Family, Handler, Macros, Mailbox, Reply};
 use crate::policy::{self, Entries, Reason};
 use crate::screen::Screen;
 use crate::sender::{Senders, Strength};
 use crate::snapshot::{self, Live, Snapshot};
+use blocklist_filter::address::{Canonical, escaped};
+use blocklist_filter::base::clock::today;
+use blocklist_filter::base::whole_file::FileError;
 
 /// A message as received.
 #[derive(Clone, Debug, Default)]

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use super::explanation::{Listed, RecordedDecision};
 use super::{Explainer, Explanation, Headers, Mail, Stored, each_message};
-use crate::base::numbers::{counted, most_first, percent};
-use crate::base::paint::Painted;
-use crate::base::parallel::{on_threads, processors};
-use crate::base::whole_file::FileError;
+use crate::paint::Painted;
 use crate::snapshot::Live;
+use blocklist_filter::base::numbers::{counted, most_first, percent};
+use blocklist_filter::base::parallel::{on_threads, processors};
+use blocklist_filter::base::whole_file::FileError;
 
 /// Most rows of each table.
 const ROWS_MAX: usize = 20;

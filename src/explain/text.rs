@@ -3,9 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{Explanation, Lookup, Mail, Named, Recipient};
-use crate::address::{escaped, shortened};
-use crate::base::paint::{Paint, Painted};
+use crate::paint::{Paint, Painted};
 use crate::undo::quoted;
+use blocklist_filter::address::{escaped, shortened};
 
 impl Display for Painted<'_, (&Mail, &Explanation)> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

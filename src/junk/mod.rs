@@ -16,19 +16,19 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::address::{Canonical, escaped};
-use crate::base::clock::today;
-use crate::base::day::Day;
-use crate::base::numbers::counted;
-use crate::base::path::is_same_file;
-use crate::base::whole_file::FileError;
-use crate::compile::{self, By, Done, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, Stored, each_message};
-use crate::list;
 use crate::policy::{Authentication, Entries, is_aligned};
 use crate::sender::Strength;
 use crate::snapshot;
+use blocklist_compile::compile::{self, By, Done, Plan};
+use blocklist_compile::list;
+use blocklist_filter::address::{Canonical, escaped};
+use blocklist_filter::base::clock::today;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::base::path::is_same_file;
+use blocklist_filter::base::whole_file::FileError;
 
 /// Most bytes kept of a Message-ID.
 const MESSAGE_ID_MAX: usize = 120;

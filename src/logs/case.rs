@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use super::line::{Decision, What, parse};
 use super::{Error, each_line};
-use crate::address::escaped;
-use crate::base::clock::second;
 use crate::config::Config;
 use crate::explain::in_words;
-use crate::filter::{Filter, Load};
 use crate::policy::{Action, Reason};
 use crate::screen::{Field, case_time};
 use crate::undo::{self, Undo};
+use blocklist_filter::address::escaped;
+use blocklist_filter::base::clock::second;
+use blocklist_filter::filter::{Filter, Load};
 
 /// A decision from the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -12,9 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::base::day::Day;
-use crate::base::replacement::{self, Replacement};
-use crate::base::whole_file;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::replacement::{self, Replacement};
+use blocklist_filter::base::whole_file;
 
 /// Days after which a refusal of an entry is again its first.
 const DAYS_KEPT: u16 = 400;

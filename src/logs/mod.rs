@@ -14,8 +14,8 @@ pub(crate) use case::find_case;
 pub use history::History;
 pub use summary::{Options, summarize};
 
-pub use crate::base::whole_file::FileError as Error;
 use crate::journal;
+pub use blocklist_filter::base::whole_file::FileError as Error;
 
 /// The unit whose lines in the journal are read if no log is named.
 const UNIT: &str = "blocklist-milter.service";

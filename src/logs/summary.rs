@@ -9,13 +9,13 @@ use tracing::Level;
 use super::history::History;
 use super::line::{Decision, LogLine, What, parse};
 use super::{Error, each_line};
-use crate::base::day::Day;
-use crate::base::numbers::most_first;
 use crate::config::Config;
-use crate::filter::{Filter, Load};
 use crate::journal;
 use crate::policy::{Action, Reason};
 use crate::screen::{ALSO_UNDECIDED, Field};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::numbers::most_first;
+use blocklist_filter::filter::{Filter, Load};
 
 /// Days without a hit after which a list or source may not be worth keeping.
 pub(super) const IDLE_DAYS: u16 = 30;

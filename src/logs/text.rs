@@ -4,9 +4,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::summary::{IDLE_DAYS, Refused, Summary};
-use crate::address::escaped;
-use crate::base::numbers::{counted, grouped, percent};
-use crate::base::paint::wrapped;
+use crate::paint::wrapped;
+use blocklist_filter::address::escaped;
+use blocklist_filter::base::numbers::{counted, grouped, percent};
 
 const COLUMNS: usize = 78;
 /// Number of columns before a label: two spaces, the number, two spaces.

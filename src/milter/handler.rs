@@ -9,7 +9,7 @@ use super::macros::{MacroLists, Macros};
 #[cfg(doc)]
 use super::packet::HEADER_BYTES_MAX;
 use super::reply::Reply;
-use crate::rfc5322::{Nesting, Role, quoted};
+use blocklist_filter::rfc5322::{Nesting, Role, quoted};
 
 /// A mailbox of the envelope, with what is known of its form. Each form has its own reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The codes of the protocol, with their names in libmilter's `mfdef.h` and `mfapi.h`. No other
 //! code in the program writes them as numbers.
 
-use crate::base::named::named;
+use blocklist_filter::base::named::named;
 
 named! {
     /// A packet from the mail server: its code, and its name in libmilter.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::base::named::named;
 use crate::endpoint::{Door, Extent};
+use blocklist_filter::base::named::named;
 
 named! {
     /// What happens to a message, weakest first. Of several hits the strongest decides.

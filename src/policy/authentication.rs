@@ -9,8 +9,8 @@
 //! the domain `header.from` (RFC 7489 section 11.1). A malformed field authenticates nothing: our own
 //! server removes forged fields, but perhaps only those that it understands.
 
-use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
-use crate::rfc5322::{Nesting, Role, is_atext, is_in_domain};
+use blocklist_filter::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
+use blocklist_filter::rfc5322::{Nesting, Role, is_atext, is_in_domain};
 
 /// What an `Authentication-Results` says; domains are in canonical form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 
 use std::sync::Mutex;
 
-use crate::base::lock::lock;
+use blocklist_filter::base::lock::lock;
 
 const SLOT_S: u64 = 10;
 const SLOTS: usize = 30;

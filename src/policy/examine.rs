@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 
 use super::exempt::Entries;
 use super::list::{List, Policy, Weak};
-use crate::address::{Canonical, Kind, Kinds, Rules};
-use crate::filter::Record;
-use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
+use blocklist_filter::address::{Canonical, Kind, Kinds, Rules};
+use blocklist_filter::filter::Record;
+use blocklist_filter::lookup::{Outcome, Reads};
 
 /// Most hits kept of a message. Further ones are kept only if no earlier one is judged alike.
 const HITS_MAX: usize = 100;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
+use blocklist_filter::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
 
 /// A range of addresses: `192.0.2.0/24`, `2001:db8::/32`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::action::Action;
 use super::exempt::Entries;
 use super::reply::Template;
-use crate::address::{Canonical, Rules};
-use crate::base::named::named;
-use crate::filter::Filter;
-use crate::lookup::Lookup;
 use crate::sender::Identity;
+use blocklist_filter::address::{Canonical, Rules};
+use blocklist_filter::base::named::named;
+use blocklist_filter::filter::Filter;
+use blocklist_filter::lookup::Lookup;
 
 /// Most lists in a configuration, because a `u64` represents a set of lists.
 pub(crate) const LISTS_MAX: usize = 64;

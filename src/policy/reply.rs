@@ -15,8 +15,8 @@
 
 use std::fmt;
 
-use crate::base::settings::Invalid;
 use crate::milter::{ReplyText, is_enhanced};
+use blocklist_compile::settings::Invalid;
 
 /// RFC 5321 section 4.5.3.1.3: a path has at most 256 octets, including its brackets.
 const ADDRESS_MAX_BYTES: usize = 254;

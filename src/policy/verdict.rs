@@ -3,8 +3,8 @@
 use super::action::Action;
 use super::examine::Hit;
 use super::list::{LISTS_MAX, List, Policy, Terms, Weak};
-use crate::base::named::named;
 use crate::sender::{Identity, Strength};
+use blocklist_filter::base::named::named;
 
 /// Facts about the message that soften a verdict.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,13 +2,13 @@
 //! case id in a reply identifies the decision in the log.
 
 use super::state::{Observer, Screen};
-use crate::base::clock::now_s;
-use crate::base::day::Day;
 use crate::config::OnError;
-use crate::filter::Source;
 use crate::milter::{Reply, ReplyText};
 use crate::policy::{Evidence, Fields, Hit, Reason, Verdict};
 use crate::snapshot::Snapshot;
+use blocklist_filter::base::clock::now_s;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::filter::Source;
 
 /// The reply if no list's reply fits, because a filter could not be read.
 const UNDECIDED_REPLY: &str = "cannot check the sender now, try again later";

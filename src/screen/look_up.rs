@@ -24,11 +24,11 @@ use tracing::debug;
 
 use super::reads::Pending;
 use super::state::{Message, Observer, Part, Progress, Screen, WaitsFor, Workspace};
-use crate::address::escaped;
-use crate::lookup::{Outcome, Read, Reads};
 use crate::policy::{Budget, Circumstances, ListSets, Policy, Seen, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
+use blocklist_filter::address::escaped;
+use blocklist_filter::lookup::{Outcome, Read, Reads};
 
 /// Reads of a message at a time. A message needs one, rarely two, unless its filters are on disk.
 const READS_AT_ONCE: usize = 64;

@@ -30,8 +30,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::address::behind_route;
-use crate::base::clock::today;
 use crate::milter::{
     Client, Edit, Handler, MacroLists, MacroStage, Macros, Mailbox, Reply, ReplyText,
 };
@@ -41,6 +39,8 @@ use crate::snapshot::Snapshot;
 pub use answer::case_time;
 pub(crate) use answer::source_of;
 use answer::tag;
+use blocklist_filter::address::behind_route;
+use blocklist_filter::base::clock::today;
 pub use reads::Reader;
 pub(crate) use record::ALSO_UNDECIDED;
 pub use record::{DECISION, Field, log_accepted};

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::base::lock::lock;
 use crate::config::READ_PATIENCE;
 use crate::daemon::{Job, Readers};
-use crate::filter::Answer;
-use crate::lookup::{Error, Read};
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::filter::Answer;
+use blocklist_filter::lookup::{Error, Read};
 
 /// An answer to each read.
 pub(super) type Answers = Vec<(Read, Result<Answer, Error>)>;

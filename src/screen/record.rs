@@ -7,14 +7,14 @@ use tracing::{debug, error, info, warn};
 
 use super::answer::{file_of, shown_address, source_of};
 use super::state::{self, Message, Observer, Screen};
-use crate::address::{escaped, shortened};
-use crate::base::clock::now_s;
-use crate::base::named::named;
 use crate::endpoint::Extent;
 use crate::milter::Reply;
 use crate::policy::{Action, Evidence, Hit, Reason, Verdict};
 use crate::sender::Identity;
 use crate::snapshot::{Counters, Decision, Snapshot, Who};
+use blocklist_filter::address::{escaped, shortened};
+use blocklist_filter::base::clock::now_s;
+use blocklist_filter::base::named::named;
 
 /// The text of the log line of a decision; its fields follow.
 pub const DECISION: &str = "message";

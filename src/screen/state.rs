@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use super::reads::{Answers, Pending, Reader};
 use super::trial::Trial;
-use crate::address::escaped;
 use crate::endpoint::Door;
 use crate::milter::{Client, Edit, Family, Macros, Reply};
 use crate::policy::{Budget, Hit, ListSets, Policy, Reason, Scratch, Seen, Softening, Verdict};
 use crate::sender::{Identity, Sender, Senders};
 use crate::snapshot::{Live, Snapshot};
+use blocklist_filter::address::escaped;
 
 /// Decides about the messages of one connection.
 pub struct Screen<O = ()> {

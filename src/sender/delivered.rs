@@ -22,7 +22,7 @@
 //! dots between words count where Sendmail asks. An ordinary field costs one comparison of lengths.
 
 use super::flat::{Flat, is_in_word, joined};
-use crate::rfc5322::{Nesting, Role};
+use blocklist_filter::rfc5322::{Nesting, Role};
 
 /// No line of a shorter value is broken.
 pub(super) const SHORTEST_BROKEN: usize = 960;

@@ -10,8 +10,8 @@
 //! `x%bad.example` as x@bad.example (without that, a percent hack or a bang path is never undone),
 //! and which address a bare `x` means.
 
-use crate::address::{Canonical, ParseError, Rules};
-use crate::rfc5322::{Nesting, Role};
+use blocklist_filter::address::{Canonical, ParseError, Rules};
+use blocklist_filter::rfc5322::{Nesting, Role};
 
 use super::flat::{Flat, is_blank};
 use super::path::Paths;

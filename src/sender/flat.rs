@@ -1,6 +1,6 @@
 //! A mailbox without what mail servers drop from it: brackets, routes, comments, quotes and blanks.
 
-use crate::rfc5322::{Nesting, Role, is_atext, quote};
+use blocklist_filter::rfc5322::{Nesting, Role, is_atext, quote};
 
 /// A mailbox as Postfix's reader of envelopes understands it, which ignores the grammar:
 /// `x<sp"am@"bad .example>;` is spam@bad.example. It takes the first brackets that are not empty,

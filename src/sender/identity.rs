@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::named::named;
+use blocklist_filter::base::named::named;
 
 named! {
     /// The field that names a sender; for a header, its name is that of the field.
@@ -50,7 +50,7 @@ impl fmt::Display for Identity {
 pub struct Sender<'a> {
     /// The field.
     pub identity: Identity,
-    /// The address as written; [`crate::address`] reduces it to its canonical form. It has an `@`
+    /// The address as written; [`blocklist_filter::address`] reduces it to its canonical form. It has an `@`
     /// with text on both sides, and at most [`super::MAX_ADDRESS_BYTES`] bytes.
     pub address: &'a [u8],
     /// How certain it is that this is a sender.

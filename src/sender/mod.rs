@@ -74,7 +74,7 @@ mod store;
 mod token;
 mod word;
 
-use crate::rfc5322::quoted;
+use blocklist_filter::rfc5322::quoted;
 use delivered::LaidOut;
 pub use identity::{Identity, Sender, Strength};
 use path::Paths;

@@ -1,8 +1,8 @@
 //! Reads a path, the text inside angle brackets or one that should be a single address: its words,
 //! and the whole as one address.
 
-use crate::address::{Canonical, Rules};
-use crate::rfc5322::{Nesting, Role};
+use blocklist_filter::address::{Canonical, Rules};
+use blocklist_filter::rfc5322::{Nesting, Role};
 
 use super::delivered::{BLANK_SUB, JOINED, WORDS, rewritten};
 use super::encoded::{self, Encoded, may_encode};

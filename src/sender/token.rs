@@ -13,7 +13,7 @@
 use memchr::memchr2;
 
 use super::encoded::Encoded;
-use crate::rfc5322::{self, Nesting, is_special};
+use blocklist_filter::rfc5322::{self, Nesting, is_special};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {

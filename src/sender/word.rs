@@ -19,7 +19,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::identity::Strength;
 use super::store::{MAX_ADDRESS_BYTES, Out};
-use crate::rfc5322::{Nesting, Role, is_in_domain, is_quoted_string, is_special, quote};
+use blocklist_filter::rfc5322::{Nesting, Role, is_in_domain, is_quoted_string, is_special, quote};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {

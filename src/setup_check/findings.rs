@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::base::access::{Account, Wish};
-use crate::base::numbers::counted;
+use blocklist_filter::base::access::{Account, Wish};
+use blocklist_filter::base::numbers::counted;
 
 /// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

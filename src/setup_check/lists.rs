@@ -7,13 +7,13 @@ use std::time::SystemTime;
 
 use super::findings::Findings;
 use super::units::{self, Milter};
-use crate::compile::may_be_list;
 use crate::config::ListSettings;
 use crate::endpoint::RESTART;
-use crate::filter::{Filter, Load};
-use crate::list::{LIST_TOML, ListToml};
 use crate::snapshot::BuildProblem;
 use crate::status::{self, CheckProblem};
+use blocklist_compile::compile::may_be_list;
+use blocklist_compile::list::{LIST_TOML, ListToml};
+use blocklist_filter::filter::{Filter, Load};
 
 /// The folder of the filters that the units compile.
 const FILTERS: &str = "/var/lib/blocklist-milter";

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::units::Milter;
-use crate::base::numbers::with_unit;
+use blocklist_filter::base::numbers::with_unit;
 
 /// The settings of a content filter.
 const FILTERS: [&str; 2] = ["content_filter", "smtpd_proxy_filter"];

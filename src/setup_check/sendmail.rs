@@ -12,8 +12,8 @@ use super::ask::{Server, check_server, silence};
 use super::findings::Findings;
 use super::postconf::time;
 use super::units::{Milter, answers_too_late};
-use crate::base::whole_file::{self, FileError};
 use crate::endpoint::Endpoint;
+use blocklist_filter::base::whole_file::{self, FileError};
 
 /// The usual path of the file.
 const USUAL_CF: &str = "/etc/mail/sendmail.cf";

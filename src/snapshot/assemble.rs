@@ -9,12 +9,12 @@ use super::filters::{Choice, Filters, Round};
 use super::last_good::usable_copy;
 use super::whitelists::{self, Waiting, Whitelist};
 use super::{Error, FileProblem, Snapshot};
-use crate::base::access;
-use crate::base::file_state::FileStates;
 use crate::config::{self, Config, ListSettings, OnError};
-use crate::filter::{BuildReport, Spec};
-use crate::lookup::Lookup;
 use crate::policy::{Action, Policy};
+use blocklist_filter::base::access;
+use blocklist_filter::base::file_state::FileStates;
+use blocklist_filter::filter::{BuildReport, Spec};
+use blocklist_filter::lookup::Lookup;
 
 const LAST_CONFIG: &str = "the last good configuration is in use";
 

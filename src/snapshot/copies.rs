@@ -34,11 +34,11 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{fstatvfs, ioctl_ficlone};
 
 use super::Snapshot;
-use crate::base::last_good::{MARK, copy_of};
-use crate::base::numbers::size;
-use crate::base::replacement::{self, Replacement};
-use crate::filter::format::Header;
-use crate::filter::{self, Filter, Load};
+use blocklist_filter::base::last_good::{MARK, copy_of};
+use blocklist_filter::base::numbers::size;
+use blocklist_filter::base::replacement::{self, Replacement};
+use blocklist_filter::filter::format::Header;
+use blocklist_filter::filter::{self, Filter, Load};
 
 /// How often the modification time of a copy is updated, and a missing copy is made again.
 const LOOK_AGAIN: Duration = Duration::from_secs(86_400);

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::decisions::Decisions;
-use crate::base::lock::lock;
 use crate::endpoint::Door;
 use crate::metrics::{Counter, Each, Histogram};
 use crate::policy::{Action, Evidence, Hit, Policy, Reason};
 use crate::sender::Identity;
+use blocklist_filter::base::lock::lock;
 
 /// Sources that are counted separately for a list; all others share one counter. Most lists have only a few.
 const SOURCES_MAX: usize = 1_000;

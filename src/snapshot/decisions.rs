@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::lock::lock;
 use crate::policy::Reason;
+use blocklist_filter::base::lock::lock;
 
 /// Decisions that are remembered.
 const DECISIONS_MAX: usize = 1_000;

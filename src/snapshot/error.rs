@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::config;
-use crate::lookup;
+use blocklist_filter::lookup;
 
 /// Why a file is not in effect as it is.
 #[derive(Debug, Error)]

@@ -20,16 +20,16 @@ use super::error::{Error, FileProblem};
 use super::gate::{self, Facts};
 use super::last_good::usable_copy;
 use super::whitelists::Whitelist;
-use crate::address::Canonical;
-use crate::base::access;
-use crate::base::clock::{minute, now_s};
-use crate::base::file_state::FileState;
-use crate::base::last_good::copy_of;
-use crate::base::memory;
-use crate::base::replacement;
 use crate::config::{Config, ListSettings};
-use crate::filter::{self, BuildReport, Filter, Load};
-use crate::lookup::{self, Lookup, Outcome, Reads};
+use blocklist_filter::address::Canonical;
+use blocklist_filter::base::access;
+use blocklist_filter::base::clock::{minute, now_s};
+use blocklist_filter::base::file_state::FileState;
+use blocklist_filter::base::last_good::copy_of;
+use blocklist_filter::base::memory;
+use blocklist_filter::base::replacement;
+use blocklist_filter::filter::{self, BuildReport, Filter, Load};
+use blocklist_filter::lookup::{self, Lookup, Outcome, Reads};
 
 /// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read; these
 /// are enough to find a file that matches a noticeable share of all mail.
@@ -402,8 +402,8 @@ fn rate_bound(declared: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::{self, Plan, Progress};
-    use crate::filter::Key;
+    use blocklist_compile::compile::{self, Plan, Progress};
+    use blocklist_filter::filter::Key;
 
     /// Without a new state of its file: a disk that fails changes none.
     #[test]

@@ -15,9 +15,9 @@
 //! that is built from scratch after its file was lost has another seed and generation 1; then the build time decides.
 //! A build time in the future is ignored, because a clock was wrong.
 
-use crate::base::clock::minute;
 use crate::config::Percent;
-use crate::filter::Filter;
+use blocklist_filter::base::clock::minute;
+use blocklist_filter::filter::Filter;
 
 /// Lists with fewer entries than this may shrink and grow without limit.
 const COMPARED_FROM: u64 = 100;

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::Snapshot;
-use crate::base::lock::lock;
+use blocklist_filter::base::lock::lock;
 
 /// How many old snapshots are kept for the messages that began with them.
 pub(super) const OLD_MAX: usize = 1;

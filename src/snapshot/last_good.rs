@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::base::last_good::copy_of;
 use crate::config::Config;
+use blocklist_filter::base::last_good::copy_of;
 
 /// How long a copy may be used after its original was last seen in effect.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);

@@ -14,13 +14,13 @@ use super::in_effect::{InEffect, OLD_MAX};
 use super::problems::{Problems, Reloads};
 use super::whitelists::{REST, Waiting};
 use super::{Counters, Error, Problem, Snapshot};
-use crate::base::lock::lock;
-use crate::base::memory;
-use crate::base::numbers::counted;
-use crate::base::throttle::Throttle;
 use crate::config::Config;
 use crate::endpoint::DoorState;
 use crate::policy::CircuitBreaker;
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::base::memory;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::base::throttle::Throttle;
 
 /// How long to wait after a reload that has refused a file before the next attempt, if no file changes.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -420,9 +420,9 @@ fn report_changes(new: &Snapshot, old: Option<&Snapshot>, started_with: &Config)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::file_state::FileStates;
-    use crate::compile::{self, Plan, Progress};
-    use crate::filter::{Answer, Key};
+    use blocklist_compile::compile::{self, Plan, Progress};
+    use blocklist_filter::base::file_state::FileStates;
+    use blocklist_filter::filter::{Answer, Key};
     use std::path::Path;
 
     /// The main thread asks before it tells systemd that mail is served.

@@ -65,10 +65,10 @@ pub(crate) use problems::{Freshness, Problem, Reloads};
 use whitelists::Whitelist;
 pub(crate) use whitelists::cleared_senders;
 
-use crate::base::access::writable_by_others;
 use crate::config::{Config, OnError};
-use crate::filter::Filter;
 use crate::policy::{Action, Policy};
+use blocklist_filter::base::access::writable_by_others;
+use blocklist_filter::filter::Filter;
 
 /// Everything on which a verdict depends.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
 use super::{FileProblem, Snapshot};
-use crate::base::clock::{minute, now_s};
-use crate::base::named::named;
-use crate::base::throttle::Throttle;
 use crate::config::age_text;
 use crate::endpoint::{Door, DoorState};
+use blocklist_filter::base::clock::{minute, now_s};
+use blocklist_filter::base::named::named;
+use blocklist_filter::base::throttle::Throttle;
 
 named! {
     /// Whether somebody should look, and how soon.

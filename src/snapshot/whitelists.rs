@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::{Error, FileProblem};
-use crate::address::{Kind, escaped};
-use crate::base::access;
-use crate::base::numbers::counted;
 use crate::config::{Config, WhitelistSettings};
-use crate::filter::format::MAGIC;
-use crate::list::{Format, Reader, Reading, Row};
 use crate::policy::Entries;
-use crate::unpack;
+use blocklist_compile::list::{Format, Reader, Reading, Row};
+use blocklist_compile::unpack;
+use blocklist_filter::address::{Kind, escaped};
+use blocklist_filter::base::access;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::filter::format::MAGIC;
 
 /// How long a file must not change before what it no longer has is removed.
 pub(super) const REST: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use super::history::{DAY_S, Minute};
 use super::html::{card, dim, table};
 use super::report::Report;
 use super::words::{GROUPS, grouped, groups};
-use crate::base::clock::local;
+use blocklist_filter::base::clock::local;
 
 const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
 const HEIGHT: f64 = 100.0;

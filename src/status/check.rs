@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Running;
-use crate::base::access::{Account, Obstacle, Wish};
-use crate::base::clock::today;
-use crate::base::numbers::counted;
 use crate::config::{self, Config, ListSettings, Position};
 use crate::daemon::obstacle;
 use crate::endpoint::{Door, DoorState};
 use crate::policy::Policy;
 use crate::snapshot::{FileProblem, Snapshot, examine};
+use blocklist_filter::base::access::{Account, Obstacle, Wish};
+use blocklist_filter::base::clock::today;
+use blocklist_filter::base::numbers::counted;
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";

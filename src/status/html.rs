@@ -1,7 +1,7 @@
 //! What pages are made of: escaped text, cards, tables, forms, and the frame around them.
 
-use crate::base::clock::{MINUTE, local};
 use crate::daemon::Page;
+use blocklist_filter::base::clock::{MINUTE, local};
 
 const STYLE: &str = include_str!("page.css");
 

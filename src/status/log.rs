@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::html::{self, dim, escape, header};
 use super::source::Status;
-use crate::base::clock::{local, now_s};
 use crate::daemon::Page;
 use crate::policy::Action;
 use crate::snapshot::{Decision, Who};
 use crate::undo::{self, Undo};
+use blocklist_filter::base::clock::{local, now_s};
 
 /// What is searched. An empty text matches everything.
 #[derive(Clone, Debug, Default)]

@@ -11,8 +11,8 @@ use super::words::{
     GROUPS, action, approximate, duration, facts, freshness, grouped, groups, largest, last_day,
     listed, recent, sentence,
 };
-use crate::base::clock::now_s;
 use crate::daemon::{Asker, Page};
+use blocklist_filter::base::clock::now_s;
 
 /// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::history::{Counts, DAY_S, Minute, counts};
 use super::log::Logged;
 use super::source::Status;
-use crate::base::clock::now_s;
-use crate::base::numbers::{counted, grouped, most_first};
 use crate::daemon::Cut;
 use crate::endpoint::{Door, DoorState};
 use crate::metrics::Durations;
 use crate::policy::{Action, Reason};
 use crate::sender::Identity;
 use crate::snapshot::{Decision, Freshness, Health, ListCounts, Problem, Reloads, Snapshot};
+use blocklist_filter::base::clock::now_s;
+use blocklist_filter::base::numbers::{counted, grouped, most_first};
 
 /// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,14 +10,14 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::history::{History, counts};
-use crate::base::clock::now_s;
-use crate::base::lock::lock;
-use crate::base::replacement::Replacement;
-use crate::base::throttle::Throttle;
-use crate::base::whole_file;
 use crate::daemon::{Asker, Traffic};
 use crate::metrics::Counter;
 use crate::snapshot::{Decision, Live};
+use blocklist_filter::base::clock::now_s;
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::base::throttle::Throttle;
+use blocklist_filter::base::whole_file;
 
 const NAME: &str = "status.json";
 /// Most bytes of the file: a larger one is not ours.

@@ -8,9 +8,10 @@ use super::words::{
     GROUPS, action, approximate, facts, freshness, grouped, groups, last_day, listed, recent,
     sentence,
 };
-use crate::base::clock::local;
-use crate::base::paint::{Painted, shortened, wrapped};
+use crate::paint::{Painted, wrapped};
 use crate::snapshot::{Decision, Health, Who};
+use blocklist_compile::console::shortened;
+use blocklist_filter::base::clock::local;
 
 /// Width of the labels at the left.
 const LABEL: usize = 13;

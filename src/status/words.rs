@@ -2,11 +2,11 @@
 
 use super::history::{Counts, DAY_S, Minute};
 use super::report::{Connections, Filter, List, Report};
-use crate::base::clock::{MINUTE, local};
-use crate::base::numbers::most_first;
-pub(super) use crate::base::numbers::{counted, grouped};
 use crate::metrics::Durations;
 use crate::snapshot::{MAIL_IS_CHECKED, Reloads};
+use blocklist_filter::base::clock::{MINUTE, local};
+use blocklist_filter::base::numbers::most_first;
+pub(super) use blocklist_filter::base::numbers::{counted, grouped};
 
 /// The groups of what happens to messages.
 pub(super) const GROUPS: [&str; 3] = ["accepted", "tagged, held or discarded", "refused"];

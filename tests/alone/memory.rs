@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
 
-use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_compile::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::milter::Session;

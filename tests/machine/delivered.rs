@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use blocklist_milter::address::{Canonical, Rules};
+use blocklist_filter::address::{Canonical, Rules};
 
 use crate::support::check::Random;
 use crate::support::corpus::{self, Row, Verdict};

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use blocklist_milter::filter::{Filter, Load};
+use blocklist_filter::filter::{Filter, Load};
 use support::{addresses, command, names};
 use tempfile::TempDir;
 

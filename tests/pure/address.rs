@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use blocklist_milter::address::{
+use blocklist_filter::address::{
     Canonical, Entry, Kind, Kinds, ParseError, RULES_VERSION, Rules, behind_route, escaped,
 };
-use blocklist_milter::filter::Key;
+use blocklist_filter::filter::Key;
 use proptest::prelude::*;
 
 use crate::support::table::{byte_words, bytes};

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::address::{Entry, Rules};
-use blocklist_milter::compile::guard::Guard;
-use blocklist_milter::compile::inputs;
-use blocklist_milter::list::{Declared, Reader, Row, reading};
+use blocklist_compile::compile::guard::Guard;
+use blocklist_compile::compile::inputs;
+use blocklist_compile::list::{Declared, Reader, Row, reading};
+use blocklist_filter::address::{Entry, Rules};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("blocklists")

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::LazyLock;
 
-use blocklist_milter::address::{Entry, Rules};
-use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Plan, Progress};
-use blocklist_milter::filter::{Filter, Key, Load};
-use blocklist_milter::inspect;
-use blocklist_milter::list::{Format, MaxRejects, Reader, Reading, Row};
+use blocklist_compile::compile::{self, Changes, MIN_MEMORY_BYTES, Plan, Progress};
+use blocklist_compile::inspect;
+use blocklist_compile::list::{Format, MaxRejects, Reader, Reading, Row};
+use blocklist_filter::address::{Entry, Rules};
+use blocklist_filter::filter::{Filter, Key, Load};
 use twox_hash::XxHash3_64;
 
 use crate::support::check::Random;

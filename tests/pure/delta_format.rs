@@ -8,8 +8,8 @@
 use std::fs;
 use std::io::Read;
 
-use blocklist_milter::compile::{Progress, make_delta};
-use blocklist_milter::filter::{Key, Record};
+use blocklist_compile::compile::{Progress, make_delta};
+use blocklist_filter::filter::{Key, Record};
 use flate2::read::ZlibDecoder;
 use sha2::{Digest, Sha256};
 use twox_hash::XxHash3_64;

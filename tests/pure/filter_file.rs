@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::{
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{
     EncodedPage, Filter, Key, Load, Record, Writer, encode_page, page, sizing,
 };
 use proptest::prelude::*;

@@ -12,8 +12,8 @@ use crate::support::filters;
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::{
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{
     EncodedPage, Filter, FilterFile, Key, Record, Source, Spec, Writer, encode_page, page, sizing,
 };
 use filters::write;

@@ -17,9 +17,9 @@ use std::io::{self, Read};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use blocklist_milter::address::{Canonical, Entry, Rules};
-use blocklist_milter::compile::Block;
-use blocklist_milter::list::{self, Declared, Format, Reader, Reading, Row};
+use blocklist_compile::compile::Block;
+use blocklist_compile::list::{self, Declared, Format, Reader, Reading, Row};
+use blocklist_filter::address::{Canonical, Entry, Rules};
 use blocklist_milter::sender::{Identity, Senders};
 
 use crate::list::FORMATS;

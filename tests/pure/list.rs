@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use blocklist_milter::list::{
+use blocklist_compile::list::{
     Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, Why, reading,
 };
 use proptest::prelude::*;
@@ -226,7 +226,7 @@ proptest! {
     /// Each line gives a row with its number, and no row has another number.
     #[test]
     fn no_line_is_lost_in_silence(list in list()) {
-        let lines = blocklist_milter::list::lines(&list).count() as u64;
+        let lines = blocklist_compile::list::lines(&list).count() as u64;
         for &format in FORMATS {
             let (rows, counted) = rows(&list, &Reading::given(format), usize::MAX);
             prop_assert_eq!(counted, lines, "{}", format);

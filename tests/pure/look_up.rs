@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_filter::filter::{Filter, Load};
 use blocklist_milter::config::{Config, READ_PATIENCE};
 use blocklist_milter::daemon::{Job, Readers};
-use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::milter::{Client, Handler, Macros, Mailbox, Reply};
 use blocklist_milter::screen::{Reader, Screen};
 use blocklist_milter::snapshot::Live;

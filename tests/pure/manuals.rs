@@ -4,8 +4,8 @@ use crate::support::manual;
 
 use std::collections::BTreeSet;
 
-use blocklist_milter::cli::compile::Cli as Compile;
-use blocklist_milter::cli::milter::Milter;
+use blocklist_compile::cli::Cli as Compile;
+use blocklist_milter::cli::Milter;
 use blocklist_milter::policy::Reason;
 use clap::CommandFactory;
 use manual::{assert_completions, assert_page, read};

@@ -1,7 +1,7 @@
 //! The senders in header values and in MAIL arguments: tables, properties, limits.
 use std::fs;
 
-use blocklist_milter::address::{Canonical, Rules};
+use blocklist_filter::address::{Canonical, Rules};
 use blocklist_milter::sender::{
     Identity, MAX_ADDRESSES, MAX_SCANNED_BYTES, MAYBE_CUT_BYTES, Senders, Strength,
 };

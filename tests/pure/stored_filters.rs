@@ -12,10 +12,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{self, Plan, Progress, Seed};
-use blocklist_milter::filter::{Filter, Load};
-use blocklist_milter::inspect::Query;
+use blocklist_compile::compile::{self, Plan, Progress, Seed};
+use blocklist_compile::inspect::Query;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::filter::{Filter, Load};
 
 use crate::support::compile::records;
 use crate::support::{root, rows};

@@ -9,7 +9,7 @@ use std::fs;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use blocklist_milter::address::{Canonical, Rules};
+use blocklist_filter::address::{Canonical, Rules};
 use blocklist_milter::sender::Senders;
 
 use super::check::Random;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
-use blocklist_milter::filter::{Batch, Filter, Load, Record};
-use blocklist_milter::list::Declared;
+use blocklist_compile::compile::{self, Plan, Progress, Report, Seed};
+use blocklist_compile::list::Declared;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::filter::{Batch, Filter, Load, Record};
 
 use super::{Said, Scratch};
 

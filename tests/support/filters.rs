@@ -12,9 +12,9 @@
 
 use std::path::Path;
 
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::page::page_of;
-use blocklist_milter::filter::{
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::page::page_of;
+use blocklist_filter::filter::{
     Answer, Batch, EncodedPage, Error, Filter, Header, Key, Load, Problem, Record, Shape, Source,
     Spec, Writer, encode_page, sizing,
 };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::compile::Plan;
+use blocklist_compile::compile::Plan;
 
 use super::compile::{addresses, build, plan};
 

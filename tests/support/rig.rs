@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_compile::list::{Declared, Format, MaxRejects};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
 use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
-use blocklist_milter::list::{Declared, Format, MaxRejects};
 use blocklist_milter::serve::{self, Blocklists};
 use blocklist_milter::snapshot::{Live, Start};
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::support::rig::{OK, letter, verdict};
 use crate::support::site::{Daemon, Site, Transport};
 use crate::support::{run, until_so, usable, words};
-use blocklist_milter::base::clock;
-use blocklist_milter::base::day::Day;
+use blocklist_filter::base::clock;
+use blocklist_filter::base::day::Day;
 use blocklist_milter::demo::peer::Peer;
 
 /// The paths of the library in packages.

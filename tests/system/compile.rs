@@ -7,10 +7,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use blocklist_milter::base::day::Day;
-use blocklist_milter::compile::{self, Changes, Expected, Progress};
-use blocklist_milter::filter::{Filter, Load};
-use blocklist_milter::inspect::{self, Query};
+use blocklist_compile::compile::{self, Changes, Expected, Progress};
+use blocklist_compile::inspect::{self, Query};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::filter::{Filter, Load};
 use proptest::prelude::{ProptestConfig, prop, proptest};
 
 use crate::support::compile::{TODAY, addresses, build, folder};

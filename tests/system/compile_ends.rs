@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
-use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
+use blocklist_compile::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::compile::{addresses, build_error, folder, names};

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use blocklist_milter::base::file_state::FileStates;
+use blocklist_filter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::endpoint::Door;

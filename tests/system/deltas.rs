@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
-use blocklist_milter::compile::{Applied, Error, Made, Plan, Progress, apply, make_delta};
-use blocklist_milter::filter::{Key, Record};
+use blocklist_compile::compile::{Applied, Error, Made, Plan, Progress, apply, make_delta};
+use blocklist_filter::filter::{Key, Record};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 

@@ -1,10 +1,10 @@
 //! The answers of `explain` agree with those of `query`; `senders.rs` compares them with the daemon's.
 //! `tests/commands/explain.toml` has what it says.
 
-use blocklist_milter::base::day::Day;
+use blocklist_compile::inspect::Query;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::filter::Load;
 use blocklist_milter::explain::{Explainer, Mail};
-use blocklist_milter::filter::Load;
-use blocklist_milter::inspect::Query;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

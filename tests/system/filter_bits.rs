@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use blocklist_milter::filter::{Answer, Error, Filter, Key, Load, Record};
+use blocklist_filter::filter::{Answer, Error, Filter, Key, Load, Record};
 
 use crate::support::check::{Random, has};
 use crate::support::compile::folder;
@@ -202,7 +202,7 @@ fn flips_under_the_daemon(count: u64) {
     assert!(deferred > count / 20, "{deferred} of {count}");
 }
 
-/// Fails without "undecided" in `src/lookup.rs`: an unreliable page then refuses or accepts a
+/// Fails without "undecided" in `crates/filter/src/lookup.rs`: an unreliable page then refuses or accepts a
 /// sender.
 #[test]
 fn a_flipped_bit_on_disk_defers_and_never_refuses_an_innocent() {

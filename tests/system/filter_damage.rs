@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::{
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{
     Answer, Batch, EncodedPage, Error, Filter, Header, Load, Record, Shape, Spec, Writer,
     encode_page, page,
 };

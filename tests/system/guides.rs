@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use blocklist_milter::cli::compile::Cli as Compile;
-use blocklist_milter::cli::milter::Milter;
+use blocklist_compile::cli::Cli as Compile;
+use blocklist_milter::cli::Milter;
 use clap::CommandFactory;
 
 use crate::packages::{FETCH, paths};
@@ -177,7 +177,7 @@ fn has(source: &str, message: &str) -> bool {
 
 /// Returns sources and scripts, with string literals of several lines joined.
 fn sources() -> Vec<String> {
-    let folders = ["src", "fetch/src", "contrib/lib"].map(|folder| root().join(folder));
+    let folders = ["src", "crates/fetch/src", "contrib/lib"].map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| below(folder));
     let joined = |path: PathBuf| {
         let text = fs::read_to_string(&path).expect("text");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::filter::Filter;
+use blocklist_filter::filter::Filter;
 
 use crate::support::compile::names;
 use crate::support::site::{SPAM, Site, Transport};

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use blocklist_milter::address::Rules;
-use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_filter::address::Rules;
 use blocklist_milter::demo::peer::{Answer, Delivery, TestMail};
 use proptest::prelude::*;
 

@@ -2,8 +2,8 @@
 use std::ops::Range;
 use std::process::Command;
 
-use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
-use blocklist_milter::filter::Filter;
+use blocklist_compile::compile::{self, Error, Expected, Plan, Progress, Report};
+use blocklist_filter::filter::Filter;
 
 use crate::filter_damage::made::seal_header;
 use crate::support::compile::{LIST_WITH_DAYS, TODAY, addresses, build, folder, with_days};

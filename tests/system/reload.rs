@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use blocklist_milter::base::replacement::Replacement;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{EncodedPage, Filter, Load, Spec, Writer, sizing};
+use blocklist_filter::lookup::Lookup;
 use blocklist_milter::daemon::Readers;
-use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, sizing};
-use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Mailbox, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot, Start};

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::process::Command;
 
-use blocklist_milter::address::{Canonical, Rules};
+use blocklist_filter::address::{Canonical, Rules};
 use blocklist_milter::sender::{Identity, Senders, Strength};
 use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;

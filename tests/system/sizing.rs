@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use blocklist_milter::compile::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS};
-use blocklist_milter::filter::page::PAGE_BYTES;
-use blocklist_milter::filter::sizing::{rate, shape};
-use blocklist_milter::filter::{Filter, Load, Shape};
+use blocklist_compile::compile::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS};
+use blocklist_filter::filter::page::PAGE_BYTES;
+use blocklist_filter::filter::sizing::{rate, shape};
+use blocklist_filter::filter::{Filter, Load, Shape};
 
 use crate::support::compile::folder;
 

@@ -298,7 +298,7 @@ fn disturb(writer: &str, at_most: u32) {
     assert!(kept > 5 || !is_of_parts, "{kept}");
 }
 
-// These fail without the following: without the temporary file (`claim` in `src/base/replacement.rs`) a
+// These fail without the following: without the temporary file (`claim` in `crates/filter/src/base/replacement.rs`) a
 // file is neither old nor new; without removing leftovers in its `lock` the next run fails; without
 // its `Drop` leftovers stay.
 

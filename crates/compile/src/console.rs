@@ -25,7 +25,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGPIPE, SIGXFSZ};
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::base::paint::Paint;
+use blocklist_filter::base::paint::Paint;
 
 /// The output of `--version`: the version, the commit of a release, the target.
 const VERSION: &str = concat!(

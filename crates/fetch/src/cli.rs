@@ -6,8 +6,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use blocklist_milter::base::clock::now_s;
-use blocklist_milter::cli::take_file_limits_as_errors;
+use blocklist_compile::console::take_file_limits_as_errors;
+use blocklist_filter::base::clock::now_s;
 use clap::Parser;
 
 use crate::keys::{self, Signer};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use blocklist_milter::base::replacement;
+use blocklist_filter::base::replacement;
 use blocklist_milter::{compile, filter};
 
 /// Why a command failed.

@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::base::path::{beside, folder_of, if_exists};
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::filter::{self, Filter, Header, Load, Problem};
+use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_filter::base::path::{beside, folder_of, if_exists};
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{self, Filter, Header, Load, Problem};
 
 use crate::keys::{self, signer_of};
 use crate::manifest::{self, Delta, Full, Manifest, file_name};

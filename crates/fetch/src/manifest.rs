@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use blocklist_milter::filter::{Digest, Header};
-use blocklist_milter::lookup;
+use blocklist_filter::filter::{Digest, Header};
+use blocklist_filter::lookup;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

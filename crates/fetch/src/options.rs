@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use blocklist_milter::base::clock::now_s;
-use blocklist_milter::base::numbers::with_unit;
+use blocklist_filter::base::clock::now_s;
+use blocklist_filter::base::numbers::with_unit;
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 use clap::value_parser;

@@ -8,9 +8,9 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::base::path::beside;
-use blocklist_milter::compile::{self, Progress};
-use blocklist_milter::filter::{Digest, Filter, Load};
+use blocklist_compile::compile::{self, Progress};
+use blocklist_filter::base::path::beside;
+use blocklist_filter::filter::{Digest, Filter, Load};
 use sha2::Digest as _;
 
 use crate::keys::{self, Signer, signer_of};

@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::base::path::{beside, folder_of, if_exists};
-use blocklist_milter::base::replacement::{self, Replacement};
+use blocklist_filter::base::path::{beside, folder_of, if_exists};
+use blocklist_filter::base::replacement::{self, Replacement};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

@@ -12,9 +12,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use blocklist_milter::base::clock::minute;
-use blocklist_milter::base::replacement::Replacement;
-use blocklist_milter::filter::{Filter, Load};
+use blocklist_filter::base::clock::minute;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{Filter, Load};
 
 use crate::Error;
 

@@ -200,7 +200,7 @@ impl Lookup {
 }
 
 /// Returns how the keys of a filter, or of a part of a list, are made, if this program can.
-pub(crate) fn keys_of(path: &Path, spec: &Spec) -> Result<(Rules, Kinds), Error> {
+pub fn keys_of(path: &Path, spec: &Spec) -> Result<(Rules, Kinds), Error> {
     let keys = understood(spec.rules_version, spec.rules, spec.kinds);
     keys.ok_or_else(|| Error::Rules {
         path: path.to_owned(),
@@ -220,7 +220,7 @@ fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)
 }
 
 /// Returns the false positive rate for a sender, given the rate for one of its keys.
-pub(crate) fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
+pub fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
     1.0 - (1.0 - rate).powi(lookups(kinds))
 }
 

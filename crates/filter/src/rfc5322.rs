@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// Outside quotes and comments, with its syntactic meaning: `@` divides, `<` opens.
     Outside,
     /// A quotation mark, parenthesis or backslash that acts as a delimiter.
@@ -26,7 +26,7 @@ pub(crate) enum Role {
 /// Tracks quoted strings, comments and quoted pairs in a text (RFC 5322 sections 3.2.1, 3.2.2,
 /// 3.2.4), byte by byte. Comments nest. An unclosed comment or quoted string runs to the end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nesting {
+pub struct Nesting {
     quoted: bool,
     escaped: bool,
     depth: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Nesting {
 
 impl Nesting {
     /// A text where a backslash escapes in quoted strings and comments only (RFC 5322).
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             quoted: false,
             escaped: false,
@@ -47,7 +47,7 @@ impl Nesting {
     }
 
     /// A text where a backslash escapes everywhere, as in RFC 5321 section 4.1.2 and mail servers.
-    pub(crate) const fn with_escapes_outside() -> Self {
+    pub const fn with_escapes_outside() -> Self {
         Self {
             escapes_outside: true,
             ..Self::new()
@@ -55,7 +55,7 @@ impl Nesting {
     }
 
     /// The same, but parentheses have no meaning.
-    pub(crate) const fn without_comments(self) -> Self {
+    pub const fn without_comments(self) -> Self {
         Self {
             has_comments: false,
             ..self
@@ -71,7 +71,7 @@ impl Nesting {
     }
 
     /// Behind the parenthesis that opens a comment.
-    pub(crate) const fn in_comment() -> Self {
+    pub const fn in_comment() -> Self {
         Self {
             depth: 1,
             ..Self::new()
@@ -79,7 +79,7 @@ impl Nesting {
     }
 
     #[inline]
-    pub(crate) const fn step(&mut self, byte: u8) -> Role {
+    pub const fn step(&mut self, byte: u8) -> Role {
         let is_comment = self.depth > 0;
         match byte {
             _ if self.escaped => {
@@ -105,21 +105,21 @@ impl Nesting {
         self.escaped
     }
 
-    pub(crate) const fn is_in_quotes(&self) -> bool {
+    pub const fn is_in_quotes(&self) -> bool {
         self.quoted
     }
 
-    pub(crate) const fn is_in_comment(&self) -> bool {
+    pub const fn is_in_comment(&self) -> bool {
         self.depth > 0
     }
 
-    pub(crate) const fn is_outside(&self) -> bool {
+    pub const fn is_outside(&self) -> bool {
         !self.quoted && self.depth == 0
     }
 }
 
 /// Returns the position of the mark that closes the quoted string whose text begins at `from`.
-pub(crate) fn closing_quote(text: &[u8], from: usize) -> Option<usize> {
+pub fn closing_quote(text: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         let rest = text.get(at..)?;
@@ -131,12 +131,12 @@ pub(crate) fn closing_quote(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-pub(crate) fn is_quoted_string(text: &[u8]) -> bool {
+pub fn is_quoted_string(text: &[u8]) -> bool {
     text.starts_with(b"\"") && closing_quote(text, 1) == Some(text.len() - 1)
 }
 
 /// Appends the text as a quoted string (section 3.2.4).
-pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
+pub fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     for &byte in text {
@@ -150,7 +150,7 @@ pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
 
 /// Returns a mailbox (or a local part) that is written without quotes, divided by its last `@`, with
 /// those that it needs.
-pub(crate) fn quoted(mailbox: &[u8]) -> Cow<'_, [u8]> {
+pub fn quoted(mailbox: &[u8]) -> Cow<'_, [u8]> {
     let at = memchr::memrchr(b'@', mailbox).unwrap_or(mailbox.len());
     let (local, domain) = mailbox.split_at_checked(at).unwrap_or_default();
     let is_plain = |&byte: &u8| byte == b'.' || is_atext(byte);
@@ -164,19 +164,19 @@ pub(crate) fn quoted(mailbox: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// What needs no quotes in a local part: `atext` of section 3.2.3, and of RFC 6532 section 3.2.
-pub(crate) const fn is_atext(byte: u8) -> bool {
+pub const fn is_atext(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+'
         | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~' | 0x80..)
 }
 
 /// What may be in the name of a host: LDH of RFC 1123 section 2.1, dots, the underscore of service
 /// names, and RFC 6531.
-pub(crate) const fn is_in_domain(byte: u8) -> bool {
+pub const fn is_in_domain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
 }
 
 /// What has a meaning outside quotes: white space, and the `specials` of section 3.2.3 but the dot.
-pub(crate) const fn is_special(byte: u8) -> bool {
+pub const fn is_special(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(
             byte,

@@ -8,16 +8,16 @@ use clap::{Args, Parser, Subcommand};
 use super::values::{
     column_number, column_values, day, hexadecimal, rate, regular_file, shrink, size,
 };
-use crate::base::day::Day;
-use crate::base::settings::Percent;
-use crate::cli::{examples, whole_number};
+use crate::console::{examples, whole_number};
 use crate::list::{DateFormat, Expires, Format, MaxRejects, all_rows, separator};
+use crate::settings::Percent;
+use blocklist_filter::base::day::Day;
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
 #[command(
     name = "blocklist-compile",
-    version = crate::cli::VERSION,
+    version = crate::console::VERSION,
     max_term_width = 100,
     after_long_help = examples![
         "blocklist-compile build -o spammers.blf lists/",

@@ -17,17 +17,17 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::progress::watched;
-use super::{Done, Output, say, success};
-use crate::base::clock::today;
-use crate::base::day::Day;
-use crate::base::numbers::counted;
-use crate::base::path::{folder_of, is_same_file};
 use crate::compile::{self, By, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
-use crate::filter::format::MAGIC;
-use crate::filter::{Filter, FilterFile};
+use crate::console::{self, Done, Output, say, success};
 use crate::inspect;
 use crate::list::{Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects};
+use blocklist_filter::base::clock::today;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::base::path::{folder_of, is_same_file};
+use blocklist_filter::filter::format::MAGIC;
+use blocklist_filter::filter::{Filter, FilterFile};
+use progress::watched;
 
 pub use args::Cli;
 use args::{Apply, Build, Command, Delta, EditArgs, FileArgs, Merge, Reading, Update, Work};

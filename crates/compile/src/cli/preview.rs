@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::super::{Done, Output, say};
 use super::args::PreviewArgs;
 use super::text::counts;
-use crate::address::escaped;
-use crate::base::numbers::{counted, grouped};
-use crate::base::paint::shortened;
-use crate::base::path::folder_of;
 use crate::compile::{self, Error, Plan, Progress, preview_hint};
+use crate::console::shortened;
+use crate::console::{Done, Output, say};
 use crate::inspect::preview::{
     Column, FilePreview, First, Kind, Preview, Proposal, Sample, Survey, preview, write,
 };
 use crate::list::Why;
+use blocklist_filter::address::escaped;
+use blocklist_filter::base::numbers::{counted, grouped};
+use blocklist_filter::base::path::folder_of;
 
 /// Number of columns that are shown.
 const COLUMNS: usize = 40;

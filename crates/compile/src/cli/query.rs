@@ -8,14 +8,14 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use super::args::QueryArgs;
-use crate::address::MAX_WRITTEN_BYTES;
-use crate::base::clock::today;
-use crate::base::day::Day;
-use crate::base::parallel::{line_parts, on_threads};
-use crate::cli::{Done, Output, success};
 use crate::compile::Error;
-use crate::filter::Load;
+use crate::console::{Done, Output, success};
 use crate::inspect::{Finding, Query};
+use blocklist_filter::address::MAX_WRITTEN_BYTES;
+use blocklist_filter::base::clock::today;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::parallel::{line_parts, on_threads};
+use blocklist_filter::filter::Load;
 
 /// Most bytes of one read.
 const READ_BYTES: usize = 256 << 10;

@@ -3,14 +3,14 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::address::escaped;
-use crate::base::numbers::{counted, grouped, size};
 use crate::compile::{
     self, Applied, Changed, Done, Edited, FilterReport, KindCount, PartReport, REFUSED, Report,
     SMALL,
 };
-use crate::filter::{BuildReport, Reason};
 use crate::inspect::{Info, Made, PartInfo, SourceInfo};
+use blocklist_filter::address::escaped;
+use blocklist_filter::base::numbers::{counted, grouped, size};
+use blocklist_filter::filter::{BuildReport, Reason};
 
 /// Number of inputs and reasons shown in the text; JSON has all of them.
 const SHOWN: usize = 8;

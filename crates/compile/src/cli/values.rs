@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use crate::base::day::Day;
-use crate::base::settings::Percent;
+use crate::settings::Percent;
+use blocklist_filter::base::day::Day;
 
 /// Parses the path of a file to write. Rejects standard output, because the file is read back or
 /// replaced.

@@ -12,10 +12,10 @@ use super::read::{
     self, Found, Input, InputCounts, Opened, Read, cut, digest_of_all, text, total_bytes,
 };
 use super::report::Report;
-use crate::address::RULES_VERSION;
-use crate::base::replacement::Replacement;
-use crate::filter::Spec;
-use crate::filter::format::MAX_NAME;
+use blocklist_filter::address::RULES_VERSION;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::Spec;
+use blocklist_filter::filter::format::MAX_NAME;
 
 /// Builds a filter from text lists; if `refused` is set in the report, nothing was written.
 ///

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::error::Error;
 use super::report::{FilterReport, Report};
-use crate::base::clock::now_s;
-use crate::base::replacement;
-use crate::filter::{BuildReport, Reason, Written};
+use blocklist_filter::base::clock::now_s;
+use blocklist_filter::base::replacement;
+use blocklist_filter::filter::{BuildReport, Reason, Written};
 
 const KEPT: usize = 16;
 const KEPT_LINES: usize = 3;

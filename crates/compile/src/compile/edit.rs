@@ -17,24 +17,24 @@ use super::error::Error;
 use super::plan::Plan;
 use super::read::{base_name, is_whitelist, may_be_list};
 use super::undone::Undone;
-use crate::address::{Canonical, Entry, Kinds, Rules, escaped};
-use crate::base::access::open_regular;
-use crate::base::day::Day;
-use crate::base::file_state::FileState;
-use crate::base::replacement::Replacement;
-use crate::filter::format::MAGIC;
-use crate::filter::sources::REPORTS;
 use crate::list::{self, Format, ListToml, Reader, Reading, Refusal, RejectReason, Row};
 use crate::unpack;
+use blocklist_filter::address::{Canonical, Entry, Kinds, Rules, escaped};
+use blocklist_filter::base::access::open_regular;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::file_state::FileState;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::format::MAGIC;
+use blocklist_filter::filter::sources::REPORTS;
 
 /// What was done about each entry, in the order given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Edited {
+pub struct Edited {
     pub(crate) list: PathBuf,
     /// The entries, as given, and what was done.
-    pub(crate) entries: Vec<(String, Done)>,
+    pub entries: Vec<(String, Done)>,
     /// Entries to remove that stay on some line, each with the first such line.
-    pub(crate) kept: Vec<(String, u64)>,
+    pub kept: Vec<(String, u64)>,
     /// Entries that were undone until this day, and are listed again because somebody added them.
     pub(crate) overridden: Vec<(String, Day)>,
     /// Entries that were not found, each with an entry that lists them all the same, and its line.
@@ -43,7 +43,7 @@ pub(crate) struct Edited {
 
 /// What was done about one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+pub enum Done {
     /// It was added as a new line at the end.
     Added,
     /// It was there, on this line.
@@ -63,7 +63,7 @@ pub(crate) enum Done {
 
 /// Who edits a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub enum By {
     /// Somebody who names the entries, and has the last word.
     Name,
     /// Reports of users, which edit only the lines that reports have made.
@@ -71,7 +71,7 @@ pub(crate) enum By {
 }
 
 /// The text that marks the comments of reported entries.
-pub(crate) const REPORTED: &str = " reported by ";
+pub const REPORTED: &str = " reported by ";
 
 /// Returns whether a line has the form that reports write: `# expires DATE added DATE reported by ...`. A line with another
 /// comment belongs to a person.
@@ -125,12 +125,7 @@ impl Edited {
 ///
 /// # Errors
 /// When an entry is invalid or too broad, and when the list is not plain text or cannot be written.
-pub(crate) fn add(
-    plan: &Plan,
-    list: &Path,
-    entries: &[(&str, &str)],
-    by: By,
-) -> Result<Edited, Error> {
+pub fn add(plan: &Plan, list: &Path, entries: &[(&str, &str)], by: By) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(|&(entry, _)| entry))?;
     let is_control = |char: char| char.is_control();
     if entries.iter().any(|(_, note)| note.contains(is_control)) {
@@ -198,12 +193,7 @@ pub(crate) fn add(
 /// Removes the lines of the list that name one of `entries`. An entry of a report is undone, so that no other report adds
 /// it again. Reports remove only the lines that reports have made; an entry that is also on other lines is in
 /// [`kept`](Edited::kept).
-pub(crate) fn remove(
-    plan: &Plan,
-    list: &Path,
-    entries: &[String],
-    by: By,
-) -> Result<Edited, Error> {
+pub fn remove(plan: &Plan, list: &Path, entries: &[String], by: By) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
     let (mut removed, mut done) = (Vec::new(), Edited::of(list));
@@ -276,7 +266,7 @@ fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Vec<
 }
 
 /// Checks whether an entry may be added to a blocklist.
-pub(crate) fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
+pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
     refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
 }
 
@@ -429,11 +419,7 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
 
 /// Returns the first line of a text list that names this entry, in canonical form, with its
 /// number; `None` if no line does, or the list is larger than 64 MiB.
-pub(crate) fn line_of(
-    list: &Path,
-    rules: Rules,
-    entry: &[u8],
-) -> Result<Option<(u64, String)>, Error> {
+pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
     let mut text = Vec::new();
     // A filter names the path: it may be that of a device, or of a pipe without a writer.
     open_regular(list)

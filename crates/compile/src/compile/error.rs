@@ -4,9 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::{replacement, settings};
-use crate::filter;
-use crate::lookup;
+use blocklist_filter::base::{replacement, settings};
+use blocklist_filter::filter;
+use blocklist_filter::lookup;
 
 /// Why nothing was written. In all cases, the old file stays.
 #[derive(Debug, thiserror::Error)]

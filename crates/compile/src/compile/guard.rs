@@ -26,8 +26,8 @@ use std::sync::LazyLock;
 
 use psl::{List, Psl as _, Type};
 
-use crate::address::Kind;
-use crate::address::providers::{self, Tails, is_provider, tail};
+use blocklist_filter::address::Kind;
+use blocklist_filter::address::providers::{self, Tails, is_provider, tail};
 
 /// Why an entry is refused, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -265,7 +265,7 @@ fn parent(domain: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::{FREEMAIL, Guard, PLATFORMS, ROLES};
-    use crate::address::{Entry, Kind, Rules};
+    use blocklist_filter::address::{Entry, Kind, Rules};
 
     /// Returns why an entry is refused; nothing, if it is not.
     fn check(guard: &Guard, text: &str) -> String {

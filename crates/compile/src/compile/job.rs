@@ -11,10 +11,10 @@ use super::progress::{Phase, Progress};
 use super::read::{Feed, Input, Read, ReadOptions, read};
 use super::report::{FilterReport, PartReport, Report};
 use super::write::{EntryCounts, Sorted, assemble};
-use crate::base::numbers::size;
-use crate::base::replacement::Replacement;
-use crate::filter::sizing::RATES;
-use crate::filter::{Header, Spec, Writer, sizing};
+use blocklist_filter::base::numbers::size;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::sizing::RATES;
+use blocklist_filter::filter::{Header, Spec, Writer, sizing};
 
 /// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
 /// the writer, and per worker for a block of text, and pages and records in progress.

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use super::error::Error;
 use super::plan::Plan;
 use super::report::{RefusedFile, Report, preview_hint};
-use crate::base::numbers::{counted, grouped};
-use crate::filter::Written;
+use blocklist_filter::base::numbers::{counted, grouped};
+use blocklist_filter::filter::Written;
 
 pub(crate) const SMALL: u64 = 100;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::error::Error;
 use super::plan::{Plan, Seed};
-use crate::base::last_good::copy_of;
-use crate::base::path::{is_missing, is_same_file};
-use crate::filter::{BuildReport, Filter, FilterFile, Load, Written};
+use blocklist_filter::base::last_good::copy_of;
+use blocklist_filter::base::path::{is_missing, is_same_file};
+use blocklist_filter::filter::{BuildReport, Filter, FilterFile, Load, Written};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {

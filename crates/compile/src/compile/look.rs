@@ -13,10 +13,10 @@ use super::progress::Progress;
 use super::read::{Found, Input, ReadOptions, begin, total_bytes};
 use super::report::{Changed, Report};
 use super::write::{STEPS, Sorted, Walk};
-use crate::address::{Entry, escaped};
-use crate::filter::{Filter, Key, Load};
 use crate::list::{Reader, Row};
-use crate::lookup::Lookup;
+use blocklist_filter::address::{Entry, escaped};
+use blocklist_filter::filter::{Filter, Key, Load};
+use blocklist_filter::lookup::Lookup;
 
 const SHOWN: usize = 10;
 

@@ -51,7 +51,7 @@ mod write;
 pub use build::build;
 pub(crate) use build_report::write_build_report;
 pub use delta::{Applied, Made, apply, make as make_delta};
-pub(crate) use edit::{By, Done, Edited, REPORTED, add, line_of, may_list, remove};
+pub use edit::{By, Done, Edited, REPORTED, add, line_of, may_list, remove};
 pub use error::Error;
 pub(crate) use limits::SMALL;
 pub(crate) use look::{Against, look};

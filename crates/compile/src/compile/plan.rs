@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::guard::Guard;
 use super::read::{ReadOptions, name_of, text};
-use crate::address::{Entry, Kind, Rules, escaped};
-use crate::base::clock::{day_of, now_s};
-use crate::base::day::Day;
-use crate::base::memory;
-use crate::base::parallel::processors;
 use crate::list::{BuildSettings, Declared, ListToml, MaxRejects};
+use blocklist_filter::address::{Entry, Kind, Rules, escaped};
+use blocklist_filter::base::clock::{day_of, now_s};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::memory;
+use blocklist_filter::base::parallel::processors;
 
 /// The false-positive rate of the pages, if none is given. A match is decided by its record, so the
 /// rate only says how many innocent senders cost a read: one mail in 2,000 at five look-ups.
@@ -155,7 +155,7 @@ impl Plan {
     }
 
     /// Takes what the `list.toml` beside a list says about single entries.
-    pub(crate) fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
+    pub fn take_beside(&mut self, list: &Path) -> Result<(), Error> {
         let folder = list.parent().unwrap_or_else(|| Path::new(""));
         let settings = ListToml::of_folder(folder)?.unwrap_or_default().build;
         self.take(&BuildSettings {

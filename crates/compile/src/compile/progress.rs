@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use super::error::Error;
-use crate::base::named::named;
+use blocklist_filter::base::named::named;
 
 named! {
     /// What a compile is doing.

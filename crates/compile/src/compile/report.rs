@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::plan::Plan;
 use super::read::{Found, InputCounts, NotListed, Opened, name_of, text};
 use super::write::{EntryCounts, add_counts};
-use crate::address::Kind;
-use crate::base::numbers::counted;
-use crate::filter::{Header, Reason, Source, sizing};
-use crate::lookup::rate_per_sender;
+use blocklist_filter::address::Kind;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::filter::{Header, Reason, Source, sizing};
+use blocklist_filter::lookup::rate_per_sender;
 
 /// The result of a compilation.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use crate::address::{Entry, Rules, escaped};
-use crate::base::day::Day;
-use crate::base::path::folder_of;
-use crate::base::replacement::Replacement;
-use crate::base::whole_file;
+use blocklist_filter::address::{Entry, Rules, escaped};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::path::folder_of;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::base::whole_file;
 
 const NAME: &str = ".undone";
 const LAST: &str = " # undone, last reported ";

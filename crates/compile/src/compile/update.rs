@@ -22,10 +22,10 @@ use super::progress::{Phase, Progress};
 use super::read::{Found, Input, ReadOptions, find_or_typed, total_bytes};
 use super::report::{Changed, Report, kind_counts};
 use super::write::{Sorted, Sources, Walk, count_entries};
-use crate::address::Rules;
-use crate::base::replacement::Replacement;
-use crate::filter::{Batch, Filter, Key, Load, Source, Spec};
-use crate::lookup::Lookup;
+use blocklist_filter::address::Rules;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{Batch, Filter, Key, Load, Source, Spec};
+use blocklist_filter::lookup::Lookup;
 
 /// The changes to make beside adding what the inputs of the plan list.
 #[derive(Clone, Debug, Default)]

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::address::{Kind, Kinds, Rules};
-use crate::base::clock::{day_of, now_s};
 use crate::compile::{EntryCounts, Error, KindCount, bits_per_entry, digest_shown, kind_counts};
-use crate::filter::{BuildReport, FilterFile, Header, Key, Load, Source};
-use crate::lookup::{Lookup, rate_per_sender};
+use blocklist_filter::address::{Kind, Kinds, Rules};
+use blocklist_filter::base::clock::{day_of, now_s};
+use blocklist_filter::filter::{BuildReport, FilterFile, Header, Key, Load, Source};
+use blocklist_filter::lookup::{Lookup, rate_per_sender};
 
 /// What a filter, or a part of a list, was made of, and how.
 #[derive(Clone, Debug, Serialize)]

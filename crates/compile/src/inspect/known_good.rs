@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::query::{Finding, Query};
-use crate::address::{Canonical, escaped};
-use crate::base::day::Day;
-use crate::base::numbers::counted;
-use crate::base::parallel::{line_parts, on_threads};
 use crate::compile::{Error, Progress, inputs, open_input};
-use crate::filter::Load;
-use crate::filter::format::MAGIC;
 use crate::list::written_address;
+use blocklist_filter::address::{Canonical, escaped};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::numbers::counted;
+use blocklist_filter::base::parallel::{line_parts, on_threads};
+use blocklist_filter::filter::Load;
+use blocklist_filter::filter::format::MAGIC;
 
 const BLOCK_BYTES: u64 = 4 << 20;
 /// Most bytes that the last line of a block may add. A log line is shorter.

@@ -20,13 +20,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::address::escaped;
-use crate::base::numbers::{counted, grouped, percent};
-use crate::base::paint::shortened;
-use crate::base::parallel::{on_threads, processors};
 use crate::compile::{Error, Progress, STEPS, Walk, estimate_union, open_alike};
-use crate::filter::page::first_key;
-use crate::filter::{Filter, sizing};
+use crate::console::shortened;
+use blocklist_filter::address::escaped;
+use blocklist_filter::base::numbers::{counted, grouped, percent};
+use blocklist_filter::base::parallel::{on_threads, processors};
+use blocklist_filter::filter::page::first_key;
+use blocklist_filter::filter::{Filter, sizing};
 
 /// The number of entries that each of several filters shares with each other one.
 #[derive(Clone, Debug, Serialize)]

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::address::{Canonical, Entry, Kind, escaped, shortened};
-use crate::base::day::Day;
-use crate::filter::Load;
-use crate::lookup::{Error, Lookup, Outcome, Reads};
+use blocklist_filter::address::{Canonical, Entry, Kind, escaped, shortened};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::filter::Load;
+use blocklist_filter::lookup::{Error, Lookup, Outcome, Reads};
 
 /// A filter with everything needed to look addresses up. A clone uses the same filter.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ mod text;
 
 pub use detect::detect;
 pub(crate) use formats::hosts;
-pub(crate) use formats::plain::{split_comment, written, written_address};
+pub use formats::plain::{split_comment, written, written_address};
 pub use mapping::{
     BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Why,
     reading,
@@ -44,7 +44,7 @@ pub use mapping::{
 pub(crate) use mapping::{Usual, all_rows, format, separator, separator_of};
 pub use reader::Reader;
 pub use registry::{Cut, Format};
-pub(crate) use row::entry::read as read_entry;
+pub use row::entry::read as read_entry;
 pub use row::{RawEntry, Refusal, RejectReason, Row, Skip};
 pub use table::Table;
 pub use table::dates::DateFormat;

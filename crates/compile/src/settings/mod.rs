@@ -15,9 +15,9 @@ use std::string::FromUtf8Error;
 
 use thiserror::Error;
 
-use crate::base::access;
+use blocklist_filter::base::access;
 
-pub(crate) use read::{Section, checked};
+pub use read::{Section, checked};
 pub use values::Percent;
 pub(crate) use values::{
     Invalid, Value, boolean, choice, nearest, number, parsed, parsed_text, percent,
@@ -25,7 +25,7 @@ pub(crate) use values::{
 };
 
 /// Section and name of a setting that no longer exists, and what replaces it, as a clause.
-pub(crate) type Removed = (&'static str, &'static str, &'static str);
+pub type Removed = (&'static str, &'static str, &'static str);
 
 /// Largest configuration file that is read: a wrong path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
@@ -105,7 +105,7 @@ impl Problem {
     }
 }
 
-pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
+pub fn text_of(path: &Path) -> Result<String, Error> {
     let unreadable = |source| Error::Unreadable {
         path: path.to_owned(),
         source: access::explained(path, source),

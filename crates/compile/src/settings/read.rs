@@ -21,7 +21,7 @@ use super::{Error, Problem, Removed};
 /// Reads a text of settings. `read` asks for each setting, and is called twice: first, to learn what
 /// settings there are, with a file that has none. `removed` are settings of earlier versions. Returns what
 /// `read` has made of the text, and all errors of it; `path` is for messages.
-pub(crate) fn checked<T>(
+pub fn checked<T>(
     text: &str,
     path: &Path,
     removed: &[Removed],
@@ -151,7 +151,7 @@ impl<'t> Checker<'t> {
 }
 
 /// One table of the file, or a missing table, where every setting has its default.
-pub(crate) struct Section<'s> {
+pub struct Section<'s> {
     checker: &'s Checker<'s>,
     path: &'static str,
     table: Option<&'s DeTable<'s>>,
@@ -161,16 +161,16 @@ pub(crate) struct Section<'s> {
 
 impl<'s> Section<'s> {
     /// Returns the position where the table begins, for errors about the table as a whole.
-    pub(crate) fn start(&self) -> usize {
+    pub fn start(&self) -> usize {
         self.span.start
     }
 
-    pub(crate) fn problem(&self, at: usize, message: String) {
+    pub fn problem(&self, at: usize, message: String) {
         self.checker.problem(at, message);
     }
 
     /// Returns line and column of a setting's value, or of the table if the setting is missing.
-    pub(crate) fn place(&self, name: &str) -> (usize, usize) {
+    pub fn place(&self, name: &str) -> (usize, usize) {
         let place = self.checker.place(self.at(name), String::new());
         (place.line, place.column)
     }
@@ -218,7 +218,7 @@ impl<'s> Section<'s> {
         })
     }
 
-    pub(crate) fn optional<T>(
+    pub fn optional<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
@@ -227,7 +227,7 @@ impl<'s> Section<'s> {
     }
 
     /// Returns a setting without default. `None` if it is missing or invalid, which is recorded.
-    pub(crate) fn required<T>(
+    pub fn required<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, Invalid>,
@@ -241,7 +241,7 @@ impl<'s> Section<'s> {
 
     /// Returns a list of strings, each read by `read`. Records and omits invalid ones. One string
     /// is a list with one element: `listen = "inet:8891@127.0.0.1"`.
-    pub(crate) fn each<T>(
+    pub fn each<T>(
         &self,
         name: &'static str,
         default: Vec<T>,
@@ -284,7 +284,7 @@ impl<'s> Section<'s> {
     }
 
     /// Records that a list is empty, which lacks `what` then.
-    pub(crate) fn check_filled(&self, name: &str, what: &str) {
+    pub fn check_filled(&self, name: &str, what: &str) {
         let value = self.table.and_then(|table| table.get(name));
         if let Some(value) = value
             && value.get_ref().as_array().is_some_and(|all| all.is_empty())
@@ -334,7 +334,7 @@ impl<'s> Section<'s> {
     }
 
     /// Reads the table under `name`; if it is missing, every setting has its default.
-    pub(crate) fn table<T>(&self, name: &'static str, read: impl FnOnce(&Self) -> T) -> T {
+    pub fn table<T>(&self, name: &'static str, read: impl FnOnce(&Self) -> T) -> T {
         let value = self.table_or_value(name);
         let table = value.and_then(|value| value.get_ref().as_table());
         if let (Some(value), None) = (value, table) {
@@ -345,7 +345,7 @@ impl<'s> Section<'s> {
         self.checker.section(name, table, span, read)
     }
 
-    pub(crate) fn tables<T>(&self, name: &'static str, mut read: impl FnMut(&Self) -> T) -> Vec<T> {
+    pub fn tables<T>(&self, name: &'static str, mut read: impl FnMut(&Self) -> T) -> Vec<T> {
         let Some(value) = self.table_or_value(name) else {
             if self.checker.learns {
                 self.checker.section(name, None, 0..0, read);

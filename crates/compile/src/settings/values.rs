@@ -9,9 +9,9 @@ pub(crate) use toml::de::DeValue as Value;
 
 /// Why a value is invalid, and at which byte of a string, if known.
 #[derive(Debug)]
-pub(crate) struct Invalid {
-    pub(crate) message: String,
-    pub(crate) offset: Option<usize>,
+pub struct Invalid {
+    pub message: String,
+    pub offset: Option<usize>,
 }
 
 impl<T: Into<String>> From<T> for Invalid {
@@ -41,7 +41,7 @@ pub(crate) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Invalid {
     format!("expected {wanted}, found {article} {found}").into()
 }
 
-pub(crate) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Invalid> {
+pub fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Invalid> {
     value
         .as_str()
         .ok_or_else(|| wrong_type("a string in quotes", value))
@@ -51,22 +51,19 @@ pub(crate) fn parsed<T: FromStr<Err: ToString>>(value: &DeValue<'_>) -> Result<T
     parsed_text(text(value)?)
 }
 
-pub(crate) fn parsed_text<T: FromStr<Err: ToString>>(written: &str) -> Result<T, Invalid> {
+pub fn parsed_text<T: FromStr<Err: ToString>>(written: &str) -> Result<T, Invalid> {
     written
         .parse()
         .map_err(|error: T::Err| error.to_string().into())
 }
 
-pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Invalid> {
+pub fn boolean(value: &DeValue<'_>) -> Result<bool, Invalid> {
     value
         .as_bool()
         .ok_or_else(|| wrong_type("true or false", value))
 }
 
-pub(crate) fn number(
-    value: &DeValue<'_>,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, Invalid> {
+pub fn number(value: &DeValue<'_>, range: std::ops::RangeInclusive<u64>) -> Result<u64, Invalid> {
     let written = value
         .as_integer()
         .ok_or_else(|| wrong_type("a whole number", value))?;
@@ -83,12 +80,12 @@ pub(crate) fn percent(value: &DeValue<'_>) -> Result<Percent, Invalid> {
     written.parse().map_err(Invalid::from)
 }
 
-pub(crate) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Invalid> {
+pub fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Invalid> {
     percent(value)?.of_a_whole().map_err(Invalid::from)
 }
 
 /// Reads one of a few words. The error for a misspelt one suggests the most similar word.
-pub(crate) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Invalid> {
+pub fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Invalid> {
     if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
         return Ok(chosen);
     }

@@ -22,8 +22,8 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::packed::{Metered, first_bytes, invalid, is_packed, is_tar, refuse_bomb, unpacked};
 use super::{changed, decoded};
-use crate::base::access::open_regular;
-use crate::base::file_state::FileState;
+use blocklist_filter::base::access::open_regular;
+use blocklist_filter::base::file_state::FileState;
 
 /// Maximum number of files in an archive.
 pub const MAX_MEMBERS: usize = 1_000;

@@ -18,7 +18,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use blocklist_milter::filter::Digest;
+use blocklist_filter::filter::Digest;
 use futures_util::StreamExt as _;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;

@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use blocklist_compile::compile::{self, Progress};
 use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
-use blocklist_milter::compile::{self, Progress};
 
 use crate::check::{Said, has, has_all, words};
 use crate::support::{Answer, NOW, Site, updated};

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use blocklist_compile::compile::{self, Progress};
 use blocklist_fetch::manifest::{Delta, Full, Manifest};
 use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
-use blocklist_milter::compile::{self, Progress};
-use blocklist_milter::filter::{Digest, Filter, Load};
+use blocklist_filter::filter::{Digest, Filter, Load};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod buckets;
-#[path = "../../../tests/support/check.rs"]
+#[path = "../../../../tests/support/check.rs"]
 mod check;
 mod fetching;
 mod keys;
@@ -14,5 +14,5 @@ mod publishing;
 mod rings;
 mod stopped;
 mod support;
-#[path = "../../../tests/support/tools.rs"]
+#[path = "../../../../tests/support/tools.rs"]
 mod tools;

@@ -2,11 +2,11 @@
 //! `tests/manuals/` has the text that is not in a command line. The command lines in the documents
 //! are valid.
 
-#[path = "../../../tests/support/command_lines.rs"]
+#[path = "../../../../tests/support/command_lines.rs"]
 mod command_lines;
-#[path = "../../../tests/support/manual.rs"]
+#[path = "../../../../tests/support/manual.rs"]
 mod manual;
-#[path = "../../../tests/support/markdown.rs"]
+#[path = "../../../../tests/support/markdown.rs"]
 mod markdown;
 
 use std::fs;
@@ -14,9 +14,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
+use blocklist_compile::compile::{self, Plan, Progress};
 use blocklist_fetch::cli::{FetchCli, PublishCli};
 use blocklist_fetch::manifest::Manifest;
-use blocklist_milter::compile::{self, Plan, Progress};
 use clap::CommandFactory as _;
 use manual::{assert_completions, assert_page};
 use markdown::{Part, parts, read as read_guide};

@@ -140,7 +140,7 @@ fn a_publisher_that_is_killed_leaves_a_store_of_use() {
     // A file that was in the store before is not accepted as complete because of its size.
     site.build(0..1_002);
     let sha256 =
-        blocklist_milter::filter::Digest::of(&fs::read(site.path("spammers.blf")).unwrap());
+        blocklist_filter::filter::Digest::of(&fs::read(site.path("spammers.blf")).unwrap());
     let there = site.path(&format!("store/spammers/{sha256}.blf"));
     let size = fs::metadata(site.path("spammers.blf")).unwrap().len();
     fs::File::create(&there).unwrap().set_len(size).unwrap();
@@ -160,7 +160,7 @@ fn a_filter_that_changes_while_it_is_published_is_not_stored() {
     assert_eq!(fs::read_dir(site.path("store")).unwrap().count(), 0);
     // Two publishers do not work on one filter.
     let held = site.path(".spammers.blf.publish-lock");
-    let lock = blocklist_milter::base::replacement::Replacement::claim(&held).unwrap();
+    let lock = blocklist_filter::base::replacement::Replacement::claim(&held).unwrap();
     let error = publish(&site.to_publish(), &site.signer).unwrap_err();
     assert!(error.to_string().contains("another blocklist-publish"));
     drop(lock);
@@ -188,7 +188,7 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
     assert!(fs::read(site.path("store/spammers.json")).unwrap() == kept);
     // In a folder the second does not even begin.
     let held = site.path("store/.spammers.publish-lock");
-    let lock = blocklist_milter::base::replacement::Replacement::claim(&held).unwrap();
+    let lock = blocklist_filter::base::replacement::Replacement::claim(&held).unwrap();
     let error = publish(&site.to_publish(), &site.signer)
         .unwrap_err()
         .to_string();
@@ -206,7 +206,7 @@ fn only_old_files_are_removed_from_a_store() {
     let site = Site::new();
     let store = site.path("store");
     let named = |of: &str, ending: &str| {
-        let digest = blocklist_milter::filter::Digest::of(of.as_bytes());
+        let digest = blocklist_filter::filter::Digest::of(of.as_bytes());
         store.join(format!("spammers/{digest}.{ending}"))
     };
     let old = named("old", "blf");

@@ -116,7 +116,7 @@ fn generations(site: &Site) -> [u64; 3] {
             ..site.to_fetch()
         };
         fetch(&wanted).unwrap();
-        let filter = blocklist_milter::filter::Filter::verify(&wanted.output).unwrap();
+        let filter = blocklist_filter::filter::Filter::verify(&wanted.output).unwrap();
         filter.spec.generation
     })
 }

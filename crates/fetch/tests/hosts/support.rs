@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use blocklist_compile::compile::{self, Plan, Progress, Seed};
 use blocklist_fetch::keys::Signer;
 use blocklist_fetch::manifest::{self, Manifest};
 use blocklist_fetch::store::{Access, Patience};
 use blocklist_fetch::{Error, Fetch, Outcome, Publish, Published, fetch, publish};
-use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use minisign::KeyPair;
 use tempfile::TempDir;
 
@@ -321,7 +321,7 @@ fn serve(
     };
     let tag = match answer {
         Answer::Tagged(count) => format!("\"{}\"", "t".repeat(count)),
-        _ => format!("\"{}\"", blocklist_milter::filter::Digest::of(&file)),
+        _ => format!("\"{}\"", blocklist_filter::filter::Digest::of(&file)),
     };
     let text = |status: &str, length: &str, more: &str| {
         log.lock().unwrap().push(format!("{path} {}", &status[..3]));

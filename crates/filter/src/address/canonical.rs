@@ -101,7 +101,7 @@ impl Canonical {
 
     /// Reads an address that needs no change but lower case, in a few nanoseconds. Returns false
     /// for any other; then the content must not be used.
-    pub(crate) fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
+    pub fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
         self.outer.read_plain(written, rules, &mut self.work)
     }
 

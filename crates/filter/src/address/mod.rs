@@ -30,8 +30,8 @@ mod error;
 mod escaped;
 mod kind;
 mod parse;
-pub(crate) mod plain;
-pub(crate) mod providers;
+pub mod plain;
+pub mod providers;
 mod rules;
 mod unicode;
 

@@ -11,7 +11,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, dispatch, mask8x16, u8x16};
 
 /// The longest plain address in bytes (RFC 5321 section 4.5.3.1: 64 and 255, and the `@`).
-pub(crate) const MAX_BYTES: usize = 320;
+pub const MAX_BYTES: usize = 320;
 
 /// Number of bytes of one address processed together: half of what it has, on average.
 const LANES: usize = 16;
@@ -21,23 +21,23 @@ const LANES: usize = 16;
 const LEVEL: Level = Level::baseline();
 
 /// The classes of several bytes in a plain address. Each byte is in at most one class.
-pub(crate) struct Classes<S: Simd, V: SimdInt<S, Element = u8>> {
+pub struct Classes<S: Simd, V: SimdInt<S, Element = u8>> {
     /// The bytes, with ASCII letters in lower case.
-    pub(crate) lowered: V,
+    pub lowered: V,
     /// A byte of a word: a letter, a digit, `-`, `_`.
-    pub(crate) word: V::Mask,
+    pub word: V::Mask,
     /// A `+`, which is part of a word, but of no domain.
     pub(crate) plus: V::Mask,
     /// A `.`, which needs a word on each side.
-    pub(crate) dot: V::Mask,
+    pub dot: V::Mask,
     /// The `@`, which needs a word on each side.
-    pub(crate) at: V::Mask,
+    pub at: V::Mask,
 }
 
 // Code for the instructions of one processor must be inlined where they are chosen.
 impl<S: Simd, V: SimdInt<S, Element = u8>> Classes<S, V> {
     #[inline(always)]
-    pub(crate) fn of(bytes: V) -> Self {
+    pub fn of(bytes: V) -> Self {
         let is = |byte| bytes.simd_eq(byte);
         let in_lower_case = bytes | 0x20;
         let letter = within(in_lower_case, b'a', b'z');
@@ -60,14 +60,14 @@ fn within<S: Simd, V: SimdInt<S, Element = u8>>(bytes: V, first: u8, last: u8) -
 }
 
 /// Returns whether this byte separates two words of a plain address.
-pub(crate) const fn is_separator(byte: u8) -> bool {
+pub const fn is_separator(byte: u8) -> bool {
     matches!(byte, b'@' | b'.')
 }
 
 /// Writes a plain address to `out`, in lower case, and returns the position of its `@`. Without one
 /// the content of `out` must not be used.
 #[inline]
-pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+pub fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     dispatch!(LEVEL, simd => lower_line_by(simd, address, out))
 }
 

@@ -125,7 +125,7 @@ pub(super) struct Mailbox<'a> {
 
 /// Returns whether no rule changes this address; rarely, false without need. Called for each address.
 #[inline]
-pub(crate) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
+pub fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
     let tail = tail(domain);
     !(rules.providers && TAILS[tail / 64] & 1 << (tail % 64) != 0
         || rules.plus && local.contains(&b'+'))
@@ -256,9 +256,9 @@ const fn slot(domain: &[u8]) -> Option<usize> {
 const TAIL_BITS: u32 = 14;
 
 /// One bit for each [`tail`] of some domains.
-pub(crate) type Tails = [u64; 1 << TAIL_BITS >> 6];
+pub type Tails = [u64; 1 << TAIL_BITS >> 6];
 
-pub(crate) static TAILS: Tails = tails();
+pub static TAILS: Tails = tails();
 
 const fn tails() -> Tails {
     let mut tails = [0; 1 << TAIL_BITS >> 6];
@@ -289,7 +289,7 @@ const fn tails() -> Tails {
 /// it is shorter.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "a number of 14 bits")]
-pub(crate) const fn tail(domain: &[u8]) -> usize {
+pub const fn tail(domain: &[u8]) -> usize {
     let end = match domain.last_chunk::<8>() {
         Some(end) => u64::from_be_bytes(*end),
         None => {
@@ -304,7 +304,7 @@ pub(crate) const fn tail(domain: &[u8]) -> usize {
     (end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - TAIL_BITS)) as usize
 }
 
-pub(crate) fn is_provider(domain: &[u8]) -> bool {
+pub fn is_provider(domain: &[u8]) -> bool {
     provider(domain).is_some()
 }
 

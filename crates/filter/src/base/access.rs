@@ -18,9 +18,9 @@ use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fstatfs};
 
 /// A user, as listed in `/etc/passwd` and `/etc/group`, or the user of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
+pub struct Account {
     /// The name, or the number if there is no name.
-    pub(crate) name: String,
+    pub name: String,
     uid: u32,
     /// The id of the primary group, then those of the supplementary groups.
     groups: Vec<u32>,
@@ -28,18 +28,18 @@ pub(crate) struct Account {
 
 /// The access that a user needs: its permission bit, the letter of that in chmod(1), and what is done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish(u32, char, &'static str);
+pub struct Wish(u32, char, &'static str);
 
 impl Wish {
-    pub(crate) const READ: Self = Self(0o4, 'r', "read");
+    pub const READ: Self = Self(0o4, 'r', "read");
     /// Connecting to a unix socket, which needs write permission.
-    pub(crate) const CONNECT: Self = Self(0o2, 'w', "connect to");
+    pub const CONNECT: Self = Self(0o2, 'w', "connect to");
     const ENTER: Self = Self(0o1, 'x', "enter the folder");
 }
 
 /// The first file or folder on the path that denies access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Obstacle {
+pub struct Obstacle {
     /// The commands that give the permission to the user or to its group, and to nobody else.
     pub remedy: String,
     /// Which access is denied to whom, without the remedy.
@@ -62,11 +62,11 @@ impl Account {
         Self { name, uid, groups }
     }
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         Self::find(|user, _| user == name)
     }
 
-    pub(crate) fn numbered(uid: u32) -> Option<Self> {
+    pub fn numbered(uid: u32) -> Option<Self> {
         Self::find(|_, number| number == uid)
     }
 
@@ -87,7 +87,7 @@ impl Account {
     }
 
     /// Returns what denies this user the access; `None` if nothing does.
-    pub(crate) fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
+    pub fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
         let path = std::path::absolute(path)?;
         // From the root downwards: nothing below a folder that is closed to this process can be
         // examined.
@@ -149,7 +149,7 @@ impl Account {
 /// Opens a file for reading. Refuses a pipe or a device, because reading it may block or never
 /// end. Refuses files of procfs, also behind a link: what is read from a list may be shown, and
 /// these files contain facts about processes.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     // Without this flag, opening a pipe would wait for a writer.
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
@@ -166,12 +166,12 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 
 /// Records that this process is confined, for the text of [`explained`].
-pub(crate) fn note_confined() {
+pub fn note_confined() {
     IS_CONFINED.store(true, Relaxed);
 }
 
 /// Returns `error`; if permission was denied, with what denied it to this process.
-pub(crate) fn explained(path: &Path, error: io::Error) -> io::Error {
+pub fn explained(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
     }
@@ -193,7 +193,7 @@ const STICKY: u32 = 0o1000;
 
 /// Returns a warning for each of these files, and each of their folders, that other users can write: who
 /// can write a list decides whose mail is refused. Missing files are ignored.
-pub(crate) fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
+pub fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let mut looked_at = BTreeSet::new();
     for file in files {
         let folder = file.parent();

@@ -26,7 +26,7 @@ pub fn day_of(seconds: u64) -> Day {
 }
 
 /// How [`local`] shows a time to the minute: `2026-11-22 05:00 CET`.
-pub(crate) const MINUTE: &str = "%F %H:%M %Z";
+pub const MINUTE: &str = "%F %H:%M %Z";
 
 /// UTC on a machine that does not say its zone, such as a container.
 static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
@@ -48,7 +48,7 @@ pub fn second(s: i64) -> Option<String> {
 }
 
 /// Formats a time in seconds since 1970, in the zone of the machine.
-pub(crate) fn local(s: u64, how: &str) -> String {
+pub fn local(s: u64, how: &str) -> String {
     formatted(s, ZONE.clone(), how)
 }
 

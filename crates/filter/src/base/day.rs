@@ -33,7 +33,7 @@ impl Day {
 
     /// Returns the first day on which an entry is no longer listed that ends on a date, perhaps
     /// after midnight; as [`read_end`](Self::read_end).
-    pub(crate) fn end(date: Date, is_after_midnight: bool) -> Option<Option<Self>> {
+    pub fn end(date: Date, is_after_midnight: bool) -> Option<Option<Self>> {
         let days = days(date)?.checked_add(i32::from(is_after_midnight))?;
         match u16::try_from(days) {
             Ok(days) if days < u16::MAX => Some(Some(Self(days))),
@@ -49,7 +49,7 @@ fn days(date: Date) -> Option<i32> {
 
 /// Reads a date of ISO 8601, perhaps with a time: `2026-12-24`, `20261224`, `2026-12-24T18:00:00Z`,
 /// `2026-12-24 18:00:00.000 +01:00`. Returns the date, and whether it has a time after midnight.
-pub(crate) fn iso(text: &[u8]) -> Option<(Date, bool)> {
+pub fn iso(text: &[u8]) -> Option<(Date, bool)> {
     // A blank before the zone is no ISO 8601, but frequent.
     let text = std::str::from_utf8(text).ok()?.replace(" +", "+");
     let text = text.replace(" -", "-");

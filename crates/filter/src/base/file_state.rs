@@ -19,12 +19,12 @@ pub struct FileState {
 }
 
 impl FileState {
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+    pub fn of(path: &Path) -> io::Result<Self> {
         Ok(Self::read(&std::fs::metadata(path)?))
     }
 
     /// Returns the state of an open file. Its change time is also that of losing its name.
-    pub(crate) fn of_open(file: &File) -> io::Result<Self> {
+    pub fn of_open(file: &File) -> io::Result<Self> {
         Ok(Self::read(&file.metadata()?))
     }
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
 /// In the names of copies. Unfinished copies begin with a dot.
-pub(crate) const MARK: &str = ".last-good.";
+pub const MARK: &str = ".last-good.";
 
 /// The path of the copy of a file.
-pub(crate) fn copy_of(state: &Path, original: &Path, ending: &str) -> PathBuf {
+pub fn copy_of(state: &Path, original: &Path, ending: &str) -> PathBuf {
     /// The stem is only for human readers; the number distinguishes the paths.
     const STEM_MAX: usize = 64;
     let stem = original.file_stem().unwrap_or_default().to_string_lossy();

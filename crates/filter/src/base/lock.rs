@@ -3,12 +3,12 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives up a lock until somebody notifies.
-pub(crate) fn wait<'m, T>(condition: &Condvar, held: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+pub fn wait<'m, T>(condition: &Condvar, held: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
     let woken = condition.wait(held);
     woken.unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getrlimit};
 
 /// Returns whether this much memory can be used in addition, with an eighth to spare.
-pub(crate) fn has_room_for(bytes: u64) -> bool {
+pub fn has_room_for(bytes: u64) -> bool {
     room_bytes().is_none_or(|room| bytes.saturating_add(bytes / 8) <= room)
 }
 
-pub(crate) fn room_bytes() -> Option<u64> {
+pub fn room_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let groups = room_in_groups(Path::new("/sys/fs/cgroup"), &groups);
     [ram(), groups, room_of_process()]

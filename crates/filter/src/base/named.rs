@@ -46,4 +46,4 @@ macro_rules! named {
     };
 }
 
-pub(crate) use named;
+pub use named;

@@ -3,11 +3,11 @@
 use indicatif::HumanCount;
 
 /// Groups the digits of a number: 1234567 -> 1,234,567.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} bytes");
     }
@@ -22,7 +22,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Shows a number with its noun: "1 line", "1,234 lines".
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+pub fn counted(number: u64, one: &str, many: &str) -> String {
     let noun = if number == 1 { one } else { many };
     format!("{} {noun}", grouped(number))
 }
@@ -36,13 +36,13 @@ pub fn with_unit(text: &str, units: &[(char, u64)]) -> Option<u64> {
 }
 
 /// Sorts counts: the largest first, equal ones by what they count.
-pub(crate) fn most_first<K: Ord>(counts: impl IntoIterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+pub fn most_first<K: Ord>(counts: impl IntoIterator<Item = (K, u64)>) -> Vec<(K, u64)> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
     counts
 }
 
 /// Shows a part of a whole: " 66.7 %".
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+pub fn percent(part: u64, whole: u64) -> String {
     format!("{:>5.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }

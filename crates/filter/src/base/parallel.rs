@@ -7,12 +7,12 @@ use std::thread;
 
 use super::lock::lock;
 
-pub(crate) fn processors() -> usize {
+pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Divides a block into parts of whole lines, one for each processor, but no shorter than `min_bytes`.
-pub(crate) fn line_parts(block: &[u8], min_bytes: usize) -> Vec<&[u8]> {
+pub fn line_parts(block: &[u8], min_bytes: usize) -> Vec<&[u8]> {
     let wanted = block.len().div_ceil(processors()).max(min_bytes);
     let (mut parts, mut left) = (Vec::new(), block);
     while !left.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn line_parts(block: &[u8], min_bytes: usize) -> Vec<&[u8]> {
 ///
 /// # Panics
 /// If one of them panics, after all have ended.
-pub(crate) fn on_threads<T: Send, R: Send>(
+pub fn on_threads<T: Send, R: Send>(
     tasks: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {

@@ -37,7 +37,7 @@ pub fn is_missing(path: &Path) -> bool {
 }
 
 /// Whether two paths lead to one file, also through links. A path that leads nowhere has no other.
-pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     matches!((id(one), id(other)), (Ok(one), Ok(other)) if one == other)
 }

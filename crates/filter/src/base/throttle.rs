@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::lock::lock;
 
 #[derive(Debug, Default)]
-pub(crate) struct Throttle<const SECONDS: u64>(Mutex<Option<Instant>>);
+pub struct Throttle<const SECONDS: u64>(Mutex<Option<Instant>>);
 
 impl<const SECONDS: u64> Throttle<SECONDS> {
     /// Returns whether it is due now, which it then is no longer.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         let mut last = lock(&self.0);
         let pause = Duration::from_secs(SECONDS);
         let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= pause);

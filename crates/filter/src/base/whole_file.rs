@@ -15,7 +15,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    pub(crate) fn of<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    pub fn of<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         path: &Path,
     ) -> impl Fn(E) -> Self {
         let path = path.to_owned();
@@ -27,7 +27,7 @@ impl FileError {
 }
 
 /// Reads a file of at most so many bytes; `None` if there is no file. `what` follows "too large for".
-pub(crate) fn read(path: &Path, most: u64, what: &str) -> Result<Option<Vec<u8>>, FileError> {
+pub fn read(path: &Path, most: u64, what: &str) -> Result<Option<Vec<u8>>, FileError> {
     let Some(file) = if_exists(File::open(path)).map_err(FileError::of(path))? else {
         return Ok(None);
     };

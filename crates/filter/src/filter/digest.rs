@@ -21,10 +21,7 @@ impl Digest {
 
     /// Returns the digest of a whole file; `None` if `go_on`, which is called before each
     /// piece, returns `false`.
-    pub(crate) fn of_file(
-        file: &File,
-        mut go_on: impl FnMut() -> bool,
-    ) -> io::Result<Option<Self>> {
+    pub fn of_file(file: &File, mut go_on: impl FnMut() -> bool) -> io::Result<Option<Self>> {
         let mut sha = Sha256::new();
         let mut buffer = vec![0; 1 << 20];
         let mut at = 0;

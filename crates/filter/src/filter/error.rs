@@ -58,7 +58,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn invalid(path: &Path, problem: Problem) -> Self {
+    pub fn invalid(path: &Path, problem: Problem) -> Self {
         Self::Invalid {
             path: path.to_owned(),
             problem,
@@ -108,7 +108,7 @@ impl Problem {
         Self::damaged(format!("records of page {page}: {what}"))
     }
 
-    pub(crate) fn count(declared: u64, counted: u64) -> Self {
+    pub fn count(declared: u64, counted: u64) -> Self {
         Self::damaged(format!(
             "{counted} records, but the header says {declared} entries"
         ))

@@ -67,7 +67,7 @@ impl FilterFile {
     }
 
     /// Opens a filter, or a part of a list, and checks what it reads: header, sums, directory and sources.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, Error> {
         let invalid = |problem| Error::invalid(path, problem);
         let (file, mut header, sources) = Self::open_header(path)?;
         let section = |part: &'static str, section: Section| {
@@ -216,7 +216,7 @@ impl FilterFile {
 
     /// Visits the records of some pages in the order of their keys, as runs that differ only in
     /// their keys.
-    pub(crate) fn each_run<E: From<Error>>(
+    pub fn each_run<E: From<Error>>(
         &self,
         pages: Range<u64>,
         mut visit: impl FnMut(Class, &[Key]) -> Result<(), E>,

@@ -30,7 +30,7 @@
 
 mod build_report;
 mod check;
-pub(crate) mod delta;
+pub mod delta;
 mod digest;
 mod error;
 mod fields;
@@ -63,7 +63,7 @@ pub use error::{Error, Problem};
 pub use file::FilterFile;
 pub use format::{Header, Spec};
 pub use record::{Batch, Key, Record};
-pub(crate) use record::{Class, Dates};
+pub use record::{Class, Dates};
 pub use records::Layout;
 pub use sizing::Shape;
 pub use sources::Source;

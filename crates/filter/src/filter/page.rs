@@ -88,12 +88,12 @@ pub fn contains(page: &Page, key: Key, probes: u32) -> bool {
 
 /// Bits of a page that is being filled, one byte each: setting a bit is a single store,
 /// and 32 KiB stay in the first-level cache.
-pub(crate) struct Filling(Box<[u8; PAGE_BITS as usize]>);
+pub struct Filling(Box<[u8; PAGE_BITS as usize]>);
 
 const SET: u8 = 0xff;
 
 impl Filling {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(Box::new([0; PAGE_BITS as usize]))
     }
 

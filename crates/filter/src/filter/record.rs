@@ -47,22 +47,22 @@ impl Record {
 
 /// The data that records have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Class {
-    pub(crate) kind: u8,
-    pub(crate) source: u32,
-    pub(crate) dates: Dates,
+pub struct Class {
+    pub kind: u8,
+    pub source: u32,
+    pub dates: Dates,
 }
 
 /// Days since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Dates {
-    pub(crate) added: u16,
+pub struct Dates {
+    pub added: u16,
     /// The first day on which it is no longer listed.
-    pub(crate) expires: Option<u16>,
+    pub expires: Option<u16>,
 }
 
 impl Dates {
-    pub(crate) fn have_expired(self, today: u16) -> bool {
+    pub fn have_expired(self, today: u16) -> bool {
         self.expires.is_some_and(|day| day <= today)
     }
 }
@@ -82,7 +82,7 @@ impl Class {
     /// Merges the data of two records of one key, by rules that do not depend on their order, so that
     /// the same lists give the same bytes in any order: the lowest source, the earliest day added,
     /// the latest expiry. No expiry counts as the latest of all.
-    pub(crate) fn merge(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         let origin = |class: Self| (class.source, class.kind);
         let (source, kind) = origin(self).min(origin(other));
         let (a, b) = (self.dates, other.dates);
@@ -98,7 +98,7 @@ impl Class {
 
     /// Checks that the kind is declared (`kinds` has one bit per kind), and that the source is below
     /// `sources`.
-    pub(crate) fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
+    pub fn check(self, kinds: u8, sources: usize) -> Result<(), &'static str> {
         let declared = u32::from(kinds).checked_shr(self.kind.into()).unwrap_or(0);
         if declared & 1 == 0 {
             return Err("a kind of entry that the header does not declare");
@@ -163,11 +163,11 @@ impl Batch {
         self.runs.clear();
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    pub(crate) fn key(&self, place: usize) -> Option<Key> {
+    pub fn key(&self, place: usize) -> Option<Key> {
         self.keys.get(place).copied()
     }
 
@@ -178,13 +178,13 @@ impl Batch {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, key: Key, class: Class) {
+    pub fn push(&mut self, key: Key, class: Class) {
         self.keys.push(key);
         self.end_run(class, self.keys.len());
     }
 
     /// Appends keys of one class.
-    pub(crate) fn extend(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
+    pub fn extend(&mut self, class: Class, keys: impl Iterator<Item = Key>) {
         let before = self.keys.len();
         self.keys.extend(keys);
         if self.keys.len() > before {
@@ -203,13 +203,13 @@ impl Batch {
 
     /// Returns the place of the first record that is not before `end`, from this place on; without
     /// `end`, the end of all.
-    pub(crate) fn place(&self, from: usize, end: Option<Key>) -> usize {
+    pub fn place(&self, from: usize, end: Option<Key>) -> usize {
         let left = &self.keys[from..];
         from + end.map_or(left.len(), |end| left.partition_point(|key| *key < end))
     }
 
     /// Returns the class of the record at a place. `run` is the number of the run of an earlier one.
-    pub(crate) fn class(&self, place: usize, run: &mut usize) -> Class {
+    pub fn class(&self, place: usize, run: &mut usize) -> Class {
         while self.runs[*run].1 <= place {
             *run += 1;
         }
@@ -217,7 +217,7 @@ impl Batch {
     }
 
     /// Returns runs of records that differ only in their keys.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (Class, &[Key])> {
+    pub fn runs(&self) -> impl Iterator<Item = (Class, &[Key])> {
         self.runs_in(0..self.len())
     }
 

@@ -67,7 +67,7 @@ impl EncodedPage {
 
     /// Encodes one page: its sorted, distinct records, if any, which are at some places of a batch.
     /// `filling` must be clear, and is so again.
-    pub(crate) fn encode(
+    pub fn encode(
         &mut self,
         layout: Layout,
         (records, places): (&Batch, Range<usize>),

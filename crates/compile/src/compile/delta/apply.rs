@@ -11,15 +11,15 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::make::Mapped;
-use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
 use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::plan::{Plan, Seed};
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Sorted, assemble};
-use crate::filter::delta::{Delta, Head, Touch};
-use crate::filter::{self, Batch, Class, Digest, Filter, Key, Load, Problem, Writer};
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::delta::{Delta, Head, Touch};
+use blocklist_filter::filter::{self, Batch, Class, Digest, Filter, Key, Load, Problem, Writer};
 
 /// The result.
 #[derive(Clone, Debug, Serialize)]
@@ -266,10 +266,10 @@ impl Sorted for Patched<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::replacement::Replacement;
     use crate::compile::{Plan, Progress, build};
-    use crate::filter::delta::{DeltaWriter, Head};
-    use crate::filter::{Digest, Filter, Load};
+    use blocklist_filter::base::replacement::Replacement;
+    use blocklist_filter::filter::delta::{DeltaWriter, Head};
+    use blocklist_filter::filter::{Digest, Filter, Load};
     use std::fs;
 
     struct Given(Vec<Key>);

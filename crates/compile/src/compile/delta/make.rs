@@ -9,15 +9,15 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::base::clock::day_of;
-use crate::base::numbers::{counted, grouped, most_first};
-use crate::base::parallel::processors;
-use crate::base::replacement::Replacement;
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::{Held, STEPS, Walk};
-use crate::filter::delta::{Delta, DeltaWriter, Head, MAX_CLASSES, Touch, is_derived};
-use crate::filter::{Class, Filter, Key, Load};
+use blocklist_filter::base::clock::day_of;
+use blocklist_filter::base::numbers::{counted, grouped, most_first};
+use blocklist_filter::base::parallel::processors;
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::delta::{Delta, DeltaWriter, Head, MAX_CLASSES, Touch, is_derived};
+use blocklist_filter::filter::{Class, Filter, Key, Load};
 
 /// The contents of a delta.
 #[derive(Clone, Debug, Default, Serialize)]

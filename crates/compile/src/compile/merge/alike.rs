@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::compile::error::Error;
 use crate::compile::progress::{Phase, Progress};
-use crate::filter::page::{PAGE_BYTES, Page, count_set, merge};
-use crate::filter::{EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
-use crate::lookup::Lookup;
+use blocklist_filter::filter::page::{PAGE_BYTES, Page, count_set, merge};
+use blocklist_filter::filter::{EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
+use blocklist_filter::lookup::Lookup;
 
 pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     let mut filters: Vec<Arc<Filter>> = Vec::with_capacity(paths.len());

@@ -27,8 +27,8 @@ use super::plan::{Plan, Seed};
 use super::progress::Progress;
 use super::report::{InputReport, Report};
 use super::write::Sources;
-use crate::base::replacement::Replacement;
-use crate::filter::{Filter, FilterFile, Spec, Writer};
+use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::{Filter, FilterFile, Spec, Writer};
 
 /// Merges the inputs of `plan`, which are filters, or parts of a list, into its output.
 ///

@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 
 use super::alike::check_alike;
 use super::staged::MergedFile;
-use crate::base::numbers::grouped;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::read::text;
 use crate::compile::report::digest_shown;
-use crate::filter::FilterFile;
-use crate::lookup::keys_of;
+use blocklist_filter::base::numbers::grouped;
+use blocklist_filter::filter::FilterFile;
+use blocklist_filter::lookup::keys_of;
 
 const SHOWN: usize = 8;
 /// Longest file of names, in bytes: enough for a million names of 64 bytes.

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::partition::{Arena, Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::{Phase, Progress};
 use crate::compile::write::Sources;
-use crate::filter::{self, Dates, FilterFile, Header, Problem};
+use blocklist_filter::base::parallel::on_threads;
+use blocklist_filter::filter::{self, Dates, FilterFile, Header, Problem};
 
 const PAGES_AT_ONCE: u64 = 256;
 

@@ -16,8 +16,8 @@ use std::slice::ChunksExactMut;
 use memmap2::{Advice, MmapMut, MmapOptions};
 
 use super::staged_key::STAGES;
-use crate::base::path::{beside, folder_of};
 use crate::compile::error::Error;
+use blocklist_filter::base::path::{beside, folder_of};
 
 const CHUNK_BYTES: usize = 4096;
 /// Minimum size of a chunk: smaller ones would be handed over too often.

@@ -14,7 +14,7 @@ use super::arena::Chunk;
 use super::stage::Store;
 use super::staged_key::{STAGES, StagedKey, stage_of};
 use crate::compile::error::Error;
-use crate::filter::{Class, Key};
+use blocklist_filter::filter::{Class, Key};
 
 const STAGES_OF_BIN: usize = 64;
 const BINS: usize = STAGES / STAGES_OF_BIN;

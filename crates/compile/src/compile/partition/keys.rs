@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::sort;
 use super::stage::Sealed;
 use super::staged_key::{STAGES, StagedKey};
-use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
 use crate::compile::write::{EntryCounts, Sorted};
-use crate::filter::{Batch, Dates, Key};
+use blocklist_filter::base::parallel::on_threads;
+use blocklist_filter::filter::{Batch, Dates, Key};
 
 /// Sorts every stage and merges its duplicates, on `threads` threads.
 pub(crate) fn sort_all<I: StagedKey>(

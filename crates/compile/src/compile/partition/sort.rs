@@ -160,7 +160,7 @@ fn insert<I: StagedKey>(keys: &mut [I]) -> bool {
 mod tests {
     use super::super::staged_key::{Narrow, Wide};
     use super::*;
-    use crate::filter::{Class, Key};
+    use blocklist_filter::filter::{Class, Key};
     use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
     fn class(source: u32) -> Class {

@@ -30,9 +30,9 @@ use std::sync::{Mutex, PoisonError};
 use super::arena::{Arena, Chunk, Spill};
 use super::sort;
 use super::staged_key::{STAGES, StagedKey};
-use crate::base::lock::lock;
 use crate::compile::error::Error;
-use crate::filter::Dates;
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::filter::Dates;
 
 const WRITE_BYTES: usize = 1 << 20;
 /// One of this many stages is in the sample that shows whether there are many duplicates.
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
     use crate::compile::progress::Progress;
     use crate::compile::write::Sorted;
-    use crate::filter::{Batch, Class, Key};
+    use blocklist_filter::filter::{Batch, Class, Key};
     use std::fs;
 
     const CLASS: Class = Class {

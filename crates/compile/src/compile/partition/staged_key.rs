@@ -12,7 +12,7 @@
 //! `Narrow` is enough for every build whose lists have no dates of their own, and halves the data
 //! to be moved, sorted and perhaps spilled.
 
-use crate::filter::{Class, Dates, Key};
+use blocklist_filter::filter::{Class, Dates, Key};
 
 /// Number of top bits of a key that number its stage.
 pub(crate) const STAGE_BITS: u32 = 12;

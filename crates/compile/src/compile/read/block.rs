@@ -18,16 +18,16 @@
 //! A line with one `@` and nothing bad is its own canonical form in the lowered copy, and so is one
 //! with dots alone, behind an `@`. Nothing more is done for them, unless a provider has a rule for
 //! the domain of a mailbox. Every other line goes to
-//! [`Entry::read`](crate::address::Entry::read); a property test compares the two. So does a line
+//! [`Entry::read`](blocklist_filter::address::Entry::read); a property test compares the two. So does a line
 //! with a `+`, which a local part may have, but no domain.
-//! [`plain`](crate::address::plain) defines what is plain.
+//! [`plain`](blocklist_filter::address::plain) defines what is plain.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, dispatch};
 
-use crate::address::plain::{Classes, MAX_BYTES, is_separator};
-use crate::address::{Canonical, Kind, MAX_DOMAIN_BYTES, Rules, providers};
 use crate::list::hosts;
+use blocklist_filter::address::plain::{Classes, MAX_BYTES, is_separator};
+use blocklist_filter::address::{Canonical, Kind, MAX_DOMAIN_BYTES, Rules, providers};
 
 /// Memory for the lowered copy of a piece and its marks; reused for the next piece.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ pub struct Line<'a> {
     /// Number of its bytes before the entry: the address and the blank of a line of a hosts file.
     pub before: usize,
     /// The kind and the canonical text of the entry, if the line is a plain address or domain: those
-    /// that [`Entry::read`](crate::address::Entry::read) returns. `None` says nothing about the line.
+    /// that [`Entry::read`](blocklist_filter::address::Entry::read) returns. `None` says nothing about the line.
     pub entry: Option<(Kind, &'a [u8])>,
 }
 
@@ -336,9 +336,9 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Entry;
-    use crate::address::plain::lower_line;
     use crate::list::{Format, Reader, Reading, Row};
+    use blocklist_filter::address::Entry;
+    use blocklist_filter::address::plain::lower_line;
     use proptest::prelude::*;
 
     /// Checks that all lines of `text` are visited, and that the full path agrees about the plain

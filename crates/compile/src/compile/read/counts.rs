@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::mem;
 
-use crate::address::escaped;
 use crate::list::{Refusal, Skip};
+use blocklist_filter::address::escaped;
 
 /// Number of lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 20;

@@ -16,15 +16,15 @@ use twox_hash::xxhash3_128::Hasher;
 
 use super::input::{Input, PACKED};
 use super::open::open;
-use crate::address::{Kind, Rules};
-use crate::base::day::Day;
-use crate::base::lock::lock;
 use crate::compile::error::Error;
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::progress::Progress;
-use crate::filter::format::MAGIC;
-use crate::filter::{Dates, Key, Source};
 use crate::list::{self, Format, Reading, Refusal};
+use blocklist_filter::address::{Kind, Rules};
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::filter::format::MAGIC;
+use blocklist_filter::filter::{Dates, Key, Source};
 
 /// Size of a block. The text stays in the second-level cache from the copy to the parser, and a block
 /// is larger than the longest line that a reader accepts.

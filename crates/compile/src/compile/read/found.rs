@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::input::{Content, Input, PACKED, text};
-use crate::base::path::folder_of;
 use crate::compile::error::Error;
 use crate::list::{BuildSettings, Declared, LIST_TOML, ListToml};
 use crate::unpack;
+use blocklist_filter::base::path::folder_of;
 
 /// Returns the lists that `paths` stand for, each once, in the order of their numbers. They are
 /// read whatever their names.
@@ -304,7 +304,7 @@ fn why_not(file: &Path) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn may_be_list(file: &Path) -> bool {
+pub fn may_be_list(file: &Path) -> bool {
     !is_hidden(file) && why_not(file).is_none_or(|why| why == WHITELIST)
 }
 

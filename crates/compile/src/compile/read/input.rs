@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::address::escaped;
-use crate::filter::Source;
 use crate::list::Declared;
 use crate::unpack::Member;
+use blocklist_filter::address::escaped;
+use blocklist_filter::filter::Source;
 
 /// Maximum length in bytes of a path, name or licence kept in the filter, which allows up to 4096.
 const MAX_TEXT_BYTES: usize = 1024;

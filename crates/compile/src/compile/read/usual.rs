@@ -13,8 +13,8 @@
 //! that of the reader alone.
 
 use super::block::Block;
-use crate::address::{Kind, Rules};
 use crate::list::{self, MAX_LINE, Reader, Row, Usual};
+use blocklist_filter::address::{Kind, Rules};
 
 #[derive(Debug, Default)]
 pub(super) struct UsualLines {
@@ -122,8 +122,8 @@ impl UsualLines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Entry;
     use crate::list::{Declared, Format, Reading};
+    use blocklist_filter::address::Entry;
     use proptest::prelude::*;
 
     fn line() -> impl Strategy<Value = String> {

@@ -14,14 +14,14 @@ use super::block::Block;
 use super::counts::{Counts, InputCounts, NotListed};
 use super::feed::{BLOCK_BYTES, Feed, Opened, ReadOptions};
 use super::usual::{Found, UsualLines};
-use crate::address::{Entry, Kind};
-use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::guard::Danger;
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::Progress;
-use crate::filter::{Class, Dates, Key};
 use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
+use blocklist_filter::address::{Entry, Kind};
+use blocklist_filter::base::parallel::on_threads;
+use blocklist_filter::filter::{Class, Dates, Key};
 
 pub(crate) const NO_PLACE_FOR_END: &str =
     "it expires, and a filter without records cannot store dates; build it without --no-records";

@@ -13,12 +13,12 @@ use std::mem;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::sorted::Sorted;
-use crate::base::lock::lock;
-use crate::base::parallel::on_threads;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::filter::page::{Filling, first_key};
-use crate::filter::{Batch, EncodedPage, Layout, Writer};
+use blocklist_filter::base::lock::lock;
+use blocklist_filter::base::parallel::on_threads;
+use blocklist_filter::filter::page::{Filling, first_key};
+use blocklist_filter::filter::{Batch, EncodedPage, Layout, Writer};
 
 /// Number of pages that a worker takes at once; their records stay in the second-level cache.
 const PAGES_AT_ONCE: u64 = 16;

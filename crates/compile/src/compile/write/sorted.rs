@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::filter::page::first_key;
-use crate::filter::{Batch, Class, Key, Records};
+use blocklist_filter::filter::page::first_key;
+use blocklist_filter::filter::{Batch, Class, Key, Records};
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::sorted::{STEPS, Sorted, in_steps};
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::filter::{Batch, Class, Filter, Source};
+use blocklist_filter::filter::{Batch, Class, Filter, Source};
 
 /// The sources of several filters and lists, sorted by file as in a build; one source for each file.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,9 @@ use std::str::FromStr as _;
 use std::sync::LazyLock;
 
 use super::rows::shown;
-use crate::address::escaped;
-use crate::filter::Key;
 use crate::list::{DateFormat, Dates, decoded, pieces, read_entry};
+use blocklist_filter::address::escaped;
+use blocklist_filter::filter::Key;
 
 /// A column with more values than this, or longer ones, has no meaning that a condition could name.
 const SMALL: usize = 12;

@@ -15,14 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::path::folder_of;
-use crate::base::replacement::Replacement;
-use crate::base::settings;
 use crate::compile::{
     Against, Error, Found, Input, Plan, Progress, RefusedFile, Report, base_name, in_its_folder,
     look,
 };
 use crate::list::{LIST_TOML, ListToml, Why};
+use crate::settings;
+use blocklist_filter::base::path::folder_of;
+use blocklist_filter::base::replacement::Replacement;
 
 pub(crate) use column::Column;
 pub(crate) use proposal::Proposal;
@@ -169,8 +169,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::base::day::Day;
     use crate::compile::build;
+    use blocklist_filter::base::day::Day;
 
     const BESIDE: &str = "# by hand\n[[file]]\nmatch = \"other.csv\"\nignore = true # for now";
 
@@ -266,7 +266,7 @@ mod tests {
     /// number of the row.
     #[test]
     fn a_build_counts_what_a_proposal_promised() {
-        for line in include_str!("../../../tests/pure/list/proposals.txt").lines() {
+        for line in include_str!("../../../../../tests/pure/list/proposals.txt").lines() {
             let cells = line.split("  ").map(str::trim);
             let mut cells = cells.filter(|cell| !cell.is_empty());
             let mut cell = || cells.next().unwrap();

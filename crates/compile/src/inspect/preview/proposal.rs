@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use super::column::{Column, Value, quoted};
 use super::rows::Sample;
 use super::survey::{First, Kind, Survey};
-use crate::base::numbers::{counted, grouped};
 use crate::compile::Report;
 use crate::list::Declared;
+use blocklist_filter::base::numbers::{counted, grouped};
 
 /// Words that say that a row lists a sender, and that it does not.
 const LISTS: &str = "ban banned black blacklist blacklisted block blocked blocklist blocklisted denied deny discard drop \

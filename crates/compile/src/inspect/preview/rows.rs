@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use crate::address::{Entry, escaped};
 use crate::compile::guard::Guard;
 use crate::compile::{Begun, Error, Input, NO_PLACE_FOR_END, Plan, Progress, begin_input};
 use crate::list::{Format, RawEntry, Reader, Row, lines};
+use blocklist_filter::address::{Entry, escaped};
 
 const SHOWN: usize = 10;
 const OUTCOMES: usize = 64;

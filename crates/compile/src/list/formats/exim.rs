@@ -9,7 +9,7 @@
 use super::Out;
 use crate::list::row::{RejectReason, Skip, looks_like_entry};
 use crate::list::text::Nesting;
-use crate::rfc5322::closing_quote;
+use blocklist_filter::rfc5322::closing_quote;
 
 pub(crate) fn read(text: &[u8], out: &mut Out<'_>) {
     match text.first() {

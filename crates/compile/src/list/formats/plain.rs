@@ -19,10 +19,10 @@
 //! `OK` may follow an entry.
 
 use super::{LineFormat, Out};
-use crate::base::day::Day;
 use crate::list::row::{RawEntry, Refusal, RejectReason, entry, looks_like_entry};
 use crate::list::text::{blank_words, pieces};
-use crate::rfc5322::closing_quote;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::rfc5322::closing_quote;
 
 /// How plain lists differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub(crate) fn before_comment(line: &[u8]) -> &[u8] {
 
 /// Divides a trimmed line into its text and its comment, without the `#`. A quoted string at the start
 /// may contain one.
-pub(crate) fn split_comment(line: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub fn split_comment(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut from = match line {
         [b'"', ..] => closing_quote(line, 1).unwrap_or(0),
         _ => 0,
@@ -190,7 +190,7 @@ fn is_heading(text: &[u8]) -> bool {
 
 /// Returns how a list writes a mailbox in canonical form: a local part that could be read as something
 /// else gets double quotes.
-pub(crate) fn written_address(address: &str) -> String {
+pub fn written_address(address: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-=".contains(c);
     let is_read_back = |local: &str| match local.chars().next() {
         None | Some('"') => true,
@@ -204,7 +204,7 @@ pub(crate) fn written_address(address: &str) -> String {
 
 /// Returns how a plain list writes an entry, so that it is read back as this entry whatever comment
 /// follows: a local part that begins like a comment or with a sign, or has a `?`, gets double quotes.
-pub(crate) fn written(text: &str) -> Result<String, RejectReason> {
+pub fn written(text: &str) -> Result<String, RejectReason> {
     let quoted = |text: &str| {
         text.split_once('@')
             .map(|(local, domain)| format!("\"{local}\"@{domain}"))

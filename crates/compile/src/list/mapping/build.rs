@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::base::day::Day;
-use crate::base::settings::{
+use crate::settings::{
     Invalid, Percent, Section, Value, boolean, number, parsed, percent, percent_of_a_whole, text,
 };
+use blocklist_filter::base::day::Day;
 
 /// `[build]`: settings of the filter. What is `None` or empty was not given.
 #[derive(Clone, Debug, Default, PartialEq)]

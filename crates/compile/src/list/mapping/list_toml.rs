@@ -16,12 +16,12 @@ use std::path::Path;
 
 use super::build::{BuildSettings, FeedSettings};
 use super::declared::{Declared, all_rows, separator};
-use crate::base::path::if_exists;
-use crate::base::settings::{
-    Error, Invalid, Section, Value, boolean, checked, parsed, text, text_of, wrong_type,
-};
 use crate::list::registry::Format;
 use crate::list::table::text::Text;
+use crate::settings::{
+    Error, Invalid, Section, Value, boolean, checked, parsed, text, text_of, wrong_type,
+};
+use blocklist_filter::base::path::if_exists;
 
 /// The name of the file.
 pub const LIST_TOML: &str = "list.toml";
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn faults_have_line_column_and_the_nearest_name() {
-        let faults = include_str!("../../../tests/list_toml.txt").split("\n\n");
+        let faults = include_str!("../../../../../tests/list_toml.txt").split("\n\n");
         for fault in faults.skip(1) {
             let (text, message) = fault.trim_end().split_once("\n-> ").unwrap();
             let error = parse(text).unwrap_err();

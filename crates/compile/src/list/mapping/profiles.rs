@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 
 use super::declared::Declared;
 use super::list_toml;
-use crate::base::settings::{self, Section, checked, text};
 use crate::list::table::text::Text;
+use crate::settings::{self, Section, checked, text};
 
 #[derive(Debug)]
 pub(super) struct Profile {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::declared::Declared;
 use super::profiles;
-use crate::base::settings::nearest;
 use crate::list::detect::detect;
 use crate::list::formats::access;
 use crate::list::registry::{Cut, Format};
@@ -21,6 +20,7 @@ use crate::list::table::{Columns, Source, Table};
 use crate::list::text::BOM;
 use crate::list::text::cells::{Cells, record_length, without_line_end};
 use crate::list::text::json::{Value, unescaped};
+use crate::settings::nearest;
 use crate::unpack::is_text;
 
 /// How one file is read: its format, and for a table which of its columns or keys count.

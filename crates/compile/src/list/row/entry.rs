@@ -16,11 +16,11 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use super::RejectReason;
-use crate::rfc5322::{closing_quote, is_atext, is_in_domain};
+use blocklist_filter::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
 /// pattern stands for.
-pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
+pub fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
     let Ok(shown) = std::str::from_utf8(text) else {
         return Err(RejectReason::NotUtf8);
     };

@@ -5,10 +5,10 @@ pub(crate) mod entry;
 
 pub(crate) use entry::{is_pattern, looks_like_entry};
 
-use crate::base::day::Day;
-use crate::base::named::named;
 use crate::list::text::MAX_LINE;
 use crate::list::text::json::MAX_DOCUMENT_BYTES;
+use blocklist_filter::base::day::Day;
+use blocklist_filter::base::named::named;
 
 /// What one list says about one sender, domain, subtree or local part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

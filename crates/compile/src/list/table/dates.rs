@@ -11,8 +11,8 @@ use jiff::fmt::strtime::{self, BrokenDownTime};
 use jiff::tz::TimeZone;
 
 use super::text::Text;
-use crate::base::day::{Day, iso};
 use crate::list::row::RejectReason;
+use blocklist_filter::base::day::{Day, iso};
 
 /// Directives of strftime(3), such as `%d.%m.%Y`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ mod tests {
     /// Dates in ISO 8601 are in `tests/lists/table-dates.txt`.
     #[test]
     fn a_declared_format_is_the_only_one() {
-        for row in include_str!("../../../tests/pure/list/dates.txt").lines() {
+        for row in include_str!("../../../../../tests/pure/list/dates.txt").lines() {
             let [format, cell, day] = *row.split(" -> ").collect::<Vec<_>>() else {
                 panic!("{row}");
             };

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn paths_and_what_is_none() {
-        for row in include_str!("../../../tests/pure/list/paths.txt").lines() {
+        for row in include_str!("../../../../../tests/pure/list/paths.txt").lines() {
             let (path, expected) = row.split_once(" -> ").unwrap();
             match shown(path) {
                 Ok(shown) => assert_eq!(shown, expected, "{path}"),

@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn cells_of_records() {
-        for row in include_str!("../../../tests/pure/list/cells.txt").lines() {
+        for row in include_str!("../../../../../tests/pure/list/cells.txt").lines() {
             let (record, expected) = row.split_once(" -> ").unwrap();
             let found = cells(record, b';').map(|cells| cells.join("|"));
             assert_eq!(found.as_deref().unwrap_or("none"), expected, "{record}");

@@ -5,7 +5,7 @@ pub(crate) mod json;
 
 use std::iter;
 
-use crate::rfc5322::{self, Role};
+use blocklist_filter::rfc5322::{self, Role};
 
 /// The longest line that is read, in bytes. The longest address has 320 bytes,
 /// so a hundred of them fit in one line, with names and comments.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn white_space_divides_outside_of_quotes_and_brackets_alone() {
-        for row in include_str!("../../../tests/pure/list/words.txt").lines() {
+        for row in include_str!("../../../../../tests/pure/list/words.txt").lines() {
             let (text, words) = row.split_once(" -> ").unwrap();
             let found: Vec<_> = Words(text.as_bytes()).collect();
             assert_eq!(found.join(&b'|'), words.as_bytes(), "{text}");

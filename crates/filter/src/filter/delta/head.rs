@@ -32,21 +32,21 @@ use super::super::sizing;
 use super::super::sources;
 
 /// Maximum number of classes in a list: every day of 11 years for 256 sources.
-pub(crate) const MAX_CLASSES: usize = 1 << 20;
+pub const MAX_CLASSES: usize = 1 << 20;
 
 /// The data of a delta before its edits, in the order of the table above.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Head {
-    pub(crate) old: Digest,
-    pub(crate) old_generation: u64,
-    pub(crate) digest: Digest,
-    pub(crate) new: Header,
-    pub(crate) expired: u16,
-    pub(crate) mapped: Vec<(Class, Class)>,
-    pub(crate) changed: Vec<Class>,
-    pub(crate) added: Vec<Class>,
-    pub(crate) touched_count: u64,
-    pub(crate) added_count: u64,
+pub struct Head {
+    pub old: Digest,
+    pub old_generation: u64,
+    pub digest: Digest,
+    pub new: Header,
+    pub expired: u16,
+    pub mapped: Vec<(Class, Class)>,
+    pub changed: Vec<Class>,
+    pub added: Vec<Class>,
+    pub touched_count: u64,
+    pub added_count: u64,
 }
 
 impl Head {
@@ -126,7 +126,7 @@ impl Head {
 
 /// Returns whether size and pages of a filter follow from its entries and rate. Then it can be made
 /// again from its records, and a delta cannot demand more pages than those need.
-pub(crate) fn is_derived(header: &Header) -> bool {
+pub fn is_derived(header: &Header) -> bool {
     header.spec.records
         && header.part.is_none()
         && !header.estimated

@@ -34,9 +34,9 @@ mod write;
 
 use super::record::Class;
 
-pub(crate) use head::{Head, MAX_CLASSES, is_derived};
-pub(crate) use read::Delta;
-pub(crate) use write::DeltaWriter;
+pub use head::{Head, MAX_CLASSES, is_derived};
+pub use read::Delta;
+pub use write::DeltaWriter;
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x89bld\r\n\x1a\n";
 
@@ -53,7 +53,7 @@ const PARAMETER_BITS: u8 = 6;
 
 /// What happens to a record of OLD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
+pub enum Touch {
     Removed,
     Changed(Class),
 }

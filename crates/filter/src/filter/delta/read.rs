@@ -25,9 +25,9 @@ const MAX_HEAD_BYTES: u32 = 128 << 20;
 
 /// A delta whose checksum is correct and whose head is read. Its edits are read segment by segment.
 #[derive(Debug)]
-pub(crate) struct Delta {
-    pub(crate) path: PathBuf,
-    pub(crate) head: Head,
+pub struct Delta {
+    pub path: PathBuf,
+    pub head: Head,
     bits: BitReader<Take<BufReader<File>>>,
     /// The number of edits in segments that were not read yet.
     touched_left: u64,
@@ -40,13 +40,13 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    pub(crate) fn is_one(path: &Path) -> bool {
+    pub fn is_one(path: &Path) -> bool {
         let mut start = [0; MAGIC.len()];
         open(path)
             .is_ok_and(|(file, _)| file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC)
     }
 
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, Error> {
         let invalid = |problem| Error::invalid(path, problem);
         let truncated = Problem::Delta("it is truncated");
         let (file, bytes) = open(path)?;
@@ -98,21 +98,21 @@ impl Delta {
 
     /// Returns what happens to the record of OLD with this index; the caller must ask in the order
     /// of indexes.
-    pub(crate) fn touch(&mut self, index: u64) -> Result<Option<Touch>, Error> {
+    pub fn touch(&mut self, index: u64) -> Result<Option<Touch>, Error> {
         self.load()?;
         let touched = self.touched.pop_front_if(|touched| touched.0 == index);
         Ok(touched.map(|(_, touch)| touch))
     }
 
     /// Returns the next added record, if its key is before `end`; without `end`, for any key.
-    pub(crate) fn added_before(&mut self, end: Option<Key>) -> Result<Option<(Key, Class)>, Error> {
+    pub fn added_before(&mut self, end: Option<Key>) -> Result<Option<(Key, Class)>, Error> {
         self.load()?;
         Ok(self
             .added
             .pop_front_if(|added| end.is_none_or(|end| added.0 < end)))
     }
 
-    pub(crate) fn is_done(&mut self) -> Result<bool, Error> {
+    pub fn is_done(&mut self) -> Result<bool, Error> {
         self.load()?;
         let at_end = self
             .bits

@@ -12,7 +12,7 @@ use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
 use crate::base::replacement::Replacement;
 
-pub(crate) struct DeltaWriter {
+pub struct DeltaWriter {
     replacement: Replacement,
     sum: XxHash3_64,
     out: Stream,
@@ -34,7 +34,7 @@ struct Segment {
 
 impl DeltaWriter {
     /// Begins a delta, which is only useful if it is smaller than the filter that it makes.
-    pub(crate) fn begin(replacement: Replacement, head: &Head) -> Result<Self, Error> {
+    pub fn begin(replacement: Replacement, head: &Head) -> Result<Self, Error> {
         let failed = Error::io(replacement.target(), "write");
         let encoded = head.encode().map_err(failed)?;
         let numbers = |classes: &[Class]| classes.iter().copied().zip(0..).collect();
@@ -61,7 +61,7 @@ impl DeltaWriter {
     ///
     /// # Panics
     /// If the head does not have the class.
-    pub(crate) fn touch(&mut self, index: u64, touch: Touch) -> Result<(), Error> {
+    pub fn touch(&mut self, index: u64, touch: Touch) -> Result<(), Error> {
         let number = match touch {
             Touch::Removed => 0,
             Touch::Changed(class) => self.changed[&class] + 1,
@@ -72,7 +72,7 @@ impl DeltaWriter {
         self.flush_if_full()
     }
 
-    pub(crate) fn add(&mut self, Key(key): Key, class: Class) -> Result<(), Error> {
+    pub fn add(&mut self, Key(key): Key, class: Class) -> Result<(), Error> {
         let gap = key - self.segment.next_key;
         // No key comes after the last of all keys.
         self.segment.next_key = key.saturating_add(1);
@@ -117,7 +117,7 @@ impl DeltaWriter {
         bits.align();
     }
 
-    pub(crate) fn is_too_large(&self) -> bool {
+    pub fn is_too_large(&self) -> bool {
         self.out.end() + self.bits.bytes.len() as u64 >= self.limit
     }
 
@@ -130,7 +130,7 @@ impl DeltaWriter {
 
     /// Writes the rest and puts the delta in place; returns its size in bytes. If it would be as large
     /// as the filter that it makes, writes nothing.
-    pub(crate) fn finish(mut self) -> Result<Option<u64>, Error> {
+    pub fn finish(mut self) -> Result<Option<u64>, Error> {
         if !self.segment.touched.is_empty() || !self.segment.added.is_empty() {
             self.encode_segment();
         }
