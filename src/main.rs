@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    blocklist_milter::cli::milter::main()
+    blocklist_milter::cli::main()
 }

@@ -19,7 +19,7 @@ pub struct Paint {
 }
 
 /// Something for a terminal, with its colours and width.
-pub struct Painted<'a, T>(pub &'a T, pub Paint);
+pub(crate) struct Painted<'a, T>(pub &'a T, pub Paint);
 
 impl Default for Paint {
     /// No colours, and 80 columns.
@@ -80,15 +80,6 @@ impl Paint {
             text.to_owned()
         }
     }
-}
-
-/// Returns a text of at most `most` characters; a text that is cut ends with "...".
-pub(crate) fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(most.saturating_sub(3)).collect();
-    format!("{start}...")
 }
 
 /// Breaks a text between words into lines of at most so many columns, unless a word is longer. The first line

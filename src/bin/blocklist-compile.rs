@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    blocklist_milter::cli::compile::main()
+    blocklist_compile::cli::main(blocklist_milter::cli::VERSION)
 }

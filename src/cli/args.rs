@@ -19,7 +19,7 @@ use blocklist_compile::console::examples;
 #[derive(Debug, Parser)]
 #[command(
     name = "blocklist-milter",
-    version = blocklist_compile::console::VERSION,
+    version,
     max_term_width = 100,
     after_long_help = examples![
         "blocklist-milter check",

@@ -29,9 +29,17 @@ use blocklist_compile::console::{self, Done, FAILED, Output, say, success};
 pub use args::Milter;
 use args::{Command, Explain, Replay};
 
+/// The output of `--version`: the version, the commit of a release, the target.
+pub const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("BLOCKLIST_MILTER_BUILD"),
+    ")"
+);
+
 /// Runs the command line. Prints errors as `blocklist-milter: what: cause`.
 pub fn main() -> ExitCode {
-    super::main(run)
+    console::main(VERSION, run)
 }
 
 fn run(arguments: Milter, out: &mut Output) -> Done {

@@ -1,6 +1,6 @@
 //! The configuration: TOML, checked completely before it is used.
 //!
-//! [`base::settings`](blocklist_compile::settings) reads the text and collects all errors with line and
+//! [`settings`](blocklist_compile::settings) reads the text and collects all errors with line and
 //! column; `settings.rs` is the checked result with its defaults and allowed values, `rows.rs` has a
 //! row for each setting, which reads and prints it. `contrib/blocklist-milter.toml` explains the
 //! settings to administrators; a test checks that it agrees with the code.

@@ -23,7 +23,7 @@ const ROWS_MAX: usize = 20;
 
 /// The results for a mailbox.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Replay {
+pub(crate) struct Replay {
     pub messages: u64,
     /// Messages by verdict, the most frequent first.
     pub verdicts: Vec<(&'static str, u64)>,
@@ -47,7 +47,7 @@ pub struct Replay {
 
 /// One message that was not simply accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Decided {
+pub(crate) struct Decided {
     /// Its file, with the number of the message in an mbox.
     pub message: String,
     pub verdict: &'static str,

@@ -192,7 +192,7 @@ fn unquoted(word: &[u8]) -> &[u8] {
 /// `mx.our.exam"x"ple` would become our own name.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
-    let mut nesting = Nesting::new();
+    let mut nesting = Nesting::strict();
     for &byte in value {
         match (nesting.step(byte), byte) {
             (Role::Delimiter, b')') => clean.push(b' '),

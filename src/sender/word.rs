@@ -261,7 +261,7 @@ impl Word {
 
 fn inner_at(local: &[u8]) -> Option<usize> {
     memchr(b'@', local)?;
-    let mut nesting = Nesting::new().without_comments();
+    let mut nesting = Nesting::strict().without_comments();
     let places = local.iter().map(|&byte| (nesting.step(byte), byte));
     let ats = places
         .enumerate()

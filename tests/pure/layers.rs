@@ -1,5 +1,5 @@
-//! Checks the map in `src/lib.rs`: modules import only from the rows above their own, and each
-//! crate that belongs to one layer is used there only.
+//! Checks the map in the `lib.rs` of each crate: modules import only from the rows above their own, and each
+//! foreign crate that belongs to one layer is used there only. Cargo checks what a crate may use of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,28 +7,42 @@ use std::path::PathBuf;
 
 use crate::support::{below, root};
 
-/// Crates, and the only places that may name them.
+/// The crates whose maps are checked.
+const OWN_CRATES: [&str; 3] = ["crates/filter/src", "crates/compile/src", "src"];
+
+/// Foreign crates, and the only places that may name them.
 const CRATES: [(&str, &[&str]); 12] = [
-    ("tokio", &["daemon/"]),
-    ("hyper", &["daemon/http.rs"]),
-    ("httparse", &["door/rspamd.rs"]),
-    ("landlock", &["daemon/confine.rs"]),
-    ("libc", &["daemon/calls.rs"]),
-    ("seccompiler", &["daemon/calls.rs"]),
-    ("tracing_subscriber", &["daemon/logging.rs"]),
+    ("tokio", &["src/daemon/"]),
+    ("hyper", &["src/daemon/http.rs"]),
+    ("httparse", &["src/door/rspamd.rs"]),
+    ("landlock", &["src/daemon/confine.rs"]),
+    ("libc", &["src/daemon/calls.rs"]),
+    ("seccompiler", &["src/daemon/calls.rs"]),
+    ("tracing_subscriber", &["src/daemon/logging.rs"]),
     (
         "mail_parser",
-        &["sender/header.rs", "sender/encoded.rs", "list/table/text"],
+        &[
+            "src/sender/header.rs",
+            "src/sender/encoded.rs",
+            "crates/compile/src/list/table/text",
+        ],
     ),
-    ("idna", &["address/"]),
-    ("clap", &["cli/", "main.rs", "bin/"]),
-    ("sha2", &["filter/digest.rs"]),
-    ("toml", &["base/settings/", "config/"]),
+    ("idna", &["crates/filter/src/address/"]),
+    (
+        "clap",
+        &[
+            "src/cli/",
+            "crates/compile/src/cli/",
+            "crates/compile/src/console.rs",
+        ],
+    ),
+    ("sha2", &["crates/filter/src/filter/digest.rs"]),
+    ("toml", &["crates/compile/src/settings/", "src/config/"]),
 ];
 
-/// Returns the rows of the map: the modules of each.
-fn layers() -> Vec<Vec<String>> {
-    let map = fs::read_to_string(root("src/lib.rs")).unwrap();
+/// Returns the rows of the map of a crate: the modules of each.
+fn layers(of: &str) -> Vec<Vec<String>> {
+    let map = fs::read_to_string(root(of).join("lib.rs")).unwrap();
     let lines = map
         .lines()
         .skip_while(|line| !line.starts_with("//! | modules |"));
@@ -43,22 +57,24 @@ fn layers() -> Vec<Vec<String>> {
 
 #[test]
 fn the_map_has_every_module_once() {
-    let mut mapped: Vec<String> = layers().concat();
-    mapped.sort();
-    let files = sources();
-    let mut modules: Vec<&str> = files
-        .iter()
-        .map(|(file, _)| file.split(['/', '.']).next().unwrap())
-        .filter(|module| !["lib", "main", "bin"].contains(module))
-        .collect();
-    modules.sort_unstable();
-    modules.dedup();
-    assert_eq!(mapped, modules);
+    for of in OWN_CRATES {
+        let mut mapped: Vec<String> = layers(of).concat();
+        mapped.sort();
+        let files = sources(of);
+        let mut modules: Vec<&str> = files
+            .iter()
+            .map(|(file, _)| file.split(['/', '.']).next().unwrap())
+            .filter(|module| !["lib", "main", "bin"].contains(module))
+            .collect();
+        modules.sort_unstable();
+        modules.dedup();
+        assert_eq!(mapped, modules, "{of}");
+    }
 }
 
-/// Returns every source file: its path below `src/`, and its code without comments.
-fn sources() -> Vec<(String, String)> {
-    let src = root("src");
+/// Returns every source file of a crate: its path below `src/`, and its code without comments.
+fn sources(of: &str) -> Vec<(String, String)> {
+    let src = root(of);
     let source = |path: PathBuf| {
         path.extension().filter(|extension| *extension == "rs")?;
         let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
@@ -78,34 +94,40 @@ fn name(text: &str) -> &str {
 
 #[test]
 fn modules_import_only_from_below() {
-    let layers = layers();
+    let imports = OWN_CRATES.map(imports_from_below).into_iter().sum::<u32>();
+    assert!(imports > 50, "only {imports} imports were seen");
+}
+
+/// Checks the imports of a crate, and counts them.
+fn imports_from_below(of: &str) -> u32 {
+    let layers = layers(of);
     let layer = |module: &str| {
         let has_it = |modules: &Vec<String>| modules.iter().any(|name| name == module);
         let layer = layers.iter().position(has_it);
         layer.unwrap_or_else(|| panic!("`{module}` is not in the map"))
     };
     let mut imports = 0;
-    for (file, code) in sources() {
+    for (file, code) in sources(of) {
         let module = file.split(['/', '.']).next().unwrap();
         if ["lib", "main", "bin"].contains(&module) {
             continue;
         }
         let is_grouped = code.contains("crate::{");
-        assert!(!is_grouped, "src/{file}: one `use crate::` a module");
+        assert!(!is_grouped, "{of}/{file}: one `use crate::` a module");
         for import in code.split("crate::").skip(1).map(name) {
             imports += 1;
             let is_below = import == module || layer(import) < layer(module);
-            let why = format!("src/{file} imports `{import}`, which is not below `{module}`");
+            let why = format!("{of}/{file} imports `{import}`, which is not below `{module}`");
             assert!(is_below, "{why}");
         }
     }
-    assert!(imports > 50, "only {imports} imports were seen");
+    imports
 }
 
 /// A module: its path below `src/`, without `.rs` and `/mod.rs`.
 type Module = Vec<String>;
 
-/// The imports of the files in `src/`, by module.
+/// The imports of the files of a crate, by module.
 struct Imports {
     /// Modules that are files or folders.
     modules: BTreeMap<Module, String>,
@@ -114,8 +136,8 @@ struct Imports {
 }
 
 impl Imports {
-    fn read() -> Self {
-        let modules = sources()
+    fn read(of: &str) -> Self {
+        let modules = sources(of)
             .into_iter()
             .map(|(file, code)| {
                 // Unit tests may import their neighbours.
@@ -253,7 +275,13 @@ const OWN: &str = "mod";
 /// is one of them: modules that it uses do not use its definitions.
 #[test]
 fn no_folder_has_a_circle() {
-    let imports = Imports::read();
+    let folders = OWN_CRATES.map(folders_of).into_iter().sum::<usize>();
+    assert!(folders > 10, "only {folders} folders were seen");
+}
+
+/// Checks the folders of a crate, and counts them.
+fn folders_of(of: &str) -> usize {
+    let imports = Imports::read(of);
     let mut folders: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for module in imports.modules.keys() {
         for other in imports.of(module) {
@@ -265,7 +293,6 @@ fn no_folder_has_a_circle() {
         }
     }
     let count = folders.len();
-    assert!(count > 10, "only {count} folders were seen");
     let mut circles = Vec::new();
     for (folder, arrows) in &folders {
         for start in arrows.keys() {
@@ -281,12 +308,17 @@ fn no_folder_has_a_circle() {
             }
         }
     }
-    assert!(circles.is_empty(), "in a circle: {circles:#?}");
+    assert!(circles.is_empty(), "{of}, in a circle: {circles:#?}");
+    count
 }
 
 #[test]
 fn crates_stay_in_their_layer() {
-    let files = sources();
+    let files = OWN_CRATES.map(|of| {
+        let files = sources(of).into_iter();
+        files.map(move |(file, code)| (format!("{of}/{file}"), code))
+    });
+    let files: Vec<_> = files.into_iter().flatten().collect();
     let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     for (name, places) in CRATES {
         let named = format!("{name}::");
@@ -296,7 +328,7 @@ fn crates_stay_in_their_layer() {
             if found.any(|(at, _)| !code[..at].ends_with(is_path)) {
                 count += 1;
                 let is_here = places.iter().any(|place| file.starts_with(place));
-                assert!(is_here, "src/{file} names `{name}`, of {places:?}");
+                assert!(is_here, "{file} names `{name}`, of {places:?}");
             }
         }
         assert!(count > 0, "no file names `{name}`");
@@ -305,7 +337,9 @@ fn crates_stay_in_their_layer() {
 
 #[test]
 fn each_dependency_has_a_reason() {
-    let manifest = fs::read_to_string(root("Cargo.toml")).unwrap();
+    let manifests = ["", "crates/filter", "crates/compile", "crates/fetch"];
+    let manifests = manifests.map(|of| fs::read_to_string(root(of).join("Cargo.toml")).unwrap());
+    let manifest = manifests.join("\n");
     let mut dependencies = 0;
     for part in manifest.split("\n[") {
         let (heading, lines) = part.split_once(']').unwrap();
@@ -319,5 +353,5 @@ fn each_dependency_has_a_reason() {
             assert!(is_given, "no reason: {line}");
         }
     }
-    assert!(dependencies > 30, "only {dependencies} were seen");
+    assert!(dependencies > 60, "only {dependencies} were seen");
 }

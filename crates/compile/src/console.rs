@@ -1,16 +1,12 @@
-//! The command lines of both programs: arguments, output, errors, exit codes.
+//! What the command lines of all programs share: arguments, output, errors, exit codes.
 //!
 //! `args.rs` of each program defines its commands; man pages and completions are generated from the
 //! same definitions. Each command is a function that prints to [`Output`] and returns its exit
 //! code. To add a command, add a variant of `Command` in `args.rs`, a function, and an arm in
 //! `run`.
 //!
-//! Both programs print an error as `program: what: cause` and exit with [`FAILED`]. If the reader of
+//! The programs print an error as `program: what: cause` and exit with [`FAILED`]. If the reader of
 //! their output closes it (`| head`), they clean up and end by SIGPIPE, without a message.
-
-pub mod compile;
-pub mod milter;
-mod progress;
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -25,28 +21,20 @@ use serde::Serialize;
 use signal_hook::consts::{SIGPIPE, SIGXFSZ};
 use signal_hook::low_level::emulate_default_handler;
 
-use blocklist_filter::base::paint::Paint;
-
-/// The output of `--version`: the version, the commit of a release, the target.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    " (",
-    env!("BLOCKLIST_MILTER_BUILD"),
-    ")"
-);
-
 /// The end of a help text: examples, one a line.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! examples {
     ($one:literal $(,)?) => { concat!("Example:\n  ", $one) };
     ($($line:literal),+ $(,)?) => { concat!("Examples:", $("\n  ", $line),+) };
 }
-use examples;
+pub use examples;
 
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 2;
 
 /// Parses a number of things.
-fn whole_number<N: FromStr>(text: &str) -> Result<N, &'static str> {
+pub fn whole_number<N: FromStr>(text: &str) -> Result<N, &'static str> {
     text.parse()
         .map_err(|_| "must be a whole number, such as 4")
 }
@@ -58,9 +46,14 @@ pub fn take_file_limits_as_errors() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Runs the main function of a program with the arguments `P`. Errors name their causes.
-fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
-    let arguments = match P::try_parse() {
+/// Runs the main function of a program with the arguments `P`. Errors name their causes. `version` is the
+/// output of `--version`: only the package of the programs knows their commit.
+pub fn main<P: Parser>(
+    version: &'static str,
+    run: impl FnOnce(P, &mut Output) -> Done,
+) -> ExitCode {
+    let matches = P::command().version(version).try_get_matches();
+    let arguments = match matches.and_then(|matches| P::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return wrong_usage::<P>(&error),
     };
@@ -103,7 +96,7 @@ fn wrong_usage<P: Parser>(error: &clap::Error) -> ExitCode {
 }
 
 /// The result of a command.
-type Done = Result<ExitCode, Box<dyn Error>>;
+pub type Done = Result<ExitCode, Box<dyn Error>>;
 
 /// The output of a command. It is not locked between two writes, because other threads may log to
 /// it.
@@ -113,18 +106,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Returns whether the output should have colours.
-    pub fn paint(&self) -> Paint {
-        Paint::of_stdout()
-    }
-
     /// Prints the result of a command, as text or as one line of JSON.
-    fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> Done {
+    pub fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> Done {
         self.show_as(found, found, json)
     }
 
     /// Does the same with another text than that of the result itself.
-    fn show_as(&mut self, found: &impl Serialize, text: impl Display, json: bool) -> Done {
+    pub fn show_as(&mut self, found: &impl Serialize, text: impl Display, json: bool) -> Done {
         match json {
             true => self.json(found)?,
             false => self.line(format_args!("{text}"))?,
@@ -133,7 +121,7 @@ impl Output {
     }
 
     /// Prints the result of a long task: JSON to standard output, text to standard error.
-    fn tell(
+    pub fn tell(
         &mut self,
         done: &(impl Serialize + Display),
         is_refused: bool,
@@ -193,14 +181,23 @@ impl Write for Output {
 }
 
 /// Returns the exit code 0, or 1 for the other of two answers.
-fn success(is_success: bool) -> ExitCode {
+pub fn success(is_success: bool) -> ExitCode {
     match is_success {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
+/// Returns a text of at most `most` characters; a text that is cut ends with "...".
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(most.saturating_sub(3)).collect();
+    format!("{start}...")
+}
+
 /// Prints to standard error. Ignores a closed one (`2>&1 | head`).
-fn say(what: fmt::Arguments<'_>) {
+pub fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{what}");
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use blocklist_compile::compile;
 use blocklist_filter::base::replacement;
-use blocklist_milter::{compile, filter};
+use blocklist_filter::filter;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

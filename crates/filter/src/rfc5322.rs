@@ -36,7 +36,7 @@ pub struct Nesting {
 
 impl Nesting {
     /// A text where a backslash escapes in quoted strings and comments only (RFC 5322).
-    pub const fn new() -> Self {
+    pub const fn strict() -> Self {
         Self {
             quoted: false,
             escaped: false,
@@ -50,7 +50,7 @@ impl Nesting {
     pub const fn with_escapes_outside() -> Self {
         Self {
             escapes_outside: true,
-            ..Self::new()
+            ..Self::strict()
         }
     }
 
@@ -66,7 +66,7 @@ impl Nesting {
     pub(crate) const fn in_quotes() -> Self {
         Self {
             quoted: true,
-            ..Self::new()
+            ..Self::strict()
         }
     }
 
@@ -74,7 +74,7 @@ impl Nesting {
     pub const fn in_comment() -> Self {
         Self {
             depth: 1,
-            ..Self::new()
+            ..Self::strict()
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_byte_has_its_place() {
-        let strict = Nesting::new();
+        let strict = Nesting::strict();
         let lenient = Nesting::with_escapes_outside();
         for (nesting, text, expected) in [
             (strict, r#"s"a\"b"@(x\)y)c"#, "ODQDEQDODCDCCDO"),

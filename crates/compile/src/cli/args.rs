@@ -17,7 +17,7 @@ use blocklist_filter::base::day::Day;
 #[derive(Debug, Parser)]
 #[command(
     name = "blocklist-compile",
-    version = crate::console::VERSION,
+    version,
     max_term_width = 100,
     after_long_help = examples![
         "blocklist-compile build -o spammers.blf lists/",

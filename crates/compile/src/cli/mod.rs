@@ -8,6 +8,7 @@
 
 mod args;
 mod preview;
+mod progress;
 mod query;
 mod text;
 mod values;
@@ -33,8 +34,8 @@ pub use args::Cli;
 use args::{Apply, Build, Command, Delta, EditArgs, FileArgs, Merge, Reading, Update, Work};
 
 /// Runs the command line. Prints errors as `blocklist-compile: what: cause`.
-pub fn main() -> ExitCode {
-    super::main(run)
+pub fn main(version: &'static str) -> ExitCode {
+    console::main(version, run)
 }
 
 fn run(cli: Cli, out: &mut Output) -> Done {

@@ -4,7 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use blocklist_filter::base::{replacement, settings};
+use crate::settings;
+use blocklist_filter::base::replacement;
 use blocklist_filter::filter;
 use blocklist_filter::lookup;
 

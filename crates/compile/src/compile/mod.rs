@@ -61,10 +61,11 @@ pub use plan::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan,
 pub(crate) use plan::{list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
+
 pub(crate) use read::{
-    Begun, Found, NO_PLACE_FOR_END, base_name, begin as begin_input, in_its_folder, may_be_list,
+    Begun, Found, NO_PLACE_FOR_END, base_name, begin as begin_input, in_its_folder,
 };
-pub use read::{Block, Input, Line, inputs};
+pub use read::{Block, Input, Line, inputs, may_be_list};
 pub(crate) use read::{build_settings, is_fetched};
 pub use report::{
     Changed, FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped,

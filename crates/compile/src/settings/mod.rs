@@ -18,11 +18,10 @@ use thiserror::Error;
 use blocklist_filter::base::access;
 
 pub use read::{Section, checked};
-pub use values::Percent;
-pub(crate) use values::{
-    Invalid, Value, boolean, choice, nearest, number, parsed, parsed_text, percent,
-    percent_of_a_whole, text, wrong_type,
+pub use values::{
+    Invalid, Percent, boolean, choice, nearest, number, parsed_text, percent_of_a_whole, text,
 };
+pub(crate) use values::{Value, parsed, percent, wrong_type};
 
 /// Section and name of a setting that no longer exists, and what replaces it, as a clause.
 pub type Removed = (&'static str, &'static str, &'static str);

@@ -23,7 +23,7 @@ impl<T: Into<String>> From<T> for Invalid {
     }
 }
 
-pub(crate) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
+pub fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
     let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
     names
         .iter()

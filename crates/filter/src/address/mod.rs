@@ -30,6 +30,7 @@ mod error;
 mod escaped;
 mod kind;
 mod parse;
+#[doc(hidden)]
 pub mod plain;
 pub mod providers;
 mod rules;

@@ -258,6 +258,7 @@ const TAIL_BITS: u32 = 14;
 /// One bit for each [`tail`] of some domains.
 pub type Tails = [u64; 1 << TAIL_BITS >> 6];
 
+/// The tails of all domains of providers.
 pub static TAILS: Tails = tails();
 
 const fn tails() -> Tails {
@@ -285,7 +286,7 @@ const fn tails() -> Tails {
     tails
 }
 
-/// Returns a hash of [`TAIL_BITS`] bits of the last eight bytes of a domain, or of all its bytes if
+/// Returns a hash of 14 bits of the last eight bytes of a domain, or of all its bytes if
 /// it is shorter.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "a number of 14 bits")]
@@ -304,6 +305,7 @@ pub const fn tail(domain: &[u8]) -> usize {
     (end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - TAIL_BITS)) as usize
 }
 
+/// Returns whether a domain in canonical form has a provider with rules of its own.
 pub fn is_provider(domain: &[u8]) -> bool {
     provider(domain).is_some()
 }

@@ -14,6 +14,8 @@
 /// ```
 ///
 /// A variant may have a code: `One(b'1') = "one"`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! named {
     ($(#[$of_all:meta])* pub enum $set:ident { $($(#[$of_one:meta])* $one:ident $(($code:literal))? = $name:literal,)+ }) => {
         $(#[$of_all])*

@@ -1,10 +1,16 @@
 //! Numbers as people read and write them.
 
-use indicatif::HumanCount;
-
 /// Groups the digits of a number: 1234567 -> 1,234,567.
 pub fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 pub fn size(bytes: u64) -> String {

@@ -58,6 +58,7 @@ impl Error {
         }
     }
 
+    /// Returns the error of a file that fails a check.
     pub fn invalid(path: &Path, problem: Problem) -> Self {
         Self::Invalid {
             path: path.to_owned(),
@@ -108,6 +109,7 @@ impl Problem {
         Self::damaged(format!("records of page {page}: {what}"))
     }
 
+    /// Returns the problem of a file with other records than it declares.
     pub fn count(declared: u64, counted: u64) -> Self {
         Self::damaged(format!(
             "{counted} records, but the header says {declared} entries"

@@ -30,6 +30,7 @@
 
 mod build_report;
 mod check;
+#[doc(hidden)]
 pub mod delta;
 mod digest;
 mod error;

@@ -92,11 +92,14 @@ pub struct Filling(Box<[u8; PAGE_BITS as usize]>);
 
 const SET: u8 = 0xff;
 
-impl Filling {
-    pub fn new() -> Self {
+impl Default for Filling {
+    /// Returns an empty page.
+    fn default() -> Self {
         Self(Box::new([0; PAGE_BITS as usize]))
     }
+}
 
+impl Filling {
     /// Sets the bits of keys. No branch depends on a key.
     // Code for the instructions of one processor must be inlined where they are chosen.
     #[inline(always)]

@@ -48,20 +48,25 @@ impl Record {
 /// The data that records have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class {
+    /// The code of the kind of entry, which its user gives.
     pub kind: u8,
+    /// The place of its list in the table of sources.
     pub source: u32,
+    /// When it was added, and when it ends.
     pub dates: Dates,
 }
 
 /// Days since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dates {
+    /// The day on which it was first listed.
     pub added: u16,
     /// The first day on which it is no longer listed.
     pub expires: Option<u16>,
 }
 
 impl Dates {
+    /// Returns whether it is no longer listed on a day.
     pub fn have_expired(self, today: u16) -> bool {
         self.expires.is_some_and(|day| day <= today)
     }
@@ -163,10 +168,17 @@ impl Batch {
         self.runs.clear();
     }
 
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
+    /// Returns whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Returns the key of a record.
     pub fn key(&self, place: usize) -> Option<Key> {
         self.keys.get(place).copied()
     }
@@ -177,6 +189,7 @@ impl Batch {
             .flat_map(|(class, keys)| keys.iter().map(move |key| class.record(*key)))
     }
 
+    /// Appends a record.
     #[inline]
     pub fn push(&mut self, key: Key, class: Class) {
         self.keys.push(key);

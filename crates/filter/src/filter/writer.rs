@@ -114,7 +114,7 @@ impl EncodedPage {
 pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
     let records = Batch::from_iter(records);
     let all = 0..records.len();
-    out.encode(layout, (&records, all), &mut Filling::new());
+    out.encode(layout, (&records, all), &mut Filling::default());
 }
 
 const BUFFER_BYTES: usize = 1 << 20;

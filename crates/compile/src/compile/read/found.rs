@@ -304,6 +304,7 @@ fn why_not(file: &Path) -> Option<&'static str> {
     }
 }
 
+/// Returns whether a file in a folder can be a list, by its name.
 pub fn may_be_list(file: &Path) -> bool {
     !is_hidden(file) && why_not(file).is_none_or(|why| why == WHITELIST)
 }

@@ -78,7 +78,7 @@ impl Shared<'_> {
         let end_of = |page| (page < pages_of_file).then(|| first_key(page, pages_of_file));
         let mut records = Batch::default();
         let mut pages: Vec<EncodedPage> = Vec::new();
-        let mut filling = Filling::new();
+        let mut filling = Filling::default();
         loop {
             progress.go_on()?;
             records.clear();

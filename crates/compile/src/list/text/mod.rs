@@ -52,7 +52,7 @@ pub(crate) struct Nesting {
 impl Nesting {
     pub(crate) const fn new() -> Self {
         Self {
-            inner: rfc5322::Nesting::new(),
+            inner: rfc5322::Nesting::strict(),
             angled: false,
         }
     }
