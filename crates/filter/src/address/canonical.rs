@@ -14,11 +14,11 @@ use crate::rfc5322::{is_atext, quote};
 /// into it allocates nothing.
 ///
 /// ```
-/// use blocklist_milter::address::{Canonical, Rules};
+/// use blocklist_filter::address::{Canonical, Rules};
 /// let written = r#"J. Doe <"J.Doe"@BÜCHER.example.>"#;
 /// let address = Canonical::parse(written.as_bytes(), Rules::default())?;
 /// assert_eq!(address.as_bytes(), b"j.doe@xn--bcher-kva.example");
-/// # Ok::<(), blocklist_milter::address::ParseError>(())
+/// # Ok::<(), blocklist_filter::address::ParseError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Canonical {

@@ -9,7 +9,7 @@ use super::unicode::is_invisible;
 /// `\xff`. The result is one line, without terminal control sequences.
 ///
 /// ```
-/// use blocklist_milter::address::escaped;
+/// use blocklist_filter::address::escaped;
 /// assert_eq!(escaped(b"a\n\xFF@\xC3\xA9.example").to_string(), "a\\u{a}\\xff@é.example");
 /// ```
 pub fn escaped(bytes: &[u8]) -> impl Display {

@@ -89,8 +89,8 @@ impl Block {
     /// Visits the lines of `text` in order. The last line needs no newline.
     ///
     /// ```
-    /// use blocklist_milter::address::{Kind, Rules};
-    /// use blocklist_milter::compile::Block;
+    /// use blocklist_filter::address::{Kind, Rules};
+    /// use blocklist_compile::compile::Block;
     /// let mut seen = Vec::new();
     /// Block::new().lines(b"Spam@Bad.Example\nBad.Example\n\n# no", Rules::default(), |line| {
     ///     seen.push(line.entry.map(|(kind, text)| (kind, text.to_vec())));

@@ -17,7 +17,7 @@ pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Returns the lines of `block` without their ends (LF or CR LF). The last may have none.
 ///
 /// ```
-/// let lines: Vec<_> = blocklist_milter::list::lines(b"a\r\n\nb").collect();
+/// let lines: Vec<_> = blocklist_compile::list::lines(b"a\r\n\nb").collect();
 /// assert_eq!(lines, [&b"a"[..], b"", b"b"]);
 /// ```
 pub fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
