@@ -13,6 +13,7 @@ use super::report::{FilterReport, PartReport, Report};
 use super::write::{EntryCounts, Sorted, assemble};
 use blocklist_filter::base::numbers::size;
 use blocklist_filter::base::replacement::Replacement;
+use blocklist_filter::filter::format::check_name;
 use blocklist_filter::filter::sizing::RATES;
 use blocklist_filter::filter::{Header, Spec, Writer, sizing};
 
@@ -168,6 +169,8 @@ fn check(plan: &Plan) -> Result<(), Error> {
     let (rate, threads) = (plan.rate(), plan.threads);
     let wrong = if plan.name.is_empty() {
         "--name: must not be empty".to_owned()
+    } else if let Err(why) = check_name(&plan.name) {
+        format!("--name: {why}")
     } else if !RATES.contains(&rate) {
         let (least, most) = (RATES.start(), RATES.end());
         format!("--fpr {rate}: must be between {least:e} and {most}")

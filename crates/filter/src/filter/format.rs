@@ -360,11 +360,17 @@ fn check_field(field: &'static str, value: u64, is_possible: bool) -> Result<(),
     }
 }
 
+/// Checks that this can be the name of a list, or of a piece of one.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    match name.len() > MAX_NAME || !is_plain(name) {
+        true => Err("the list's name is longer than 255 bytes or holds control characters"),
+        false => Ok(()),
+    }
+}
+
 /// Checks that what a caller wants to write can be read again.
 pub(super) fn check_spec(spec: &Spec) -> Result<(), &'static str> {
-    if spec.name.len() > MAX_NAME || !is_plain(&spec.name) {
-        return Err("the list's name is longer than 255 bytes or holds control characters");
-    }
+    check_name(&spec.name)?;
     if !RATES.contains(&spec.fpr) {
         return Err("the false-positive rate is not between 1e-12 and 0.5");
     }

@@ -13,7 +13,8 @@ use blocklist_filter::address::escaped;
 
 /// Number of lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 20;
-/// Number of reasons of each kind counted separately; further ones are counted together.
+/// Number of reasons of each kind counted separately: the first in their order, so that it does not
+/// matter which worker finds a reason first. Further ones are counted together.
 const REASONS: usize = 64;
 const SHOWN_BYTES: usize = 80;
 
@@ -31,19 +32,23 @@ pub(crate) struct Counts {
     inputs: BTreeMap<u32, InputCounts>,
     /// The counts of the current input, which are not yet among the others.
     counts: InputCounts,
+    /// The counts of the first block of inputs that it refuses.
+    refused_at_start: BTreeMap<u32, InputCounts>,
     input: u32,
     block: u32,
     /// Entries of the input before the block.
     before: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct InputCounts {
     /// Entries, duplicates included.
     pub(crate) entries: u64,
     pub(crate) expired: u64,
     /// The other rows, by reason; of skipped rows, by the word that they are counted by.
     not_listed: BTreeMap<(NotListed, String), Rows>,
+    /// Rows of further reasons, counted together.
+    others: BTreeMap<NotListed, Rows>,
     /// The first row for which the input is refused: why, and its text.
     refused: Option<(Place, Refusal, String)>,
     blocks: BTreeMap<u32, u64>,
@@ -52,7 +57,7 @@ pub(crate) struct InputCounts {
 
 type Place = (u32, u64);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Rows {
     count: u64,
     /// The first of them, ordered by their places.
@@ -73,6 +78,10 @@ impl Counts {
     pub(crate) fn end(&mut self, lines: u64, ends_within_line: bool) -> u64 {
         self.counts.blocks.insert(self.block, lines);
         self.counts.ends_within_line |= ends_within_line;
+        if self.block == 0 && self.counts.refused.is_some() {
+            self.refused_at_start
+                .insert(self.input, self.counts.clone());
+        }
         self.counts.entries - self.before
     }
 
@@ -120,14 +129,30 @@ impl Counts {
 
     pub(crate) fn add(&mut self, mut other: Self) {
         other.put_away();
+        self.refused_at_start.extend(other.refused_at_start);
         for (input, counts) in other.inputs {
             self.inputs.entry(input).or_default().add(counts);
         }
     }
 
+    /// Returns what became of an input. Of one that is refused in its first block this block counts, else
+    /// only the lines up to the end of that block: how much is read beyond it depends on the workers.
     pub(crate) fn counts(&mut self, input: u32) -> InputCounts {
         self.put_away();
-        self.inputs.remove(&input).unwrap_or_default()
+        let counts = self.inputs.remove(&input).unwrap_or_default();
+        match counts.refused {
+            None => counts,
+            Some(((0, _), ..)) => self.refused_at_start.remove(&input).unwrap_or_default(),
+            Some(((block, _), ..)) => InputCounts {
+                blocks: counts
+                    .blocks
+                    .into_iter()
+                    .take_while(|(it, _)| *it <= block)
+                    .collect(),
+                refused: counts.refused,
+                ..InputCounts::default()
+            },
+        }
     }
 
     fn put_away(&mut self) {
@@ -142,9 +167,9 @@ impl InputCounts {
     }
 
     pub(crate) fn count_of(&self, why: NotListed) -> u64 {
-        let rows = self.not_listed.iter();
-        rows.filter(|((of, _), _)| *of == why)
-            .map(|(_, rows)| rows.count)
+        let rows = self.not_listed();
+        rows.filter(|(of, ..)| *of == why)
+            .map(|(_, _, count, _)| count)
             .sum()
     }
 
@@ -152,10 +177,14 @@ impl InputCounts {
     pub(crate) fn not_listed(
         &self,
     ) -> impl Iterator<Item = (NotListed, &str, u64, Vec<(u64, &str)>)> {
-        self.not_listed.iter().map(|((why, reason), rows)| {
+        let named = self.not_listed.iter();
+        let named = named.map(|((why, reason), rows)| (why, reason.as_str(), rows));
+        let others = self.others.iter();
+        let others = others.map(|(why, rows)| (why, "other reasons", rows));
+        named.chain(others).map(|(why, reason, rows)| {
             let examples = rows.examples.iter();
             let examples = examples.map(|(place, text)| (self.line(*place), text.as_str()));
-            (*why, reason.as_str(), rows.count, examples.collect())
+            (*why, reason, rows.count, examples.collect())
         })
     }
 
@@ -189,10 +218,17 @@ impl InputCounts {
 
     /// Returns the rows of a reason; those of further reasons are counted together.
     fn rows(&mut self, why: NotListed, reason: String) -> &mut Rows {
-        let mut key = (why, reason);
-        let of_kind = self.not_listed.keys().filter(|(of, _)| *of == why);
-        if !self.not_listed.contains_key(&key) && of_kind.count() >= REASONS {
-            key.1 = "other reasons".to_owned();
+        let key = (why, reason);
+        if !self.not_listed.contains_key(&key) {
+            let mut of_kind = self.not_listed.keys().filter(|(of, _)| *of == why);
+            if of_kind.clone().count() >= REASONS {
+                let last = of_kind.next_back().cloned().expect("there are some");
+                if last < key {
+                    return self.others.entry(why).or_default();
+                }
+                let rows = self.not_listed.remove(&last).unwrap_or_default();
+                self.others.entry(why).or_default().merge(rows);
+            }
         }
         self.not_listed.entry(key).or_default()
     }
@@ -203,11 +239,10 @@ impl InputCounts {
         self.blocks.extend(other.blocks);
         self.ends_within_line |= other.ends_within_line;
         for ((why, reason), rows) in other.not_listed {
-            let sum = self.rows(why, reason);
-            sum.count += rows.count;
-            sum.examples.extend(rows.examples);
-            sum.examples.sort();
-            sum.examples.truncate(EXAMPLES);
+            self.rows(why, reason).merge(rows);
+        }
+        for (why, rows) in other.others {
+            self.others.entry(why).or_default().merge(rows);
         }
         if let Some(refused) = other.refused {
             self.refuse_at(refused);
@@ -216,6 +251,13 @@ impl InputCounts {
 }
 
 impl Rows {
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.examples.extend(other.examples);
+        self.examples.sort();
+        self.examples.truncate(EXAMPLES);
+    }
+
     fn add(&mut self, place: Place, text: &[u8]) {
         self.count += 1;
         if self.examples.len() < EXAMPLES {
@@ -244,5 +286,45 @@ mod tests {
         let counts = counts.counts(0);
         assert_eq!(counts.not_listed().count(), REASONS + 1);
         assert_eq!(counts.count_of(Rejected), 1000);
+    }
+
+    /// Blocks of an input give the same counts whichever workers read them.
+    #[test]
+    fn counts_do_not_depend_on_the_workers() {
+        let shown = |workers: u32, refused_from: Option<u32>| {
+            let mut all = Counts::default();
+            for worker in (0..workers).rev() {
+                let mut counts = Counts::default();
+                for block in (worker..30).step_by(workers as usize) {
+                    counts.begin(0, block);
+                    for n in 0..5 {
+                        let reason = (block * 37 + n) % 90;
+                        counts.leave_out(n.into(), b"x", Rejected, &reason);
+                        counts.listed();
+                    }
+                    if refused_from.is_some_and(|from| block >= from) {
+                        counts.refuse(3, b"[x]", Refusal::Heading);
+                    }
+                    counts.end(5, false);
+                }
+                all.add(counts);
+            }
+            let counts = all.counts(0);
+            let rows = counts.not_listed().map(|row| format!("{row:?}"));
+            let rows = rows.collect::<Vec<_>>();
+            (
+                rows,
+                counts.lines(),
+                counts.entries,
+                format!("{:?}", counts.refused()),
+            )
+        };
+        for (refused_from, reasons) in [(None, REASONS + 1), (Some(7), 0), (Some(0), 5)] {
+            let one = shown(1, refused_from);
+            assert_eq!(one.0.len(), reasons);
+            for workers in [2, 3, 7] {
+                assert_eq!(shown(workers, refused_from), one);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::list::Declared;
@@ -40,9 +40,9 @@ pub(crate) enum Content {
 const COMMAND_LINE: &str = "command line";
 
 impl Input {
-    pub(crate) fn file(path: impl Into<PathBuf>, declared: &Arc<Declared>) -> Self {
+    pub(crate) fn file(path: impl AsRef<Path>, declared: &Arc<Declared>) -> Self {
         Self {
-            path: path.into(),
+            path: without_dots(path.as_ref()),
             content: Content::Whole,
             declared: Arc::clone(declared),
         }
@@ -118,6 +118,17 @@ impl Input {
     }
 }
 
+/// Writes a path in one way: `./a.txt` and `lists//a.txt` as `a.txt` and `lists/a.txt`. A name that would
+/// be read as an option or as standard input keeps what is before it.
+fn without_dots(path: &Path) -> PathBuf {
+    let parts = path.components();
+    let plain: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+    match plain.as_os_str().as_bytes() {
+        [] | [b'-', ..] => path.to_path_buf(),
+        _ => plain,
+    }
+}
+
 /// Returns the number of bytes of all inputs; 0 if unknown, since one is a pipe.
 pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
     let sizes = inputs.iter().map(Input::size_bytes);
@@ -174,6 +185,23 @@ fn licence(head: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_written_in_one_way() {
+        for (path, plain) in [
+            ("./a.txt", "a.txt"),
+            ("././lists//./a.txt", "lists/a.txt"),
+            ("/lists/./a.txt", "/lists/a.txt"),
+            ("../a.txt", "../a.txt"),
+            ("./-", "./-"),
+            ("./-a", "./-a"),
+            ("-", "-"),
+        ] {
+            let input = Input::file(path, &Arc::default());
+            assert_eq!(input.path.as_os_str(), plain);
+            assert_eq!(input.is_stdin(), path == "-");
+        }
+    }
 
     #[test]
     fn names_and_licences_are_found() {
