@@ -83,7 +83,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let mut plan = Plan::new(&out, inputs);
     (plan.threads, plan.memory_bytes) = (1, compile::MIN_MEMORY_BYTES);
-    (plan.built, plan.allow_empty) = (1_790_000_000, true);
+    (plan.built, plan.limits.allow_empty) = (1_790_000_000, true);
     match compile::merge(&plan, &Expected::default(), &Progress::new()) {
         Ok(_) => {
             assert!(verified.is_ok(), "what was merged is sound");

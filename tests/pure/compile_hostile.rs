@@ -156,9 +156,9 @@ fn compare(seeds: std::ops::Range<u64>) {
         let folder = folder(&[]);
         fs::write(folder.path().join("list.txt"), &list).unwrap();
         let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
-        (plan.allow_world, plan.allow_empty) = (true, true);
+        (plan.allow_world, plan.limits.allow_empty) = (true, true);
         plan.declared.format = Some(Format::Plain);
-        plan.max_rejects = MaxRejects::Percent(100.0);
+        plan.limits.max_rejects = MaxRejects::Percent(100.0);
         plan.threads = 1 + dice.roll(4);
         plan.memory_bytes = [MIN_MEMORY_BYTES, 1 << 30][dice.roll(2)];
         let built = compile::build(&plan, &Progress::new());
@@ -257,7 +257,7 @@ fn a_line_longer_than_a_block_counts_as_one() {
         let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
         let dir = folder(&[("list.txt", &text)]);
         let mut plan = dir.plan("out.blf", &["list.txt"]);
-        plan.max_rejects = MaxRejects::Lines(9);
+        plan.limits.max_rejects = MaxRejects::Lines(9);
         let report = compile::build(&plan, &Progress::new()).unwrap();
         let rejects = report.rejects.iter().flat_map(|reason| &reason.first);
         let numbers = rejects.filter_map(|line| line.split("list.txt:").nth(1)?.split(':').next());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_compile::compile::{self, Limits, Plan, Progress};
 use blocklist_compile::list::{Declared, Format, MaxRejects};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
@@ -207,12 +207,15 @@ fn write(folder: &Path, name: &str, text: &str) {
 fn compile(list: &Path) {
     let plan = Plan {
         threads: 1,
-        allow_empty: true,
         declared: Declared {
             format: Some(Format::Plain),
             ..Declared::default()
         },
-        max_rejects: MaxRejects::Percent(100.0),
+        limits: Limits {
+            allow_empty: true,
+            max_rejects: MaxRejects::Percent(100.0),
+            ..Limits::default()
+        },
         ..Plan::new(list.with_extension("blf"), vec![list.to_owned()])
     };
     let report = compile::build(&plan, &Progress::new()).unwrap_or_else(|error| panic!("{error}"));

@@ -109,7 +109,7 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
     if is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())? {
         plan.fetched.clone_from(&args.fetched);
     } else if is_folder && args.part.is_none() {
-        plan.max_shrink = Some(FOLDER_MAX_SHRINK);
+        plan.limits.max_shrink = Some(FOLDER_MAX_SHRINK);
     }
     plan.take(&compile::build_settings(reads)?);
     plan.fpr = args.fpr.or(plan.fpr);
@@ -121,15 +121,21 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
         (None, Some(seed)) => Seed::Fixed(seed),
         (None, None) => Seed::Keep,
     };
-    plan.allow_empty |= args.allow_empty;
-    plan.max_shrink = args.max_shrink.map(|most| most.0).or(plan.max_shrink);
-    plan.approves_shrink = args.max_shrink.is_some();
-    plan.command = args
+    plan.limits.allow_empty |= args.allow_empty;
+    plan.limits.max_shrink = args
+        .max_shrink
+        .map(|most| most.0)
+        .or(plan.limits.max_shrink);
+    plan.limits.approves_shrink = args.max_shrink.is_some();
+    plan.limits.command = args
         .by
         .iter()
         .map(|command| format!("{command} "))
         .collect();
-    plan.max_growth = args.max_growth.map(|most| most.0).or(plan.max_growth);
+    plan.limits.max_growth = args
+        .max_growth
+        .map(|most| most.0)
+        .or(plan.limits.max_growth);
     plan.copies.clone_from(&args.copies);
     plan.overwrite = args.overwrite;
     plan.rules.plus |= args.plus;
@@ -251,8 +257,8 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
     }
     plan.overwrite = args.overwrite;
     plan.fpr = args.fpr;
-    plan.max_shrink = args.max_shrink.map(|most| most.0);
-    plan.max_growth = args.max_growth.map(|most| most.0);
+    plan.limits.max_shrink = args.max_shrink.map(|most| most.0);
+    plan.limits.max_growth = args.max_growth.map(|most| most.0);
     let expected = Expected {
         pieces: args.expect.clone(),
         sources: args.source.clone(),
@@ -273,8 +279,8 @@ fn make_delta(args: &Delta, out: &mut Output) -> Done {
 fn apply(args: &Apply, out: &mut Output) -> Done {
     let mut plan = Plan::new(&args.output, args.deltas.clone());
     plan.overwrite = args.overwrite;
-    plan.max_shrink = args.max_shrink.map(|most| most.0);
-    plan.max_growth = args.max_growth.map(|most| most.0);
+    plan.limits.max_shrink = args.max_shrink.map(|most| most.0);
+    plan.limits.max_growth = args.max_growth.map(|most| most.0);
     plan.threads = args.threads.unwrap_or(plan.threads);
     let applied = watched(args.quiet, |progress| {
         compile::apply(&plan, &args.old, None, progress)
@@ -304,10 +310,10 @@ impl Reading {
         plan.protect.extend_from_slice(&self.protect);
         plan.allow.extend_from_slice(&self.allow);
         plan.allow_world |= self.allow_world;
-        plan.strict = self.strict;
-        plan.max_rejects = match self.strict {
+        plan.limits.strict = self.strict;
+        plan.limits.max_rejects = match self.strict {
             true => MaxRejects::Lines(0),
-            false => self.max_rejects.unwrap_or(plan.max_rejects),
+            false => self.max_rejects.unwrap_or(plan.limits.max_rejects),
         };
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::args::PreviewArgs;
 use super::text::counts;
-use crate::compile::{self, Error, Plan, Progress, preview_hint};
+use crate::compile::{self, Error, Plan, Progress, Refused, preview_hint};
 use crate::console::shortened;
 use crate::console::{Done, Output, say};
 use crate::inspect::preview::{
@@ -26,7 +26,7 @@ const EXAMPLE_CHARS: usize = 32;
 pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     let path = &args.input;
     let folder = if path.is_dir() { path } else { folder_of(path) };
-    let mut plan = Plan::new("preview.blf", Vec::new());
+    let mut plan = Plan::new("preview.blf", vec![path.clone()]);
     plan.take(&compile::build_settings([&folder.to_owned()])?);
     args.reading.put_into(&mut plan);
     let seen = preview(path, &plan, args.against.as_deref(), &Progress::new())?;
@@ -83,11 +83,12 @@ fn shown(seen: &Preview, has_written: bool) -> Vec<String> {
         lines.push(format!("removed   {}: {count}", escaped(file.as_bytes())));
     }
     let outcome = match (&report.refused, report.rows) {
-        (Some(_), _) => "A build would be refused.",
-        (None, 0) => "Nobody is listed.",
-        (None, _) => "A build would use this.",
+        (Some(Refused::Files(_)), _) => "A build would be refused.".to_owned(),
+        (Some(why), _) => format!("A build would be refused: {why}."),
+        (None, 0) => "Nobody is listed.".to_owned(),
+        (None, _) => "A build would use this.".to_owned(),
     };
-    lines.push(outcome.to_owned());
+    lines.push(outcome);
     lines
 }
 

@@ -12,6 +12,7 @@ use super::read::{
     self, Found, Input, InputCounts, Opened, Read, cut, digest_of_all, text, total_bytes,
 };
 use super::report::Report;
+use super::verdict::Refused;
 use blocklist_filter::address::RULES_VERSION;
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::Spec;
@@ -81,18 +82,14 @@ fn write<I: StagedKey>(
         report.count_as(file);
     }
     report.compare_with(lineage.before.as_ref());
-    if report.refuse(plan) {
-        return Ok(report);
+    if report.refuse(None, &plan.limits) {
+        return match report.refused {
+            Some(nothing @ Refused::NoEntry(_)) => Err(Error::Refused(nothing)),
+            _ => Ok(report),
+        };
     }
     if plan.part.is_some() && digest.is_none() {
         return Err(Error::Plan("an input was not read to its end".to_owned()));
-    }
-    // A piece may be empty, and the entries that a list had before are not in its parts.
-    if plan.part.is_none() {
-        report.check_nothing_lost(plan)?;
-    }
-    if report.refuse_changed_lists(plan) {
-        return Ok(report);
     }
 
     let spec = Spec {

@@ -39,7 +39,7 @@ impl Report {
         let filter = self.filter.as_ref();
         BuildReport {
             time_s: now_s(),
-            failure: self.refused.clone(),
+            failure: self.refused.as_ref().map(ToString::to_string),
             generation: filter.map(|filter| filter.generation),
             built_s: filter.map_or(0, |filter| filter.built_s),
             entries: filter.map_or(0, |filter| filter.entries),

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::verdict::Refused;
 use crate::settings;
 use blocklist_filter::base::replacement;
 use blocklist_filter::filter;
@@ -36,6 +37,9 @@ pub enum Error {
     /// The settings contradict each other or cannot be met; files do not belong together.
     #[error("{0}")]
     Plan(String),
+    /// A list without an entry would replace one that had some.
+    #[error(transparent)]
+    Refused(Refused),
     /// SIGINT or SIGTERM was received; all unfinished files were removed.
     #[error("interrupted; nothing was written")]
     Interrupted,

@@ -88,11 +88,13 @@ impl<'a> Job<'a> {
         progress.begin(Phase::Sorting, report.rows);
         let counts = self.sort(keys)?;
         let entries = counts.entries();
-        if report.refuse_shrunk_filter(plan, entries) {
+        if report.refuse(Some(entries), &plan.limits) {
             return Ok(report);
         }
         report.count(&counts);
-        if plan.approves_shrink && report.entries_before.is_some_and(|before| entries < before) {
+        if plan.limits.approves_shrink
+            && report.entries_before.is_some_and(|before| entries < before)
+        {
             report.approved_shrink = Some(spec.generation);
             // The daemon asks as soon as it sees the filter. A failure is reported at the end.
             let mut approval = report.summary();

@@ -61,7 +61,7 @@ pub(crate) fn look(
     let spill = temp_dir().join("preview");
     let read = job.read_wide(inputs, (&spill, &mut arena), &options)?;
     let mut report = Report::of_lists(plan, found, read.lists);
-    report.refuse(plan);
+    report.refuse(None, &plan.limits);
     report.count(&job.sort(&read.keys)?);
     let mut changes = Against::default();
     if let Some(lookup) = lookup.filter(|_| report.refused.is_none()) {

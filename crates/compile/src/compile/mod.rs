@@ -20,7 +20,7 @@
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
 //! | `report`, `build_report` | the result, as data, and beside the filter |
-//! | `limits` | an incomplete list replaces nothing |
+//! | `verdict` | whether a new filter may replace the old one: an incomplete list must not |
 //! | `job` | a plan while it is carried out: threads, memory, and staged keys to the finished file |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
 //! | `look` | what a build would count, without a filter being written |
@@ -35,7 +35,6 @@ mod edit;
 mod error;
 pub mod guard;
 mod job;
-mod limits;
 mod lineage;
 mod look;
 mod merge;
@@ -46,6 +45,7 @@ mod read;
 mod report;
 mod undone;
 mod update;
+mod verdict;
 mod write;
 
 pub use build::build;
@@ -53,7 +53,6 @@ pub(crate) use build_report::write_build_report;
 pub use delta::{Applied, Made, apply, make as make_delta};
 pub use edit::{By, Done, Edited, REPORTED, add, line_of, may_list, remove};
 pub use error::Error;
-pub(crate) use limits::SMALL;
 pub(crate) use look::{Against, look};
 pub use merge::{Expected, merge};
 pub(crate) use merge::{estimate_union, open_alike};
@@ -73,4 +72,6 @@ pub use report::{
 pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts, preview_hint};
 pub(crate) use update::changeable;
 pub use update::{Changes, update};
+pub(crate) use verdict::SMALL;
+pub use verdict::{Limits, Refused};
 pub(crate) use write::{EntryCounts, STEPS, Walk};

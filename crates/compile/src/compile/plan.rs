@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::guard::Guard;
 use super::read::{ReadOptions, name_of, text};
-use crate::list::{BuildSettings, Declared, ListToml, MaxRejects};
+use super::verdict::Limits;
+use crate::list::{BuildSettings, Declared, ListToml};
 use blocklist_filter::address::{Entry, Kind, Rules, escaped};
 use blocklist_filter::base::clock::{day_of, now_s};
 use blocklist_filter::base::day::Day;
@@ -60,24 +61,12 @@ pub struct Plan {
     pub allow: Vec<String>,
     /// Accept all overly broad entries; those under `protect` stay refused.
     pub allow_world: bool,
-    /// Write a filter without entries, even if the old one has some or every line was rejected.
-    pub allow_empty: bool,
     /// The folder in which the daemon keeps copies of its filters, which say what a damaged output held.
     pub copies: Option<PathBuf>,
     /// Replace an output that is not a filter, or is damaged.
     pub overwrite: bool,
-    /// How many lines of each list may be rejected.
-    pub max_rejects: MaxRejects,
-    /// Write nothing when an input has no entry, unless `allow_empty`.
-    pub strict: bool,
-    /// Maximum percentage by which a list, and the filter, may shrink.
-    pub max_shrink: Option<u32>,
-    /// Whether an administrator said so for this build, so that it counts for the daemon, too.
-    pub approves_shrink: bool,
-    /// The command that runs this build, with a blank at its end, for messages that name an option.
-    pub command: String,
-    /// Maximum percentage by which a list may grow.
-    pub max_growth: Option<u32>,
+    /// Whether what it makes may replace the output.
+    pub limits: Limits,
     /// Number of workers.
     pub threads: usize,
     /// Maximum memory.
@@ -138,12 +127,12 @@ impl Plan {
         self.fpr = fpr.or(self.fpr);
         let today = self.today();
         self.expires = expires.map(|end| end.from(today)).or(self.expires);
-        self.max_shrink = max_shrink.map(|most| most.0).or(self.max_shrink);
-        self.max_growth = max_growth.map(|most| most.0).or(self.max_growth);
-        self.max_rejects = max_rejects.unwrap_or(self.max_rejects);
+        self.limits.max_shrink = max_shrink.map(|most| most.0).or(self.limits.max_shrink);
+        self.limits.max_growth = max_growth.map(|most| most.0).or(self.limits.max_growth);
+        self.limits.max_rejects = max_rejects.unwrap_or(self.limits.max_rejects);
         for (own, given) in [
             (&mut self.allow_world, allow_world),
-            (&mut self.allow_empty, allow_empty),
+            (&mut self.limits.allow_empty, allow_empty),
             (&mut self.records, records),
             (&mut self.rules.plus, plus),
             (&mut self.rules.srs, srs),

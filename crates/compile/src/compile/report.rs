@@ -1,5 +1,6 @@
 //! The result of a compilation, as data: JSON shows it directly, `cli` puts it into words.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,11 @@ use serde::Serialize;
 
 use super::plan::Plan;
 use super::read::{Found, InputCounts, NotListed, Opened, name_of, text};
+use super::verdict::{Limits, Refused, Task, verdict};
 use super::write::{EntryCounts, add_counts};
 use blocklist_filter::address::Kind;
 use blocklist_filter::base::numbers::counted;
-use blocklist_filter::filter::{Header, Reason, Source, sizing};
+use blocklist_filter::filter::{Header, Reason, Source, Written, sizing};
 use blocklist_filter::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -22,10 +24,18 @@ pub struct Report {
     /// Name of the list.
     pub name: String,
     /// Why nothing was written, although there was no error: a limit such as `--max-shrink`.
-    pub refused: Option<String>,
+    pub refused: Option<Refused>,
     /// Whether there was no such file before.
     #[serde(skip)]
     pub is_first: bool,
+    #[serde(skip)]
+    pub(crate) task: Task,
+    /// Whether everything that was read is a folder that somebody keeps by hand.
+    #[serde(skip)]
+    pub(crate) is_by_hand: bool,
+    /// Whether an entry that was typed lists nobody.
+    #[serde(skip)]
+    pub(crate) has_typed_rejects: bool,
     /// The inputs in the order of their numbers.
     pub inputs: Vec<InputReport>,
     /// Entries read, duplicates included.
@@ -302,6 +312,13 @@ impl Report {
             is_first: plan.output.try_exists().is_ok_and(|exists| !exists),
             name: plan.name.clone(),
             is_feed: plan.fetched.is_some(),
+            task: match plan.part {
+                Some(_) => Task::Part,
+                None => Task::Build,
+            },
+            is_by_hand: plan.meant.is_empty()
+                && plan.fetched.is_none()
+                && plan.inputs.iter().all(|path| path.is_dir()),
             ..Self::default()
         }
     }
@@ -462,23 +479,23 @@ impl Report {
         }
     }
 
-    /// Refuses the output for too many rejected lines, or under `--strict` for an empty input.
-    pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
-        self.refuse_rejects(plan);
-        if let [refused, others @ ..] = self.refused_files.as_slice() {
-            let others = counted(others.len() as u64, "file", "files");
-            self.refused = Some(match self.refused_files.len() {
-                1 => refused.to_string(),
-                _ => format!("{refused}; and {others} more"),
-            });
+    pub(crate) fn compare_with(&mut self, before: Option<&Written>) {
+        self.entries_before = before.map(|before| before.entries);
+        let mut gone = before.map_or_else(BTreeMap::new, |before| before.lists.clone());
+        for input in &mut self.inputs {
+            input.before = gone.remove(&input.source.file);
         }
-        if plan.strict
-            && !plan.allow_empty
-            && self.refused.is_none()
-            && let Some(input) = self.inputs.iter().find(|input| input.entries == 0)
-        {
-            let why = "--strict allows this only with --allow-empty";
-            self.refused = Some(format!("no entry in {}: {why}", input.file));
+        gone.retain(|_, entries| *entries > 0);
+        let shown =
+            |(file, entries)| format!("{file}: {} before", counted(entries, "entry", "entries"));
+        self.no_longer_read = gone.into_iter().map(shown).collect();
+    }
+
+    /// Takes the [`verdict`]; returns whether nothing may be written.
+    pub(crate) fn refuse(&mut self, entries: Option<u64>, limits: &Limits) -> bool {
+        self.refused = verdict(self, entries, limits).err();
+        if let Some(Refused::Files(files)) = &self.refused {
+            self.refused_files.clone_from(files);
         }
         self.refused.is_some()
     }

@@ -21,6 +21,7 @@ use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{Found, Input, ReadOptions, find_or_typed, total_bytes};
 use super::report::{Changed, Report, kind_counts};
+use super::verdict::Task;
 use super::write::{Sorted, Sources, Walk, count_entries};
 use blocklist_filter::address::Rules;
 use blocklist_filter::base::replacement::Replacement;
@@ -103,7 +104,10 @@ pub fn update(plan: &Plan, changes: &Changes, progress: &Progress) -> Result<Rep
     sources.add(&report.sources());
     report.add_removals(Report::of_lists(plan, remove, removed.lists));
     report.spilled_bytes = added.keys.spilled_bytes() + removed.keys.spilled_bytes();
-    if refuse(plan, &found, &mut report) {
+    let mut typed = (add.lists.iter().chain(&remove.lists)).filter(|input| input.is_typed());
+    report.has_typed_rejects = typed.any(|input| report.leaves_out(&input.shown()));
+    report.task = Task::Update;
+    if report.refuse(None, &plan.limits) {
         return Ok(report);
     }
 
@@ -134,15 +138,6 @@ fn find(plan: &Plan, changes: &Changes) -> Result<[Found; 2], Error> {
         return Err(Error::Plan(why.to_owned()));
     }
     Ok([add, remove])
-}
-
-fn refuse(plan: &Plan, [add, remove]: &[Found; 2], report: &mut Report) -> bool {
-    // A person who types an entry wants exactly that one.
-    let mut typed = (add.lists.iter().chain(&remove.lists)).filter(|input| input.is_typed());
-    if typed.any(|input| report.leaves_out(&input.shown())) {
-        report.refused = Some("an entry on the command line cannot be taken".to_owned());
-    }
-    report.refuse(plan)
 }
 
 /// Writes the records that `stream` gives, which are read twice: to count, and to write.

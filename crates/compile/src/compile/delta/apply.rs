@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::make::Mapped;
 use crate::compile::error::Error;
-use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::plan::{Plan, Seed};
 use crate::compile::progress::{Phase, Progress};
+use crate::compile::verdict::Refused;
 use crate::compile::write::{Sorted, assemble};
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::delta::{Delta, Head, Touch};
@@ -27,7 +27,7 @@ pub struct Applied {
     /// The filter.
     pub output: PathBuf,
     /// Why it was not written: it would have too few or too many entries.
-    pub refused: Option<String>,
+    pub refused: Option<Refused>,
     /// Number of deltas applied.
     pub deltas: usize,
     /// Size of the filter in bytes.
@@ -85,14 +85,10 @@ pub fn apply(
         sha256: last.digest.to_string(),
         seconds: started.elapsed().as_secs_f64(),
     };
-    let refused = refused_change(
-        &plan.command,
-        &old.path().display().to_string(),
-        (old.entries(), last.new.entries),
-        (plan.max_shrink, plan.max_growth),
-    );
-    if refused.is_some() {
-        return Ok(outcome(refused));
+    let what = old.path().display().to_string();
+    let limits = &plan.limits;
+    if let Err(refused) = limits.check_change(&what, old.entries(), last.new.entries) {
+        return Ok(outcome(Some(refused)));
     }
     let mut stream: Box<dyn Sorted + '_> = Box::new(old.records()?);
     for delta in chain {

@@ -26,6 +26,7 @@ use super::partition::{NARROW_SOURCES, Narrow, Sealed, StagedKey, Wide};
 use super::plan::{Plan, Seed};
 use super::progress::Progress;
 use super::report::{InputReport, Report};
+use super::verdict::Task;
 use super::write::Sources;
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::{Filter, FilterFile, Spec, Writer};
@@ -140,7 +141,7 @@ impl Merge<'_> {
         }
         let mut report = self.report(&spec, &expired);
         report.spilled_bytes = keys.spilled_bytes();
-        if report.refuse_changed_lists(self.job.plan) {
+        if report.refuse(None, &self.job.plan.limits) {
             return Ok(report);
         }
         self.job.finish(replacement, keys, spec, None, report)
@@ -154,7 +155,7 @@ impl Merge<'_> {
     ) -> Result<Report, Error> {
         let Job { plan, progress, .. } = *self.job;
         let mut report = self.report(&spec, &[]);
-        if report.refuse_changed_lists(plan) {
+        if report.refuse(None, &plan.limits) {
             return Ok(report);
         }
         alike::check_same_pages(filters)?;
@@ -165,7 +166,7 @@ impl Merge<'_> {
             reason = "a sum of positive estimates, far below 2^53"
         )]
         let entries = entries.round() as u64;
-        if report.refuse_shrunk_filter(plan, entries) {
+        if report.refuse(Some(entries), &plan.limits) {
             return Ok(report);
         }
         // Fuller pages have a higher rate.
@@ -203,6 +204,7 @@ impl Merge<'_> {
             rows,
             rejected: total(sources.map(|source| source.rejected)),
             expired: all_expired,
+            task: Task::Merge,
             ..Report::new(self.job.plan)
         };
         report.compare_with(self.lineage.before.as_ref());
