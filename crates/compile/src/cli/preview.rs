@@ -34,17 +34,9 @@ pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     let text = shown(&seen, args.write && saved.is_ok());
     out.line(format_args!("{}", text.join("\n")))?;
     saved?;
-    // What has been written counts from now on.
-    let is_mended = |file: &FilePreview| {
-        let report = file
-            .proposal
-            .as_ref()
-            .and_then(|found| found.report.as_ref());
-        args.write && report.is_some_and(|report| report.refused.is_none())
-    };
     let is_refused = seen.files.is_empty()
         || seen.report.refused.is_some() && seen.report.refused_files.is_empty()
-        || (seen.files.iter()).any(|file| file.refused.is_some() && !is_mended(file));
+        || seen.files.iter().any(|file| file.refused.is_some());
     Ok(ExitCode::from(u8::from(is_refused)))
 }
 
@@ -135,12 +127,7 @@ fn show_file(file: &FilePreview, seen: &Preview, has_written: bool, lines: &mut 
         false => format!("Add this to {path} (preview --write does it){open}:"),
     });
     lines.extend(proposal.toml.lines().map(|line| format!("   {line}")));
-    let Some(report) = &proposal.report else {
-        return lines.push("Until then, the file is refused.".to_owned());
-    };
-    lines.push("With it:".to_owned());
-    lines.extend(proposal.samples.iter().map(sample));
-    lines.push(counts(report));
+    lines.push("Until then, the file is refused.".to_owned());
 }
 
 fn sample(sample: &Sample) -> String {

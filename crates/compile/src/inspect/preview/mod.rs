@@ -1,9 +1,7 @@
 //! What a list is read as, and what would come of it, without writing a filter.
 //!
 //! The counts are those of a build, made by the same code. For a table, the columns or the paths of JSON
-//! are described. If nothing is declared about it, a declaration is proposed, and the table is read
-//! as it says: what a proposal promises is what a build counts. Only `proposal` uses the meaning of
-//! words.
+//! are described, and if nothing is declared about it, a declaration is proposed.
 
 mod column;
 mod proposal;
@@ -13,11 +11,9 @@ mod survey;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::compile::{
-    Against, Error, Found, Input, Plan, Progress, RefusedFile, Report, base_name, in_its_folder,
-    look,
+    Against, Error, Plan, Progress, RefusedFile, Report, base_name, in_its_folder, look,
 };
 use crate::list::{LIST_TOML, ListToml, Why};
 use crate::settings;
@@ -92,8 +88,7 @@ pub(crate) fn preview(
         let name = base_name(&input.label());
         let proposal = match &survey {
             Some(survey) if reading.is_none() && !list_toml.has_file(&name) => {
-                let made = Proposal::new(&name, survey, &plan.declared);
-                Some(tried_out(made, &judge, &seen.list_toml, input)?)
+                Some(Proposal::new(&name, survey, &plan.declared))
             }
             _ => None,
         };
@@ -108,34 +103,6 @@ pub(crate) fn preview(
         });
     }
     Ok(seen)
-}
-
-/// Reads a file as a proposal says, unless it leaves open which rows count, or the `list.toml` has no
-/// place for it.
-fn tried_out(
-    made: Proposal,
-    judge: &Judge<'_>,
-    list_toml: &Path,
-    input: &Input,
-) -> Result<Proposal, Error> {
-    let joined = joined(list_toml, &[&made]).ok().filter(|_| made.names_rows);
-    let name = base_name(&input.label());
-    let Some(lower) = joined.and_then(|(_, list_toml)| list_toml.declared(&[&name])) else {
-        return Ok(made);
-    };
-    let mut input = input.clone();
-    input.declared = Arc::new(judge.plan.declared.clone().or(&lower));
-    let samples = judge.samples(&input)?;
-    let found = Found {
-        lists: vec![input],
-        ..Found::default()
-    };
-    let (report, _) = look(judge.plan, &found, None, judge.progress)?;
-    Ok(Proposal {
-        samples,
-        report: Some(report),
-        ..made
-    })
 }
 
 /// Returns a `list.toml` with proposals at its end. What stands in it stays.
@@ -174,30 +141,33 @@ mod tests {
 
     const BESIDE: &str = "# by hand\n[[file]]\nmatch = \"other.csv\"\nignore = true # for now";
 
-    /// Proposes, writes and builds: returns the proposal, and what it promised and the build counted,
-    /// listed and skipped. Nothing is promised if the file stays refused.
-    fn try_out(name: &str, text: &[u8]) -> (String, Option<[(u64, u64); 2]>) {
+    /// Keeps each line of a proposal that says which rows count, without its `#`, writes it and builds. Returns the
+    /// proposal, and for each line the line itself, and what was listed; nothing if the file stays refused.
+    fn try_out(name: &str, text: &[u8]) -> (String, Vec<(String, Option<u64>)>) {
         let dir = tempfile::tempdir().unwrap();
         let (file, list_toml) = (dir.path().join(name), dir.path().join(LIST_TOML));
         fs::write(&file, text).unwrap();
         fs::write(&list_toml, BESIDE).unwrap();
-        let plan = Plan::new(dir.path().join("x.blf"), vec![dir.path().to_owned()]);
+        let mut plan = Plan::new(dir.path().join("x.blf"), vec![dir.path().to_owned()]);
+        plan.limits.allow_empty = true;
         let mut seen = preview(&file, &plan, None, &Progress::new()).unwrap();
         let proposal = seen.files.remove(0).proposal.unwrap();
         write(&list_toml, &[&proposal]).unwrap();
         let written = fs::read_to_string(&list_toml).unwrap();
         assert_eq!(written, format!("{BESIDE}\n\n{}", proposal.toml));
-
-        let report = build(&plan, &Progress::new()).unwrap();
-        let is_refused = report.refused.is_some();
-        assert!(proposal.is_open || !is_refused, "{}", proposal.toml);
-        let counted = |report: &Report| {
-            let notable = report.skipped.iter().filter(|skipped| skipped.notable);
-            (report.rows, notable.map(|skipped| skipped.why.count).sum())
+        let listed = || {
+            let report = build(&plan, &Progress::new()).unwrap();
+            report.refused.is_none().then_some(report.rows)
         };
-        let promised = proposal.report.filter(|_| !is_refused);
-        let promised = promised.map(|promised| [counted(&promised), counted(&report)]);
-        (proposal.toml, promised)
+        assert!(!proposal.is_open || listed().is_none(), "{}", proposal.toml);
+
+        let choices = proposal.toml.lines();
+        let choices = choices.filter(|it| it.starts_with("# when") || it.starts_with("# rows"));
+        let tried = choices.map(|choice| {
+            fs::write(&list_toml, written.replace(choice, &choice[2..])).unwrap();
+            (choice.to_owned(), listed())
+        });
+        (proposal.toml.clone(), tried.collect())
     }
 
     proptest! {
@@ -260,24 +230,27 @@ mod tests {
         text.into_bytes()
     }
 
-    /// A proposal is what a build reads, and gives the counts that it promised; in doubt, the file
-    /// stays refused. The tables have 40 rows: the file, its heading, each row, row 7; what is listed, if
-    /// anything, and parts of the proposal. `S` is a sender, `V` a verdict (30 block, 10 allow), `N` the
-    /// number of the row.
+    /// Each line of a proposal says how many rows it lists, and a build lists them; in doubt, the file
+    /// stays refused. The tables have 40 rows: the file, its heading, each row, row 7; whether a line of the proposal decides
+    /// ("yes", "no"), and parts of the proposal. `S` is a sender, `V` a verdict (30 block, 10 allow), `N` the number of the row.
     #[test]
-    fn a_build_counts_what_a_proposal_promised() {
+    fn a_build_lists_what_a_line_of_a_proposal_says() {
         for line in include_str!("../../../../../tests/pure/list/proposals.txt").lines() {
             let cells = line.split("  ").map(str::trim);
             let mut cells = cells.filter(|cell| !cell.is_empty());
             let mut cell = || cells.next().unwrap();
-            let (name, heading, row, seventh, listed) = (cell(), cell(), cell(), cell(), cell());
-            let (toml, counted) = try_out(name, &table(name, heading, row, seventh));
+            let (name, heading, row, seventh, decides) = (cell(), cell(), cell(), cell(), cell());
+            let (toml, tried) = try_out(name, &table(name, heading, row, seventh));
             for part in cells {
                 assert!(toml.contains(part), "{name}: no {part:?} in\n{toml}");
             }
-            let counts = listed.parse().ok();
-            let counts = counts.map(|listed: u64| [(listed, 40 - listed); 2]);
-            assert_eq!(counted, counts, "{name}\n{toml}");
+            assert_eq!(tried.is_empty(), decides == "none", "{name}\n{toml}");
+            for (choice, listed) in tried {
+                let (_, rows) = choice.rsplit_once("# ").unwrap();
+                let rows = rows.split(' ').next().unwrap().parse().ok();
+                let expected = rows.filter(|_| decides == "yes");
+                assert_eq!(listed, expected, "{name}: {choice}\n{toml}");
+            }
         }
     }
 }

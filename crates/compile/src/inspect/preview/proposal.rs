@@ -1,30 +1,18 @@
 //! A declaration to propose for a table: a `[[file]]` for the `list.toml` of its folder.
 //!
-//! What follows from the values alone is filled in. English words are used to fill in more, but only
-//! where nothing else in the table might decide as well. Whatever is in doubt makes a comment of the
-//! lines that say which rows count, so that the file stays refused until somebody has decided.
+//! What follows from the values alone is filled in. What depends on the meaning of a word, only a person knows: each choice
+//! is a line in a comment, with the number of its rows, and the file stays refused until somebody has decided.
 
 use std::fmt::Write as _;
 
 use super::column::{Column, Value, quoted};
-use super::rows::Sample;
 use super::survey::{First, Kind, Survey};
-use crate::compile::Report;
 use crate::list::Declared;
 use blocklist_filter::base::numbers::{counted, grouped};
 
-/// Words that say that a row lists a sender, and that it does not.
-const LISTS: &str = "ban banned black blacklist blacklisted block blocked blocklist blocklisted denied deny discard drop \
-     reject rejected";
-const CLEARS: &str = "accept accepted allow allowed allowlist exempt permit permitted safe safelist trusted white whitelist \
-     whitelisted";
-/// Words in the heading of the column with the sender, with the day of the end, and of adding.
-const SENDERS: &str = "sender spammer from";
-const ENDS: &str = "expire expires expiry expiration remove until";
-const ADDS: &str = "added created";
-
 const CHOICES: usize = 8;
 const NOTES: usize = 46;
+const SAY_ROWS: &str = "and say which rows count, with when, unless, at_least or rows = \"all\"";
 
 /// A `[[file]]`, as text.
 #[derive(Debug, Default)]
@@ -32,11 +20,6 @@ pub(crate) struct Proposal {
     pub(crate) toml: String,
     /// Whether something is left to decide.
     pub(crate) is_open: bool,
-    pub(super) names_rows: bool,
-    /// What a build would count in the file with it, if it says which rows count.
-    pub(crate) report: Option<Report>,
-    /// Some rows of the file, read with it.
-    pub(crate) samples: Vec<Sample>,
 }
 
 impl Proposal {
@@ -50,12 +33,8 @@ impl Proposal {
         };
         draft.form(given);
         if let Some(entry) = draft.entry() {
-            // What the dates leave open leaves the rows open, but the rows come first.
-            let before = std::mem::take(&mut draft.made.toml);
-            draft.dates(entry);
-            let dates = std::mem::replace(&mut draft.made.toml, before);
             draft.rows(entry);
-            draft.made.toml.push_str(&dates);
+            draft.dates(entry);
         }
         draft.made
     }
@@ -111,12 +90,8 @@ impl<'s> Draft<'s> {
 
     fn entry(&mut self) -> Option<&'s Column> {
         let columns = &self.survey.columns;
-        let with = |word: &dyn Fn(&Column) -> bool| -> Vec<&'s Column> {
-            let of_entries = columns.iter().filter(|column| column.is_of_entries());
-            of_entries.filter(|column| word(column)).collect()
-        };
-        let (all, by_word) = (with(&|_| true), with(&|it| has_word(&it.name, SENDERS)));
-        let (([column], _) | (_, [column])) = (all.as_slice(), by_word.as_slice()) else {
+        let all = columns.iter().filter(|column| column.is_of_entries());
+        let [column] = all.collect::<Vec<_>>()[..] else {
             let perhaps = columns.iter().filter(|column| column.entries > 0);
             let mut perhaps: Vec<&Column> = perhaps.collect();
             perhaps.sort_by_key(|column| std::cmp::Reverse(column.entries));
@@ -128,19 +103,24 @@ impl<'s> Draft<'s> {
                 let note = format!("{entries} of {filled} are entries: the sender?");
                 self.put(&format!("entry = {}", column.as_entry), &note, true);
             }
-            self.doubt("and say which rows count, with when, unless, at_least or rows = \"all\"");
+            self.doubt(SAY_ROWS);
             return None;
         };
         let mut note = counted(column.entries, "cell with an entry", "cells with entries");
         if column.several > 0 {
             let _ = write!(note, ", {} of them with several", grouped(column.several));
         }
-        self.put(&format!("entry = {}", column.as_entry), &note, false);
         if self.first() == Some(First::Either) {
-            let why = "line 1 may be a row: if it is, name columns by their numbers, and it counts";
-            self.doubt(why);
+            let number = columns.iter().position(|it| std::ptr::eq(it, column));
+            let number = number.map_or(0, |at| at + 1);
+            self.put(&format!("entry = {number}"), "if line 1 is a row", true);
+            let setting = format!("entry = {}", column.as_entry);
+            self.put(&setting, "if it is a heading", true);
+            self.doubt(SAY_ROWS);
+            return None;
         }
-        Some(*column)
+        self.put(&format!("entry = {}", column.as_entry), &note, false);
+        Some(column)
     }
 
     fn beside(&self, entry: &'s Column) -> impl Iterator<Item = &'s Column> + use<'s> {
@@ -149,10 +129,9 @@ impl<'s> Draft<'s> {
         others.filter(|column| column.object == entry.object && !column.as_value.is_empty())
     }
 
-    /// Returns the columns beside the entry with few values: those with a word that says whether a
-    /// row counts, and the others.
-    fn small(&self, entry: &'s Column) -> (Vec<Small>, Vec<Small>) {
-        let (mut deciding, mut others) = (Vec::new(), Vec::new());
+    /// Returns the columns beside the entry with few values.
+    fn small(&self, entry: &'s Column) -> Vec<Small> {
+        let mut small = Vec::new();
         for column in self.beside(entry) {
             let values = column.values().filter(|_| column.dates().is_none());
             let Some(mut values) = values else {
@@ -167,74 +146,35 @@ impl<'s> Draft<'s> {
             }
             // What is different in each row is a note or a number.
             let repeats = values.len() < 4 || values.iter().any(|value| value.count > 1);
-            let is_known = |value: &Value| is_of(value, LISTS) || is_of(value, CLEARS);
-            if values.iter().any(is_known) {
-                deciding.push((column.as_value.clone(), values));
-            } else if values.len() > 1 && repeats {
-                others.push((column.as_value.clone(), values));
+            if values.len() > 1 && repeats {
+                small.push((column.as_value.clone(), values));
             }
         }
-        (deciding, others)
+        small
     }
 
+    /// Adds a line for each choice of rows.
     fn rows(&mut self, entry: &'s Column) {
         if self.first().is_some() && self.survey.columns.len() == 1 {
             return;
         }
-        let (mut deciding, mut others) = self.small(entry);
-        let [(column, values)] = deciding.as_slice() else {
-            deciding.append(&mut others);
-            return self.choose_rows(&deciding);
-        };
+        let small = self.small(entry);
         let is_named = |name: &str| name.starts_with('"');
-        let has_name = is_named(column) || is_named(&entry.as_entry);
+        let has_name =
+            is_named(&entry.as_entry) || small.iter().any(|(column, _)| is_named(column));
         if self.first() == Some(First::Heading) && !has_name {
             let why = "by numbers alone, line 1 is a row, too: give a column a heading of its own";
             self.doubt(why);
         }
-        let (lists, rest): (Vec<&Value>, Vec<&Value>) =
-            values.iter().partition(|value| is_of(value, LISTS));
-        let (clears, open): (Vec<&Value>, Vec<&Value>) =
-            rest.into_iter().partition(|value| is_of(value, CLEARS));
-        // Only with both settings is a value of neither refused.
-        let is_certain = !self.made.is_open
-            && others.is_empty()
-            && !lists.is_empty()
-            && (open.is_empty() || !clears.is_empty());
-        let settings = [
-            ("when", &lists, "listed"),
-            ("unless", &clears, "not listed"),
-        ];
-        for (setting, values, what) in settings {
-            if !values.is_empty() {
-                let setting = condition(setting, column, values);
-                let note = format!("{what}: {}", rows_of(values));
-                self.put(&setting, &note, !is_certain);
+        self.doubt("which rows list their sender? keep one of these lines, without its #:");
+        for (column, values) in small.iter().take(CHOICES) {
+            for value in values {
+                let rows = counted(value.count, "row", "rows");
+                self.put(&when(column, value), &rows, true);
             }
         }
-        self.made.names_rows = is_certain;
-        for value in open {
-            let first = match value.line {
-                0 => String::new(),
-                line => format!(", first in line {}", grouped(line)),
-            };
-            let (text, rows) = (quoted(&value.text), rows_of(&[value]));
-            self.doubt(&format!(
-                "{column} = {text} ({rows}{first}): put it into when or unless, or the file is refused"
-            ));
-        }
-        for (column, values) in others.iter().take(CHOICES) {
-            let counts = with_counts(values);
-            self.doubt(&format!("{column} may decide, too: {counts}"));
-        }
-    }
-
-    fn choose_rows(&mut self, small: &[Small]) {
-        for (column, values) in small.iter().take(CHOICES) {
-            let all: Vec<&Value> = values.iter().collect();
-            self.put(&condition("when", column, &all), &with_counts(values), true);
-        }
-        self.put("rows = \"all\"", "if every row lists its sender", true);
+        let rows = counted(entry.filled, "row", "rows");
+        self.put("rows = \"all\"", &rows, true);
     }
 
     fn first(&self) -> Option<First> {
@@ -245,31 +185,21 @@ impl<'s> Draft<'s> {
     }
 
     fn dates(&mut self, entry: &'s Column) {
-        let (mut common, mut never): (Option<Vec<&str>>, Vec<String>) = (None, Vec::new());
-        let (mut ends, mut adds) = (0, 0);
+        let mut never: Vec<String> = Vec::new();
         for column in self.beside(entry) {
             let Some((formats, others)) = column.dates() else {
                 continue;
             };
-            let (setting, count) = if has_word(&column.name, ENDS) {
-                ("expires_in", &mut ends)
-            } else if has_word(&column.name, ADDS) {
-                ("added_in", &mut adds)
-            } else {
-                ("expires_in or added_in", &mut 2)
-            };
-            *count += 1;
-            let setting = format!("{setting} = {}", column.as_value);
-            let note = format!("{} filled", grouped(column.filled));
-            self.put(&setting, &note, *count > 1);
-            if *count == 1 {
-                never.extend(others.iter().map(|text| quoted(text)));
-                let common = common.get_or_insert_with(|| formats.clone());
-                common.retain(|format| formats.contains(format));
-            }
-        }
-        if let Some(formats) = common {
+            let filled = counted(column.filled, "date", "dates");
+            let ends = format!("{filled}, if its rows end on that day");
+            self.put(&format!("expires_in = {}", column.as_value), &ends, true);
+            self.put(
+                &format!("added_in = {}", column.as_value),
+                "or were added on it",
+                true,
+            );
             self.date_formats(&formats);
+            never.extend(others.iter().map(|text| quoted(text)));
         }
         if !never.is_empty() {
             never.sort();
@@ -280,53 +210,24 @@ impl<'s> Draft<'s> {
     }
 
     fn date_formats(&mut self, formats: &[&str]) {
-        let (formats, note, asks) = match formats {
+        let note = match formats {
             ["", ..] => return,
-            [_] => (formats, "fits every date", false),
-            [] => (
-                &["..."][..],
-                "these columns have dates of different forms",
-                true,
-            ),
-            _ => (formats, "fits every date, as others do", true),
+            [_] => "with it: fits every date",
+            _ => "with it: fits every date, as others do",
         };
         for format in formats {
-            self.put(&format!("date_format = {}", quoted(format)), note, asks);
+            let setting = format!("date_format = {}", quoted(format));
+            self.put(&setting, note, true);
         }
     }
 }
 
-fn is_of(value: &Value, words: &str) -> bool {
-    is_one_of(&value.text.to_lowercase(), words)
-}
-
-fn condition(setting: &str, column: &str, values: &[&Value]) -> String {
-    let values: Vec<String> = values.iter().map(|value| quoted(&value.text)).collect();
+fn when(column: &str, value: &Value) -> String {
     let bare = column.trim_matches('"');
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let key = match !bare.is_empty() && bare.bytes().all(is_bare) {
         true => bare,
         false => column,
     };
-    format!("{setting} = {{ {key} = [{}] }}", values.join(", "))
-}
-
-fn with_counts(values: &[Value]) -> String {
-    let counts = values.iter();
-    let counts = counts.map(|it| format!("{} ({})", quoted(&it.text), grouped(it.count)));
-    counts.collect::<Vec<_>>().join(", ")
-}
-
-fn rows_of(values: &[&Value]) -> String {
-    counted(values.iter().map(|value| value.count).sum(), "row", "rows")
-}
-
-fn is_one_of(word: &str, words: &str) -> bool {
-    words.split(' ').any(|known| known == word)
-}
-
-fn has_word(name: &str, words: &str) -> bool {
-    let name = name.to_lowercase();
-    name.split(|c: char| !c.is_alphanumeric())
-        .any(|word| is_one_of(word, words))
+    format!("when = {{ {key} = [{}] }}", quoted(&value.text))
 }
