@@ -1,17 +1,8 @@
 //! The number of entries that each pair of several filters shares: shows which lists are worth
 //! having. And the same of two filters.
 //!
-//! With records, the numbers are exact, and are found by reading all files once. The keys of all
-//! filters are walked side by side, on all processors. Without records, pairs are estimated from the
-//! fill of the pages and of their union:
-//!
-//! ```text
-//! n = -(m/k) ln(1 - X/m)   for each page (X of m bits set), summed
-//! both = |A| + |B| - |A u B|
-//! ```
-//!
-//! The error of the difference is that of three estimates. It is given as two standard
-//! deviations, so the true value is within it in 19 of 20 cases.
+//! The numbers are exact, and are found by reading the records of all filters once: their keys are walked side by side,
+//! on all processors.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,13 +11,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::compile::{Error, Progress, STEPS, Walk, estimate_union, open_alike};
+use crate::compile::{Error, Progress, STEPS, Walk, open_alike};
 use crate::console::shortened;
 use blocklist_filter::address::escaped;
 use blocklist_filter::base::numbers::{counted, grouped, percent};
 use blocklist_filter::base::parallel::{on_threads, processors};
+use blocklist_filter::filter::Filter;
 use blocklist_filter::filter::page::first_key;
-use blocklist_filter::filter::{Filter, sizing};
 
 /// The number of entries that each of several filters shares with each other one.
 #[derive(Clone, Debug, Serialize)]
@@ -35,46 +26,29 @@ pub(crate) struct Overlap {
     pub(crate) entries: Vec<u64>,
     /// Number of entries that filter i and filter j share.
     pub(crate) shared: Vec<Vec<u64>>,
-    /// Number of entries of each filter that no other one has; `None` if records are missing.
-    pub(crate) alone: Option<Vec<u64>>,
-    /// Whether all numbers are exact.
-    pub(crate) exact: bool,
-    /// Two standard deviations of the number that the last two filters share; 0 when exact.
-    #[serde(skip)]
-    error: u64,
+    /// Number of entries of each filter that no other one has.
+    pub(crate) alone: Vec<u64>,
 }
 
 /// Compares each filter with each other one.
 pub(crate) fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     let filters = open_alike(files)?;
     let name = |filter: &Arc<Filter>| escaped(filter.spec().name.as_bytes()).to_string();
-    let exact = filters.iter().all(|filter| filter.spec().records);
     let all = filters.len();
-    let (mut counts, mut error) = (no_counts(all), 0);
-    if exact {
-        let workers = processors() as u64;
-        let parts = (0..workers).map(|n| STEPS * n / workers..STEPS * (n + 1) / workers);
-        for part in on_threads(parts, |steps| count(&filters, steps)) {
-            let sums = counts.iter_mut().flatten();
-            sums.zip(part?.iter().flatten())
-                .for_each(|(sum, count)| *sum += count);
-        }
-    } else {
-        for i in 0..all {
-            counts[i][i] = filters[i].entries();
-            for j in i + 1..all {
-                (counts[i][j], error) = estimate(&[&filters[i], &filters[j]].map(Arc::clone))?;
-            }
-        }
+    let mut counts = no_counts(all);
+    let workers = processors() as u64;
+    let parts = (0..workers).map(|n| STEPS * n / workers..STEPS * (n + 1) / workers);
+    for part in on_threads(parts, |steps| count(&filters, steps)) {
+        let sums = counts.iter_mut().flatten();
+        sums.zip(part?.iter().flatten())
+            .for_each(|(sum, count)| *sum += count);
     }
     let shared = |i: usize| -> Vec<u64> { (0..all).map(|j| counts[i.min(j)][i.max(j)]).collect() };
     Ok(Overlap {
         names: filters.iter().map(name).collect(),
         entries: (0..all).map(|i| counts[i][i]).collect(),
         shared: (0..all).map(shared).collect(),
-        alone: exact.then(|| counts.iter().map(|row| row[all]).collect()),
-        exact,
-        error,
+        alone: counts.iter().map(|row| row[all]).collect(),
     })
 }
 
@@ -106,32 +80,6 @@ fn count(filters: &[Arc<Filter>], steps: Range<u64>) -> Result<Counts, Error> {
     Ok(counts)
 }
 
-/// Estimates the entries that two filters of one size and rate share, and two standard deviations
-/// of that number.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "estimates not below 0, and far below 2^64"
-)]
-fn estimate(filters: &[Arc<Filter>; 2]) -> Result<(u64, u64), Error> {
-    let [a, b] = filters;
-    if a.shape() != b.shape() {
-        let (a, b) = (a.path().display(), b.path().display());
-        return Err(Error::Plan(format!(
-            "{b}: differs in size or rate from {a}, and one of them has no records; build it again with records"
-        )));
-    }
-    let (shape, progress) = (a.shape(), Progress::new());
-    let entries = |some| Ok::<_, Error>(estimate_union(some, &progress)?.0);
-    let (first, second) = (entries(&filters[..1])?, entries(&filters[1..])?);
-    let sums = [first, second, entries(filters)?];
-    let deviations = sums.map(|sum| sizing::estimate_deviation(sum, shape).powi(2));
-    let error = 2.0 * deviations.iter().sum::<f64>().sqrt();
-    let (a, b) = (a.entries(), b.entries());
-    let either = (sums[2].round() as u64).clamp(a.max(b), a.saturating_add(b));
-    Ok((a.saturating_add(b) - either, error.ceil() as u64))
-}
-
 const NAME_CHARS: usize = 32;
 
 impl fmt::Display for Overlap {
@@ -146,9 +94,7 @@ impl fmt::Display for Overlap {
         let width = numbers.max().unwrap_or(0).max("100.0 %".len()) + 2;
 
         write!(f, "{:left$}{:>width$}", "", "entries")?;
-        if self.alone.is_some() {
-            write!(f, "{:>ALONE_WIDTH$}", "nowhere else")?;
-        }
+        write!(f, "{:>ALONE_WIDTH$}", "nowhere else")?;
         for n in 1..=count {
             write!(f, "{n:>width$}")?;
         }
@@ -162,9 +108,7 @@ impl fmt::Display for Overlap {
                 numbers += &format!("{number:>width$}");
                 shares += &format!("{:>width$}", share.unwrap_or_default());
             };
-            if let Some(alone) = &self.alone {
-                put(Some(alone[i]), ALONE_WIDTH.max(width));
-            }
+            put(Some(self.alone[i]), ALONE_WIDTH.max(width));
             for j in 0..count {
                 put((i != j).then(|| self.shared[i][j]), width);
             }
@@ -173,14 +117,7 @@ impl fmt::Display for Overlap {
         write!(
             f,
             "\neach row: entries shared with list 1, 2, ..., and their share of the row's list"
-        )?;
-        if !self.exact {
-            write!(
-                f,
-                "\nestimated where records are missing; \"blocklist-compile compare\" shows the error margin"
-            )?;
-        }
-        Ok(())
+        )
     }
 }
 
@@ -197,10 +134,6 @@ pub struct Comparison {
     pub both: u64,
     /// Entries of at least one of the filters.
     pub either: u64,
-    /// Whether records were compared; if not, the numbers are estimated from the fill of pages.
-    pub exact: bool,
-    /// Two standard deviations of `both` and `either`; 0 when exact.
-    pub error: u64,
 }
 
 /// Compares two filters.
@@ -212,8 +145,6 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
         b,
         both,
         either: a.saturating_add(b) - both,
-        exact: found.exact,
-        error: found.error,
     })
 }
 
@@ -226,14 +157,6 @@ impl fmt::Display for Comparison {
             writeln!(f, "{line}")?;
         }
         writeln!(f, "both      {}", grouped(self.both))?;
-        write!(f, "either    {}", grouped(self.either))?;
-        if !self.exact {
-            write!(
-                f,
-                "\nestimated from the pages, because there are no records: both and either are within {} (95 % confidence)",
-                grouped(self.error)
-            )?;
-        }
-        Ok(())
+        write!(f, "either    {}", grouped(self.either))
     }
 }

@@ -86,7 +86,7 @@ pub struct Header {
     /// Number of distinct entries.
     pub entries: u64,
     /// Whether the number of entries is estimated, not counted: in a union of pages without
-    /// records.
+    /// records. No such file is written any longer.
     pub estimated: bool,
     /// Number of bits set in all pages.
     pub set_bits: u64,

@@ -303,12 +303,6 @@ impl Filter {
         Ok(found.map_or(Answer::FalsePositive, Answer::Listed))
     }
 
-    /// Returns a copy of a page, for unions and comparisons of filters without records.
-    pub fn page(&self, number: u64) -> Result<Page, Error> {
-        assert!(number < self.shape().pages, "no page {number}");
-        self.file.page(number)
-    }
-
     /// Returns all records in the order of their keys. They are read page by page.
     pub fn records(&self) -> Result<Records<'_>, Error> {
         self.records_from(Key::default())

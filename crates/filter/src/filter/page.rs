@@ -151,14 +151,6 @@ pub fn count_set(page: &Page) -> u32 {
         .sum()
 }
 
-/// Sets in `page` every bit that is set in `other`. Gives the union of two sets if both
-/// pages have the same number in filters of the same shape and seed.
-pub fn merge(page: &mut Page, other: &Page) {
-    for (byte, other) in page.iter_mut().zip(other) {
-        *byte |= other;
-    }
-}
-
 /// Returns the checksum of a page: its XXH3-64.
 pub fn sum(page: &Page) -> u64 {
     twox_hash::XxHash3_64::oneshot(page)

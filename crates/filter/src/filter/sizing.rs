@@ -1,5 +1,17 @@
 //! From entries and rate to pages and probes; all formulas of the Bloom filter.
 //!
+//! With m bits, n entries and k probes (bits that an entry sets) in one array, of which X bits are set:
+//!
+//! | formula | function | source |
+//! |---|---|---|
+//! | p = (1 - e^(-kn/m))^k | [`rate_of_bits`] | Bloom 1970; Broder and Mitzenmacher 2004 |
+//! | m = -n ln p / (ln 2)^2 | [`bits_for_rate`] | the same, at the best k |
+//! | k = (m/n) ln 2 | [`probes_for_bits`] | the same |
+//! | p = (X/m)^k | [`rate_of_fill`] | exact, for the bits that are set |
+//! | n = -(m/k) ln(1 - X/m) | [`entries_of_fill`], [`estimate_deviation`] | Swamidass and Baldi 2007; Whang 1990 |
+//! | A or B: the bits of both | [`union`] | equal seed, shape and rules |
+//! | A and B: \|A\| + \|B\| - \|A or B\| | [`intersection`] | |
+//!
 //! A filter is `pages` small Bloom filters of m = 32,768 bits, and a key belongs to one
 //! of them. The pages have different loads: these are binomial (for many pages Poisson).
 //! A page with more keys than the mean raises the rate more than a page with fewer keys
@@ -13,10 +25,10 @@
 //! |   1e-2 |          9.60 |      7 | 0.2 % |
 //! |   1e-4 |         19.22 |     13 | 0.3 % |
 //! |   1e-6 |         28.92 |     20 | 0.6 % |
-//!
-//! Formulas after Bloom 1970 and Swamidass & Baldi 2007 (entries from the fill).
 
-use super::page::PAGE_BITS;
+use std::f64::consts::LN_2;
+
+use super::page::{PAGE_BITS, Page};
 
 /// The layout of a filter: the number of pages, and the number of bits of its page that a key sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +53,7 @@ pub const RATES: std::ops::RangeInclusive<f64> = 1e-12..=0.5;
 const M: f64 = PAGE_BITS as f64;
 
 /// Returns the smallest filter that holds `entries` at a false-positive rate of at most
-/// `fpr`, which is clamped to [`RATES`].
+/// `fpr`, which is clamped to [`RATES`]; the largest, of [`MAX_PAGES`], if none is large enough.
 ///
 /// Of the shapes with the same number of pages, it has the fewest probes: a small list
 /// fits into one page long before its bits are used up.
@@ -154,7 +166,31 @@ fn page_rate(load: f64, probes: u32) -> f64 {
     (power * (1.0 + k * (k - 1.0) / 2.0 * variance / (fill * fill))).min(1.0)
 }
 
-/// Returns the exact rate of a page with `set` bits set: (X/m)^k.
+/// Returns the false-positive rate of the textbook, p = (1 - e^(-kn/m))^k, of one array with
+/// `bits_per_entry` (m/n, above 0) and k = `probes`.
+///
+/// It takes the fill for its mean and the draws for independent, so it is too low for small arrays (0.2 % at one
+/// page and k = 20) and for uneven ones (8 % for pages at one in a million): [`rate`] is that of a filter.
+pub fn rate_of_bits(bits_per_entry: f64, probes: u32) -> f64 {
+    let k = f64::from(probes);
+    (-(-k / bits_per_entry).exp_m1()).powf(k)
+}
+
+/// Returns the fewest bits an entry for a rate, m/n = -ln p / (ln 2)^2, at the best number of probes; `fpr` is above 0
+/// and at most 1.
+///
+/// That number need not be whole, and pages are uneven: [`shape`] gives 0.2 to 0.6 % more.
+pub fn bits_for_rate(fpr: f64) -> f64 {
+    -fpr.ln() / (LN_2 * LN_2)
+}
+
+/// Returns the number of probes with the lowest [`rate_of_bits`], k = (m/n) ln 2, before it is rounded. Half of the bits
+/// are then set.
+pub fn probes_for_bits(bits_per_entry: f64) -> f64 {
+    bits_per_entry * LN_2
+}
+
+/// Returns the exact rate of a page with `set` bits set, at most 32,768: (X/m)^k.
 pub fn rate_of_fill(set: u32, probes: u32) -> f64 {
     (f64::from(set) / M).powf(f64::from(probes))
 }
@@ -162,7 +198,7 @@ pub fn rate_of_fill(set: u32, probes: u32) -> f64 {
 /// Returns the estimated entries of a page with `set` bits set: -(m/k) ln(1 - X/m).
 ///
 /// Add up the estimates of the pages: because of the uneven loads, an estimate from the total
-/// fill would be too low. A full page only says "many"; it counts as if half a bit were clear.
+/// fill would be too low. A full page only says "many"; it counts as if half a bit were clear, so `set` may be any number.
 pub fn entries_of_fill(set: u32, probes: u32) -> f64 {
     let clear = (M - f64::from(set)).max(0.5);
     -(M / f64::from(probes)) * (clear / M).ln()
@@ -178,14 +214,34 @@ pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
     (bits * (t.exp() - t - 1.0)).max(0.0).sqrt() / k
 }
 
-/// Returns the textbook's best number of probes for a rate: log2(1/p), rounded.
+/// Makes of `page` the union of two pages, which holds the entries of both: the bits of either.
+///
+/// Exact if both have the same number in filters of one seed, one shape and one set of address rules; else it holds
+/// nothing in particular. It is fuller than a page that is sized for its entries, so its rate is higher:
+/// see [`rate_of_fill`].
+pub fn union(page: &mut Page, other: &Page) {
+    for (byte, other) in page.iter_mut().zip(other) {
+        *byte |= other;
+    }
+}
+
+/// Returns how many entries two sets share: |A and B| = |A| + |B| - |A or B|, not below 0.
+///
+/// Of estimates, the errors add up ([`estimate_deviation`], squared), so a small share of two large sets is not seen. The AND of two pages
+/// is no intersection: it has bits that different entries have set.
+pub fn intersection(a: f64, b: f64, union: f64) -> f64 {
+    (a + b - union).max(0.0)
+}
+
+/// Returns the textbook's best number of probes for a rate, log2(1/p), rounded.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "clamped to 1..=64 before the cast"
 )]
 fn probes_for_rate(fpr: f64) -> u32 {
-    (-fpr.log2()).round().clamp(1.0, f64::from(MAX_PROBES)) as u32
+    let probes = probes_for_bits(bits_for_rate(fpr));
+    probes.round().clamp(1.0, f64::from(MAX_PROBES)) as u32
 }
 
 #[cfg(test)]
@@ -199,6 +255,62 @@ mod tests {
                 assert!(rate(entries, shape(entries, fpr)) <= fpr, "{entries} {fpr}");
             }
         }
+    }
+
+    /// The known points of the textbook: bits an entry, probes, rate.
+    #[test]
+    fn the_formulas_give_the_known_rates() {
+        for (bits, probes, known) in [
+            (8.0, 6, 0.0216),
+            (10.0, 7, 0.008_19),
+            (20.0, 10, 8.89e-5),
+            (20.0, 14, 6.71e-5),
+            (32.0, 22, 2.10e-7),
+        ] {
+            let p = rate_of_bits(bits, probes);
+            assert!((p / known - 1.0).abs() < 0.003, "{bits} {probes}: {p}");
+            // All other numbers of probes match more, and the best one, which need not be whole, a bit less.
+            let best = probes_for_bits(bits);
+            assert!(bits_for_rate(p) <= bits, "{bits} {probes}");
+            if (best - f64::from(probes)).abs() < 0.5 {
+                assert!((bits_for_rate(p) / bits - 1.0).abs() < 0.002);
+                let others = (1..=MAX_PROBES).filter(|other| *other != probes);
+                assert!({ others }.all(|other| rate_of_bits(bits, other) > p));
+            }
+        }
+        assert!((bits_for_rate(1e-6) - 28.755).abs() < 0.001);
+        assert!((probes_for_bits(28.755) - 19.93).abs() < 0.01);
+        assert_eq!(rate_of_bits(0.0, 7), 1.0);
+    }
+
+    /// What a page of uneven loads adds to the textbook, as the head of this file has it.
+    #[test]
+    fn a_filter_matches_a_little_more_than_the_textbook() {
+        let textbook = Shape {
+            pages: 8_776,
+            probes: 20,
+        };
+        let entries = 10_000_000;
+        let bits = textbook.pages as f64 * M / entries as f64;
+        let more = rate(entries, textbook) / rate_of_bits(bits, 20);
+        assert!((1.07..1.09).contains(&more), "{more}");
+    }
+
+    #[test]
+    fn entries_are_found_in_the_fill() {
+        for (entries, probes) in [(10.0, 14), (1_000.0, 20), (1_700.0, 13)] {
+            let set = M * -(-f64::from(probes) * entries / M).exp_m1();
+            let found = entries_of_fill(set.round() as u32, probes);
+            assert!((found - entries).abs() < 0.1, "{entries}: {found}");
+        }
+        let full = [32_767, 32_768, u32::MAX].map(|set| entries_of_fill(set, 20));
+        assert!(full.is_sorted() && full[2].is_finite());
+    }
+
+    #[test]
+    fn the_intersection_is_what_the_union_lacks() {
+        assert_eq!(intersection(2_000.0, 2_000.0, 3_000.0), 1_000.0);
+        assert_eq!(intersection(5.0, 5.0, 10.5), 0.0);
     }
 
     #[test]

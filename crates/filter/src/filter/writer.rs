@@ -31,7 +31,7 @@ pub struct EncodedPage {
     sum: u64,
     set_bits: u32,
     number: Option<u64>,
-    count: Option<u32>,
+    count: u32,
     block: Vec<u8>,
     block_sum: u64,
     scratch: Scratch,
@@ -44,27 +44,18 @@ impl Default for EncodedPage {
             sum: 0,
             set_bits: 0,
             number: None,
-            count: None,
+            count: 0,
             block: Vec::new(),
             block_sum: 0,
             scratch: Scratch::default(),
         };
         page.sum_bits();
-        page.seal(None, Some(0));
+        page.seal(None, 0);
         page
     }
 }
 
 impl EncodedPage {
-    /// Takes the bits of a page unchanged, without records, and without the number of keys: for
-    /// the union of two pages.
-    pub fn set_bits(&mut self, bits: &Page) {
-        self.bits.copy_from_slice(bits);
-        self.block.clear();
-        self.sum_bits();
-        self.seal(None, None);
-    }
-
     /// Encodes one page: its sorted, distinct records, if any, which are at some places of a batch.
     /// `filling` must be clear, and is so again.
     pub fn encode(
@@ -92,10 +83,10 @@ impl EncodedPage {
             self.sum_bits();
         }
         let number = records::page_of_all(keys, layout.shape);
-        self.seal(number, Some(length(keys.len())));
+        self.seal(number, length(keys.len()));
     }
 
-    fn seal(&mut self, number: Option<u64>, count: Option<u32>) {
+    fn seal(&mut self, number: Option<u64>, count: u32) {
         self.block_sum = records::sum(&self.block);
         self.number = number;
         self.count = count;
@@ -130,7 +121,7 @@ pub struct Writer {
     directory: Vec<u8>,
     sources: Vec<u8>,
     left: Range<u64>,
-    counted: Option<u64>,
+    counted: u64,
 }
 
 impl Writer {
@@ -178,7 +169,7 @@ impl Writer {
             directory: Vec::new(),
             sources,
             left: 0..header.shape.pages,
-            counted: Some(0),
+            counted: 0,
             header,
         })
     }
@@ -201,10 +192,7 @@ impl Writer {
             if page.number.is_some_and(|number| number != next) {
                 return Err(self.unwritable("pages out of order"));
             }
-            self.counted = self
-                .counted
-                .zip(page.count)
-                .map(|(sum, count)| sum + u64::from(count));
+            self.counted += u64::from(page.count);
             if self.header.part.is_none() {
                 self.header.set_bits += u64::from(page.set_bits);
                 self.sums.extend_from_slice(&page.sum.to_le_bytes());
@@ -240,15 +228,9 @@ impl Writer {
         if !self.left.is_empty() {
             return Err(self.unwritable("fewer pages than the shape has"));
         }
-        match self.counted {
-            Some(counted) if counted != self.header.entries => {
-                let problem = Problem::count(self.header.entries, counted);
-                return Err(Error::invalid(self.replacement.target(), problem));
-            }
-            None if self.header.spec.records => {
-                return Err(self.unwritable("pages without records in a filter with records"));
-            }
-            counted => self.header.estimated = counted.is_none(),
+        if self.counted != self.header.entries {
+            let problem = Problem::count(self.header.entries, self.counted);
+            return Err(Error::invalid(self.replacement.target(), problem));
         }
         self.write_sections()?;
         self.replacement.sync()?;

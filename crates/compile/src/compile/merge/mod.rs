@@ -6,9 +6,8 @@
 //! ```
 //!
 //! The parts of a list give the filter that one build of the whole list would give, byte for byte.
-//! Filters with records may differ in size and rate: the result gets a new size. Without records
-//! there are only pages, which can be merged if they have the same shape. Everything else is
-//! refused, with an error that says what to do.
+//! Filters may differ in size and rate: the result gets a new size. Filters without records, and with keys that
+//! were made in another way, are refused, with an error that says what to do.
 
 mod alike;
 mod parts;
@@ -16,7 +15,7 @@ mod staged;
 
 use std::sync::Arc;
 
-pub(crate) use self::alike::{estimate_union, open_alike};
+pub(crate) use self::alike::open_alike;
 pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
 use super::error::Error;
@@ -29,7 +28,7 @@ use super::report::{InputReport, Report};
 use super::verdict::Task;
 use super::write::Sources;
 use blocklist_filter::base::replacement::Replacement;
-use blocklist_filter::filter::{Filter, FilterFile, Spec, Writer};
+use blocklist_filter::filter::{Filter, FilterFile, Spec};
 
 /// Merges the inputs of `plan`, which are filters, or parts of a list, into its output.
 ///
@@ -39,7 +38,7 @@ use blocklist_filter::filter::{Filter, FilterFile, Spec, Writer};
 pub fn merge(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Report, Error> {
     let job = Job::begin(plan, progress)?;
     let replacement = Replacement::claim(&plan.output)?;
-    let (files, filters) = open(plan, expected, progress)?;
+    let (files, is_parts) = open(plan, expected, progress)?;
     let mut sources = Sources::default();
     for file in &files {
         sources.add_counts(&file.header.spec.sources);
@@ -61,24 +60,17 @@ pub fn merge(plan: &Plan, expected: &Expected, progress: &Progress) -> Result<Re
         job: &job,
         lineage,
         files: &files,
-        is_parts: filters.is_empty(),
+        is_parts,
     };
-    if specs.clone().all(|spec| spec.records) {
-        return merge.records(replacement, spec, &sources);
-    }
-    if (plan.fpr).is_some_and(|fpr| fpr.to_bits() != first.fpr.to_bits()) {
-        return Err(Error::Plan(
-            "--fpr: cannot change the rate of a filter without records".to_owned(),
-        ));
-    }
-    merge.pages(replacement, spec, &filters)
+    merge.records(replacement, spec, &sources)
 }
 
+/// Opens the inputs, and returns whether they are parts.
 fn open(
     plan: &Plan,
     expected: &Expected,
     progress: &Progress,
-) -> Result<(Vec<MergedFile>, Vec<Arc<Filter>>), Error> {
+) -> Result<(Vec<MergedFile>, bool), Error> {
     let Some(first) = plan.inputs.first() else {
         return Err(Error::Plan("no filter or part to merge".to_owned()));
     };
@@ -86,14 +78,14 @@ fn open(
     if expected.is_some() || FilterFile::is_part(first)? {
         let parts = parts::open(&plan.inputs, expected, progress)?;
         check_not_input(&plan.output, &plan.inputs)?;
-        return Ok((parts, Vec::new()));
+        return Ok((parts, true));
     }
-    let filters = open_alike(&plan.inputs)?;
-    let file = |filter: &Arc<Filter>| MergedFile {
+    let file = |filter: Arc<Filter>| MergedFile {
         path: filter.path().to_owned(),
         header: filter.header().clone(),
     };
-    Ok((filters.iter().map(file).collect(), filters))
+    let filters = open_alike(&plan.inputs)?.into_iter();
+    Ok((filters.map(file).collect(), false))
 }
 
 struct Merge<'a> {
@@ -145,35 +137,6 @@ impl Merge<'_> {
             return Ok(report);
         }
         self.job.finish(replacement, keys, spec, None, report)
-    }
-
-    fn pages(
-        &self,
-        replacement: Replacement,
-        mut spec: Spec,
-        filters: &[Arc<Filter>],
-    ) -> Result<Report, Error> {
-        let Job { plan, progress, .. } = *self.job;
-        let mut report = self.report(&spec, &[]);
-        if report.refuse(None, &plan.limits) {
-            return Ok(report);
-        }
-        alike::check_same_pages(filters)?;
-        let (entries, rate) = estimate_union(filters, progress)?;
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a sum of positive estimates, far below 2^53"
-        )]
-        let entries = entries.round() as u64;
-        if report.refuse(Some(entries), &plan.limits) {
-            return Ok(report);
-        }
-        // Fuller pages have a higher rate.
-        spec.fpr = spec.fpr.max(rate);
-        let writer = Writer::begin(replacement, spec, entries, filters[0].shape(), None)?;
-        let header = alike::merge_pages(writer, filters, progress)?;
-        Ok(self.job.finished(report, &header))
     }
 
     fn report(&self, spec: &Spec, expired: &[u64]) -> Report {
