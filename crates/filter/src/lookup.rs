@@ -1,7 +1,8 @@
-//! Whether a sender is listed: for the daemon, its checks at a reload, and the commands that query a
-//! filter.
+//! Whether a sender is listed: for the daemon, its checks at a reload, the commands that query a
+//! filter, and programs of others.
 //!
-//! Memory answers most look-ups; the others need a read of the file, which may be slow or hang.
+//! [`Lookup::find`] is all that most need. [`Lookup::visit`] is below it, for those who reuse memory, want to know why a
+//! sender is not listed, or must not wait for a disk. Memory answers most look-ups; the others need a read of the file, which may be slow or hang.
 //! [`Reads`] says how such a read is done, so that no thread that serves mail ever waits for a disk:
 //!
 //! ```text
@@ -16,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules};
-use crate::filter::{self, Answer, Filter, Key, Load, Record, Spec};
+use crate::base::clock::today;
+use crate::base::day::Day;
+use crate::filter::{self, Answer, Filter, Key, Load, Record, Source, Spec};
 
 /// Why a filter gives no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -82,6 +85,26 @@ impl<'a> Outcome<'a> {
     }
 }
 
+/// An entry that lists a sender, and what its record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listing<'a> {
+    /// The entry in canonical form: `a@b`, `a@`, `@b` or `.b`. It may hold any bytes:
+    /// [`escaped`](crate::address::escaped) shows them.
+    pub entry: Vec<u8>,
+    /// What the entry names.
+    pub kind: Kind,
+    /// The list that it came from; `None` without a record.
+    pub source: Option<&'a Source>,
+    /// The day on which it was added; `None` without a record.
+    pub added: Option<Day>,
+    /// The first day on which it is no longer listed, if there is one.
+    pub expires: Option<Day>,
+    /// Whether a record confirms it. If not, the filter has no records, and its pages match some senders who are not listed:
+    /// a share of about [`Spec::fpr`] for each kind of entry.
+    pub is_proved: bool,
+}
+
 /// A look-up of a key that needs a read of the filter's file.
 #[derive(Clone, Debug)]
 pub struct Read {
@@ -91,6 +114,9 @@ pub struct Read {
 
 impl Read {
     /// Reads the file. Do not call it on a thread that must not block.
+    ///
+    /// # Errors
+    /// As [`Filter::look_up`].
     pub fn answer(&self) -> Result<Answer, Error> {
         Ok(self.filter.look_up(self.key)?)
     }
@@ -115,7 +141,7 @@ pub enum Reads<'a> {
     },
 }
 
-/// A filter whose keys this program can make.
+/// A filter whose keys this program can make. A clone uses the same filter, and threads can share one.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     filter: Arc<Filter>,
@@ -137,7 +163,10 @@ impl Lookup {
         })
     }
 
-    /// Opens a filter file.
+    /// Opens a filter file, and checks what [`Filter::open`] checks.
+    ///
+    /// # Errors
+    /// [`Error::Filter`] with the errors of [`Filter::open`]; [`Error::Rules`] as for [`new`](Self::new).
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         Self::new(Arc::new(Filter::open(path, load)?))
     }
@@ -152,8 +181,59 @@ impl Lookup {
         self.rules
     }
 
+    /// Returns the entries that list a sender today (in UTC), in any spelling: the mailbox, the local part, the domain, the
+    /// domains above it. If there is none, the sender is not listed. A text that is no address, such as the empty sender
+    /// `<>`, is not listed.
+    ///
+    /// Reads the file on this thread if a page matches and its records are not in memory, which is rare for senders that are not listed.
+    ///
+    /// # Errors
+    /// [`Error::Filter`]: a read failed, or found damage. The sender may be listed or not.
+    pub fn find(&self, sender: &[u8]) -> Result<Vec<Listing<'_>>, Error> {
+        let mut found = Vec::new();
+        let Ok(sender) = Canonical::parse(sender, self.rules) else {
+            return Ok(found);
+        };
+        let asked = self.visit(&sender, today(), &mut Reads::Now, |kind, entry, outcome| {
+            match self.listing(kind, entry, &outcome) {
+                Ok(listing) => found.extend(listing),
+                Err(error) => return ControlFlow::Break(error),
+            }
+            ControlFlow::Continue(())
+        });
+        asked.break_value().map_or(Ok(found), Err)
+    }
+
+    /// Returns what an outcome of this filter says of an entry; `None` if it is not listed.
+    ///
+    /// # Errors
+    /// That of [`Outcome::Failed`]; [`Error::NotInTime`] for [`Outcome::Unread`].
+    pub fn listing(
+        &self,
+        kind: Kind,
+        entry: &[u8],
+        outcome: &Outcome<'_>,
+    ) -> Result<Option<Listing<'_>>, Error> {
+        let record = match outcome {
+            Outcome::Miss | Outcome::FalsePositive | Outcome::Expired(_) => return Ok(None),
+            Outcome::Unread => return Err(Error::NotInTime),
+            Outcome::Failed(error) => return Err((*error).clone()),
+            Outcome::Unproved => None,
+            Outcome::Listed(record) => Some(record),
+        };
+        Ok(Some(Listing {
+            entry: entry.to_owned(),
+            kind,
+            source: record.and_then(|record| self.filter.source(record.source)),
+            added: record.map(|record| Day(record.added)),
+            expires: record.and_then(|record| record.expires).map(Day),
+            is_proved: record.is_some(),
+        }))
+    }
+
     /// Visits every entry that could list this sender, with what the filter says about it, and
-    /// stops at the first `Break`. A miss allocates nothing.
+    /// stops at the first `Break`: at most one for each kind and spelling, and one for each label of the domain. `today` is in
+    /// days since 1970. A miss allocates nothing.
     pub fn visit<B>(
         &self,
         sender: &Canonical,
@@ -166,7 +246,7 @@ impl Lookup {
         })
     }
 
-    /// Looks up one entry, given in its canonical form, and passes the outcome to `then`.
+    /// Looks up one entry, given in its canonical form, on a day since 1970, and passes the outcome to `then`.
     pub fn ask<T>(
         &self,
         entry: &[u8],
@@ -200,6 +280,7 @@ impl Lookup {
 }
 
 /// Returns how the keys of a filter, or of a part of a list, are made, if this program can.
+#[doc(hidden)]
 pub fn keys_of(path: &Path, spec: &Spec) -> Result<(Rules, Kinds), Error> {
     let keys = understood(spec.rules_version, spec.rules, spec.kinds);
     keys.ok_or_else(|| Error::Rules {
@@ -210,6 +291,7 @@ pub fn keys_of(path: &Path, spec: &Spec) -> Result<(Rules, Kinds), Error> {
 }
 
 /// Returns whether this program can make the keys of a filter, by the values of its header.
+#[doc(hidden)]
 pub fn knows(rules_version: u16, rules: u8, kinds: u8) -> bool {
     understood(rules_version, rules, kinds).is_some()
 }
@@ -219,7 +301,10 @@ fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)
     Some((rules, Kinds::from_bits(kinds)?))
 }
 
-/// Returns the false positive rate for a sender, given the rate for one of its keys.
+/// Returns the false positive rate for a sender, 1 - (1 - p)^n, given the rate p for one of its keys, and the kinds of
+/// entry that the filter holds ([`Spec::kinds`]).
+///
+/// It is that of a sender whose domain has three labels, each of whose keys is looked up: n is 1 to 5.
 pub fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
     1.0 - (1.0 - rate).powi(lookups(kinds))
 }

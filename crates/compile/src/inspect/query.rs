@@ -115,23 +115,15 @@ impl Finding {
         lookup: &Lookup,
     ) -> Result<(), Error> {
         self.hits_pages |= !matches!(outcome, Outcome::Miss);
-        let record = match outcome {
-            Outcome::Miss | Outcome::FalsePositive | Outcome::Expired(_) => return Ok(()),
-            Outcome::Unread => return Err(Error::NotInTime),
-            Outcome::Failed(error) => return Err((*error).clone()),
-            Outcome::Unproved => None,
-            Outcome::Listed(record) => Some(*record),
-        };
-        let source = record.and_then(|record| lookup.filter().source(record.source));
-        let day = |day| Day(day).to_string();
-        self.matches.push(Match {
+        let listing = lookup.listing(kind, entry, outcome)?;
+        self.matches.extend(listing.map(|listing| Match {
             entry: escaped(entry).to_string(),
             kind: kind.name(),
-            source: source.map(|source| source.name.clone()),
-            added: record.map(|record| day(record.added)),
-            expires: record.and_then(|record| record.expires).map(day),
-            proved: record.is_some(),
-        });
+            source: listing.source.map(|source| source.name.clone()),
+            added: listing.added.map(|day| day.to_string()),
+            expires: listing.expires.map(|day| day.to_string()),
+            proved: listing.is_proved,
+        }));
         Ok(())
     }
 }

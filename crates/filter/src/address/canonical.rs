@@ -76,7 +76,13 @@ impl Canonical {
         Self::default()
     }
 
-    /// Reads one address, in any notation. After an error the content of `self` must not be used.
+    /// Reads one address, in any notation: with a display name, comments, quotes, a source route. After an error the content of
+    /// `self` must not be used.
+    ///
+    /// # Errors
+    /// [`ParseError::Empty`], [`NoDomain`](ParseError::NoDomain), [`NoLocalPart`](ParseError::NoLocalPart): nobody can be
+    /// listed under such a text. [`TooLong`](ParseError::TooLong): beyond
+    /// [`MAX_WRITTEN_BYTES`](super::MAX_WRITTEN_BYTES).
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         self.has_inner = false;
         if !self.read_plain(written, rules) {
@@ -101,11 +107,15 @@ impl Canonical {
 
     /// Reads an address that needs no change but lower case, in a few nanoseconds. Returns false
     /// for any other; then the content must not be used.
+    #[doc(hidden)]
     pub fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
         self.outer.read_plain(written, rules, &mut self.work)
     }
 
     /// Reads one address into a new form.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn parse(written: &[u8], rules: Rules) -> Result<Self, ParseError> {
         let mut form = Self::new();
         form.read(written, rules)?;
@@ -128,7 +138,8 @@ impl Canonical {
     }
 
     /// Visits the text of every entry of the given kinds that lists this sender, each once, and
-    /// stops at the first `Break`.
+    /// stops at the first `Break`: for `x@mail.b.example` these are `x@mail.b.example`, `x@`, `@mail.b.example`,
+    /// `.b.example` and `.example`. Where a provider's rule changes the mailbox, the domain and local part as spelled follow.
     pub fn lookups<B>(
         &self,
         kinds: Kinds,

@@ -19,6 +19,13 @@ use super::plain::lower_domain;
 use super::rules::Rules;
 
 /// One entry of a list in canonical form. Reusable, like [`Canonical`].
+///
+/// ```
+/// use blocklist_filter::address::{Entry, Kind, Rules};
+/// let entry = Entry::parse(b"*.Example.COM", Rules::default())?;
+/// assert_eq!((entry.kind(), entry.as_bytes()), (Kind::Subtree, &b".example.com"[..]));
+/// # Ok::<(), blocklist_filter::address::ParseError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     kind: Kind,
@@ -33,8 +40,11 @@ impl Entry {
         Self::default()
     }
 
-    /// Reads one entry in the notation of lists. After an error the content of `self` must not be
-    /// used.
+    /// Reads one entry in the notation of lists, as the table of this module has it. After an error the content of `self` must
+    /// not be used.
+    ///
+    /// # Errors
+    /// Each of [`ParseError`]: the text names nobody, everybody, or more than an entry can.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         if memchr::memchr(b'@', written).is_none() {
             if self.read_plain_domain(written) {
@@ -92,6 +102,9 @@ impl Entry {
     }
 
     /// Reads one entry into a new one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn parse(written: &[u8], rules: Rules) -> Result<Self, ParseError> {
         let mut entry = Self::new();
         entry.read(written, rules)?;

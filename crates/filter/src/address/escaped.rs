@@ -16,7 +16,7 @@ pub fn escaped(bytes: &[u8]) -> impl Display {
     Escaped(bytes)
 }
 
-/// The same, but a text of more than about `most` bytes loses its middle: the domain is at the end.
+/// The same as [`escaped`], but a text of more than about `most` bytes loses its middle: the domain is at the end.
 pub fn shortened(bytes: &[u8], most: usize) -> String {
     let half = most / 2;
     match (bytes.split_at_checked(half), bytes.len().checked_sub(half)) {

@@ -32,6 +32,7 @@ mod kind;
 mod parse;
 #[doc(hidden)]
 pub mod plain;
+#[doc(hidden)]
 pub mod providers;
 mod rules;
 mod unicode;
@@ -42,9 +43,11 @@ pub use entry::Entry;
 pub use error::ParseError;
 pub use escaped::{escaped, shortened};
 pub use kind::{Kind, Kinds};
-pub use parse::{MAX_WRITTEN_BYTES, behind_route};
+pub use parse::MAX_WRITTEN_BYTES;
+#[doc(hidden)]
+pub use parse::behind_route;
 pub use rules::Rules;
 
-/// Increased whenever the canonical form of any address changes, so that a filter compiled with
+/// Version of the rules by which this crate reads addresses. Increased whenever the canonical form of any address changes, so that a filter compiled with
 /// other rules is detected.
 pub const RULES_VERSION: u16 = 2;

@@ -13,12 +13,13 @@ const EPOCH: Date = Date::constant(1970, 1, 1);
 
 impl Day {
     /// Returns the day of a date; `None` before 1970 and after 2149-06-06.
+    #[doc(hidden)]
     pub fn of(date: Date) -> Option<Self> {
         u16::try_from(days(date)?).ok().map(Self)
     }
 
-    /// Reads a day, with or without a time after it (ISO 8601). Time zones are ignored: a day is
-    /// exact enough.
+    /// Reads a day, with or without a time after it (ISO 8601); `None` for any other text, and for another year than 1970 to 2149.
+    /// Time zones are ignored: a day is exact enough.
     pub fn read(text: &[u8]) -> Option<Self> {
         Self::of(iso(text.trim_ascii())?.0)
     }
@@ -26,6 +27,7 @@ impl Day {
     /// Reads the first day on which an entry is no longer listed: the next day if the text has a
     /// time after midnight. Returns `Some(None)` for a day too far away to store (`9999-12-31`),
     /// which never comes, and `None` if the text cannot be read.
+    #[doc(hidden)]
     pub fn read_end(text: &[u8]) -> Option<Option<Self>> {
         let (date, is_after_midnight) = iso(text.trim_ascii())?;
         Self::end(date, is_after_midnight)
@@ -33,6 +35,7 @@ impl Day {
 
     /// Returns the first day on which an entry is no longer listed that ends on a date, perhaps
     /// after midnight; as [`read_end`](Self::read_end).
+    #[doc(hidden)]
     pub fn end(date: Date, is_after_midnight: bool) -> Option<Option<Self>> {
         let days = days(date)?.checked_add(i32::from(is_after_midnight))?;
         match u16::try_from(days) {

@@ -78,7 +78,7 @@ impl FilterFile {
     pub(super) fn check(&self, deep: bool, threads: usize) -> Result<(), Error> {
         const PAGES_A_THREAD: u64 = 256;
         let pages = self.header.shape.pages;
-        let threads = (threads as u64).min(pages.div_ceil(PAGES_A_THREAD));
+        let threads = (threads.max(1) as u64).min(pages.div_ceil(PAGES_A_THREAD));
         let part = pages.div_ceil(threads);
         let parts = (0..threads).map(|i| (i * part, ((i + 1) * part).min(pages)));
         let parts = on_threads(parts, |(first, end)| self.check_part(first, end, deep));
@@ -146,21 +146,24 @@ impl FilterFile {
     }
 }
 
-/// Figures of an open filter, computed from all its pages.
+/// Figures of an open filter, computed from all its pages; [`sizing`] has the formulas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
     /// Fraction of all bits that are set, 0 to 1.
     pub fill: f64,
-    /// Number of entries, estimated from the fill of each page.
+    /// Number of entries, estimated from the fill of each page ([`sizing::entries_of_fill`]).
     pub entries_estimated: f64,
-    /// Standard deviation of that estimate.
+    /// Standard deviation of that estimate ([`sizing::estimate_deviation`]).
     pub entries_deviation: f64,
-    /// Rate of the actual pages: the mean of (set bits / bits)^probes.
+    /// False-positive rate of the actual pages: the mean of (set bits / bits)^probes ([`sizing::rate_of_fill`]).
     pub rate_expected: f64,
 }
 
 impl Filter {
-    /// Reads the pages from the file, and computes the figures.
+    /// Reads all pages from the file, and computes the figures.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a page is damaged, [`Error::File`] when it cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
         let shape = self.shape();
         let mut counts = PageCounts::default();
@@ -179,6 +182,9 @@ impl Filter {
 
     /// Measures by random keys what [`Stats::rate_expected`] computes: returns the
     /// fraction of `probes` keys that the pages match. Uses the same keys each time.
+    ///
+    /// # Errors
+    /// As [`may_hold`](Self::may_hold).
     pub fn measured_rate(&self, probes: u64) -> Result<f64, Error> {
         let mut random = SplitMix(!self.spec().seed);
         let mut hits = 0_u64;

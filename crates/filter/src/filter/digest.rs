@@ -20,7 +20,10 @@ impl Digest {
     }
 
     /// Returns the digest of a whole file; `None` if `go_on`, which is called before each
-    /// piece, returns `false`.
+    /// piece of 1 MiB, returns `false`.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
     pub fn of_file(file: &File, mut go_on: impl FnMut() -> bool) -> io::Result<Option<Self>> {
         let mut sha = Sha256::new();
         let mut buffer = vec![0; 1 << 20];

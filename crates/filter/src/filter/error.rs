@@ -12,7 +12,7 @@ use crate::base::replacement;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be read, or the output cannot be claimed or replaced.
+    /// The file cannot be read, or the output cannot be claimed or replaced: [`io_kind`](Self::io_kind) says why.
     #[error(transparent)]
     File(#[from] replacement::Error),
     /// The file fails its checks.
@@ -59,6 +59,7 @@ impl Error {
     }
 
     /// Returns the error of a file that fails a check.
+    #[doc(hidden)]
     pub fn invalid(path: &Path, problem: Problem) -> Self {
         Self::Invalid {
             path: path.to_owned(),
@@ -69,6 +70,7 @@ impl Error {
 
 /// What is wrong with a filter file.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum Problem {
     /// The magic is missing.
     #[error("not a filter file; build one with blocklist-compile build")]
@@ -110,6 +112,7 @@ impl Problem {
     }
 
     /// Returns the problem of a file with other records than it declares.
+    #[doc(hidden)]
     pub fn count(declared: u64, counted: u64) -> Self {
         Self::damaged(format!(
             "{counted} records, but the header says {declared} entries"

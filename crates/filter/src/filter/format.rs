@@ -54,25 +54,25 @@ pub const MAX_NAME: usize = 255;
 /// What a filter is made for: all that is known before its entries are counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Name of the list: at most [`MAX_NAME`] bytes, no control characters.
+    /// Name of the list: at most 255 bytes, no control characters.
     pub name: String,
     /// Number of the build of the list, which rises with each one.
     pub generation: u64,
     /// When it was built, in seconds since 1970.
     pub built: u64,
-    /// Seed of the keys.
+    /// Seed of the keys. It is a secret: who knows it can find addresses whose bits collide with those of others.
     pub seed: u64,
     /// Version of the address rules that made the keys.
     pub rules_version: u16,
-    /// Options of those rules.
+    /// Options of those rules, as [`Rules::bits`](crate::address::Rules::bits) has them.
     pub rules: u8,
-    /// Kinds of entry present: bit n for kind n.
+    /// Kinds of entry present: bit n for [`Kind`](crate::address::Kind) n.
     pub kinds: u8,
     /// Target false-positive rate of the pages, within [`RATES`].
     pub fpr: f64,
     /// Whether exact records are kept.
     pub records: bool,
-    /// The input lists; a record refers to its source by its position here.
+    /// The input lists, at most 2^20; a record refers to its source by its position here.
     pub sources: Vec<Source>,
 }
 
@@ -102,6 +102,7 @@ impl Header {
     }
 
     /// Returns whether both were built from the same entries with the same seed.
+    #[doc(hidden)]
     pub fn has_entries_of(&self, other: &Self) -> bool {
         // The checksum over the sums of the pages.
         let entries = |header: &Self| (header.spec.seed, header.entries, header.sections[SUMS].sum);
@@ -110,11 +111,13 @@ impl Header {
 
     /// Returns whether two parts of a list, or two filters of one shape, have equal records and
     /// sources.
+    #[doc(hidden)]
     pub fn has_records_of(&self, other: &Self) -> bool {
         self.has_equal_records(other) && self.sections[SOURCES].sum == other.sections[SOURCES].sum
     }
 
     /// Returns whether they have equal records, whatever their sources are called.
+    #[doc(hidden)]
     pub fn has_equal_records(&self, other: &Self) -> bool {
         // The checksum over the sums of the records.
         let records = |header: &Self| (header.entries, header.sections[DIRECTORY].sum);

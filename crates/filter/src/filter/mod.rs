@@ -15,10 +15,10 @@
 //! | file         | is about |
 //! |--------------|----------|
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
-//! | [`page`]     | 4096 bytes: draws, set, test |
+//! | `page`       | 4096 bytes: draws, set, test |
 //! | `record`     | the hash that an entry is found by, the data about it, and what records have in common; records side by side |
 //! | `records`, `packed` | sorted keys of a page with source and dates, as a block, and one record in it; numbers of few bits side by side |
-//! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
+//! | `format`, `sources`, `fields` | the file layout; the lists it was made from |
 //! | `file`, `check` | reading a filter, or a part of a list, which has no pages; checking all of it, and figures of its pages |
 //! | `build_report` | the report beside the file: what the last build did, or why it failed |
 //! | `stand_in`   | the copy that is read where the file is damaged |
@@ -36,12 +36,15 @@ mod digest;
 mod error;
 mod fields;
 mod file;
+#[doc(hidden)]
 pub mod format;
 mod packed;
+#[doc(hidden)]
 pub mod page;
 mod record;
 mod records;
 pub mod sizing;
+#[doc(hidden)]
 pub mod sources;
 mod stand_in;
 mod writer;
@@ -57,20 +60,27 @@ use page::Page;
 use records::RecordBlock;
 
 use crate::base::parallel::processors;
+#[doc(hidden)]
 pub use build_report::{BuildReport, Reason, Written};
 pub use check::Stats;
 pub use digest::Digest;
 pub use error::{Error, Problem};
+#[doc(hidden)]
 pub use file::FilterFile;
+#[doc(inline)]
 pub use format::{Header, Spec};
-pub use record::{Batch, Key, Record};
-pub use record::{Class, Dates};
+#[doc(hidden)]
+pub use record::{Batch, Class, Dates};
+pub use record::{Key, Record};
+#[doc(hidden)]
 pub use records::Layout;
 pub use sizing::Shape;
+#[doc(inline)]
 pub use sources::Source;
+#[doc(hidden)]
 pub use writer::{EncodedPage, Writer, encode_page};
 
-/// Where the pages are while a filter is open. Larger records stay on disk.
+/// Where the pages are while a filter is open. Records of more than 1 MiB stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Load {
     /// In memory; all are checked when the filter is opened.
@@ -80,7 +90,7 @@ pub enum Load {
     Disk,
 }
 
-/// The answer of a filter for a key.
+/// The answer of a filter for a key. Whether a listed entry has expired is not its business: see [`Record::expires`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Not listed.
@@ -93,7 +103,8 @@ pub enum Answer {
     Listed(Record),
 }
 
-/// An open filter. Look-ups take no lock, so threads can share one.
+/// An open filter, which is asked by key; [`Lookup`](crate::Lookup) asks it about senders. Look-ups take no lock, so threads
+/// can share one.
 ///
 /// It keeps its file open: after the file is replaced, it still answers from the file that was
 /// opened.
@@ -145,6 +156,9 @@ impl Filter {
 
     /// Loads all pages into memory, and the records if they are small, and checks them. Until then,
     /// each look-up reads its page; look-ups continue meanwhile.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) with [`Load::Memory`]; look-ups then read from the file, as before.
     pub fn load_pages(&self) -> Result<(), Error> {
         if self.memory.get().is_none() {
             let pages = self.file.load()?;
@@ -166,24 +180,35 @@ impl Filter {
         memory.is_some_and(|memory| memory.records.is_some() || !self.spec().records)
     }
 
-    /// Returns the bytes that it has in memory once it is loaded.
+    /// Returns the bytes of the pages and records that it has in memory once it is loaded. The checksums and the directory
+    /// are in memory anyway: 24 bytes a page.
     pub fn memory_bytes(&self) -> u64 {
         self.header().page_bytes() + self.file.small_records_bytes()
     }
 
-    /// Reads the whole file, on up to `threads` threads, and checks every sum; if `deep`, also every
+    /// Reads the whole file, on up to `threads` threads (0 counts as 1), and checks every sum; if `deep`, also every
     /// record and its bits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the first fault that was found, [`Error::File`] when it cannot be read.
     pub fn check(&self, deep: bool, threads: usize) -> Result<(), Error> {
         self.file.check(deep, threads)
     }
 
     /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly, returns
     /// `false`.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the file cannot be read.
     pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
         Digest::of_file(&self.file.handle, go_on).map_err(Error::io(self.path(), "read"))
     }
 
-    /// Checks a whole filter file, or a part of a list, and every record of it.
+    /// Checks a whole filter file, or a part of a list, and every record of it, on all processors. Memory does not grow with the
+    /// pages and records.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`check`](Self::check).
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let file = FilterFile::open(path)?;
         match file.header.part {
@@ -195,6 +220,7 @@ impl Filter {
 
     /// Returns another descriptor of its file: the file that was opened, even if it was replaced or
     /// renamed.
+    #[doc(hidden)]
     pub fn file(&self) -> io::Result<File> {
         self.file.handle.try_clone()
     }
@@ -219,12 +245,12 @@ impl Filter {
         self.header().shape
     }
 
-    /// Returns the number of distinct entries.
+    /// Returns the number of distinct entries, those that have expired included.
     pub fn entries(&self) -> u64 {
         self.header().entries
     }
 
-    /// Returns the source that a record refers to.
+    /// Returns the source that a record refers to by [`Record::source`].
     pub fn source(&self, number: u32) -> Option<&Source> {
         self.spec().sources.get(number as usize)
     }
@@ -249,7 +275,7 @@ impl Filter {
     }
 
     /// Returns the answer that memory alone gives for a key, without reading; `None` if the file
-    /// must be read.
+    /// must be read, or the pages are on disk.
     #[inline]
     pub fn look_up_in_memory(&self, key: Key) -> Option<Answer> {
         let memory = self.memory.get()?;
@@ -265,6 +291,9 @@ impl Filter {
     }
 
     /// Tests the pages alone: `false` is certain.
+    ///
+    /// # Errors
+    /// With [`Load::Disk`], as [`look_up`](Self::look_up).
     #[inline]
     pub fn may_hold(&self, key: Key) -> Result<bool, Error> {
         if let Some(memory) = self.memory.get() {
@@ -304,11 +333,13 @@ impl Filter {
     }
 
     /// Returns all records in the order of their keys. They are read page by page.
+    #[doc(hidden)]
     pub fn records(&self) -> Result<Records<'_>, Error> {
         self.records_from(Key::default())
     }
 
     /// Returns the records of the page of `key` and of all later pages.
+    #[doc(hidden)]
     pub fn records_from(&self, key: Key) -> Result<Records<'_>, Error> {
         if !self.spec().records {
             return Err(Error::NoRecords(self.path().to_owned()));
@@ -324,6 +355,7 @@ impl Filter {
 }
 
 /// The records of a filter, in the order of their keys. See [`Filter::records`].
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Records<'a> {
     filter: &'a Filter,

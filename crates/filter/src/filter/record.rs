@@ -11,13 +11,14 @@ use twox_hash::XxHash3_64;
 
 pub(super) const CLASS_BYTES: usize = 10;
 
-/// 64 uniformly distributed bits, by which an entry is stored and looked up.
+/// 64 uniformly distributed bits, by which an entry is stored and looked up: two entries share them with a chance of 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Key(pub u64);
 
 impl Key {
-    /// Returns the key of an entry: XXH3-64 of its canonical text with the seed of the filter.
+    /// Returns the key of an entry: XXH3-64 of its canonical text ([`Entry::as_bytes`](crate::address::Entry::as_bytes)) with
+    /// the seed of the filter ([`Spec::seed`](super::Spec::seed)).
     #[inline]
     pub fn of(entry: &[u8], seed: u64) -> Self {
         Self(XxHash3_64::oneshot_with_seed(seed, entry))
@@ -29,7 +30,7 @@ impl Key {
 pub struct Record {
     /// The key of the entry.
     pub key: Key,
-    /// Kind of entry, below 8. The filter stores it, but does not use it.
+    /// Number of the [`Kind`](crate::address::Kind) of entry, below 8. The filter stores it, but does not use it.
     pub kind: u8,
     /// Number of the source in the filter's list of sources.
     pub source: u32,

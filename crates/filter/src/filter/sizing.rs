@@ -112,7 +112,7 @@ fn fewest_pages(entries: u64, fpr: f64, probes: u32) -> u64 {
 }
 
 /// Returns the expected false-positive rate of a filter of this shape with this many
-/// entries: the mean over the binomial loads of its pages.
+/// entries: the mean over the binomial loads of its pages. Without pages or probes it is 1: nothing says "no".
 pub fn rate(entries: u64, shape: Shape) -> f64 {
     /// Loads are left out if they are this much rarer than the most frequent one. The
     /// rate of a page is at most 1, so their sum stays far below the lowest rate.
@@ -122,6 +122,9 @@ pub fn rate(entries: u64, shape: Shape) -> f64 {
     const FULL: f64 = 64.0;
 
     let n = entries as f64;
+    if shape.pages == 0 || shape.probes == 0 {
+        return 1.0;
+    }
     if shape.pages == 1 {
         return page_rate(n, shape.probes);
     }
@@ -214,7 +217,7 @@ pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
     (bits * (t.exp() - t - 1.0)).max(0.0).sqrt() / k
 }
 
-/// Makes of `page` the union of two pages, which holds the entries of both: the bits of either.
+/// Makes of `page` the union of two pages of 4096 bytes, which holds the entries of both: the bits of either.
 ///
 /// Exact if both have the same number in filters of one seed, one shape and one set of address rules; else it holds
 /// nothing in particular. It is fuller than a page that is sized for its entries, so its rate is higher:
@@ -298,9 +301,13 @@ mod tests {
 
     #[test]
     fn entries_are_found_in_the_fill() {
-        for (entries, probes) in [(10.0, 14), (1_000.0, 20), (1_700.0, 13)] {
-            let set = M * -(-f64::from(probes) * entries / M).exp_m1();
-            let found = entries_of_fill(set.round() as u32, probes);
+        // X = m (1 - e^(-kn/m)), rounded.
+        for (entries, probes, set) in [
+            (10.0, 14, 140),
+            (1_000.0, 20, 14_970),
+            (1_700.0, 13, 16_075),
+        ] {
+            let found = entries_of_fill(set, probes);
             assert!((found - entries).abs() < 0.1, "{entries}: {found}");
         }
         let full = [32_767, 32_768, u32::MAX].map(|set| entries_of_fill(set, 20));
@@ -318,6 +325,21 @@ mod tests {
         let (pages, probes) = (2, 20);
         for entries in [1 << 40, 1 << 56, u64::MAX] {
             assert_eq!(rate(entries, Shape { pages, probes }), 1.0);
+        }
+        for (pages, probes) in [
+            (0, 1),
+            (1, 0),
+            (2, 0),
+            (2, u32::MAX),
+            (u64::MAX, 1),
+            (u64::MAX, 64),
+        ] {
+            for entries in [0, 1, 1 << 40, u64::MAX] {
+                assert!((0.0..=1.0).contains(&rate(entries, Shape { pages, probes })));
+            }
+        }
+        for fpr in [f64::NAN, f64::INFINITY, -1.0, 1e-12] {
+            assert!(shape(u64::MAX, fpr).pages <= MAX_PAGES);
         }
     }
 

@@ -40,7 +40,8 @@ pub struct Source {
 pub const REPORTS: &str = "reports of users, kept by blocklist-milter junk";
 
 impl Source {
-    /// Returns whether users' reports are in it.
+    /// Returns whether users' reports are in it: whether its licence is the note of `blocklist-milter junk`.
+    #[doc(hidden)]
     pub fn has_reports(&self) -> bool {
         self.licence == REPORTS
     }

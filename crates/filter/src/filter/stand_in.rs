@@ -28,6 +28,7 @@ fn written(file: &FilterFile) -> Option<(u64, SystemTime)> {
 
 impl Filter {
     /// Names the path at which a copy of this filter may be.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_copy(mut self, path: PathBuf) -> Self {
         self.stand_in.path = Some(path);
@@ -35,17 +36,20 @@ impl Filter {
     }
 
     /// Returns whether a read of its file has failed.
+    #[doc(hidden)]
     pub fn is_damaged(&self) -> bool {
         self.stand_in.is_damaged.load(Relaxed)
     }
 
     /// Returns whether some look-ups have no answer: the file is damaged, and nothing stands in for it.
+    #[doc(hidden)]
     pub fn is_lost(&self) -> bool {
         let has_copy = || self.copy().is_some_and(|copy| !copy.is_damaged());
         self.is_damaged() && !self.needs_no_file() && !has_copy()
     }
 
     /// Reads the whole file again if somebody has written to it since.
+    #[doc(hidden)]
     pub fn look_again(&self) {
         let mut seen = lock(&self.stand_in.seen);
         let now = written(&self.file);
