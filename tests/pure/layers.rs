@@ -229,7 +229,7 @@ fn hands_on(statement: &str) -> bool {
 }
 
 /// Returns the paths in every `use` in `code`, with braces expanded, and whether each is public.
-fn uses(code: &str) -> Vec<(String, bool)> {
+pub(super) fn uses(code: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     for statement in code.split(';') {
         let Some((before, tree)) = statement.rsplit_once("use ") else {

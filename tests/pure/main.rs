@@ -17,6 +17,7 @@ mod list;
 mod look_up;
 mod manuals;
 mod protocol;
+mod public_items;
 mod sender;
 mod stored_filters;
 
