@@ -177,7 +177,14 @@ fn has(source: &str, message: &str) -> bool {
 
 /// Returns sources and scripts, with string literals of several lines joined.
 fn sources() -> Vec<String> {
-    let folders = ["src", "crates/fetch/src", "contrib/lib"].map(|folder| root().join(folder));
+    let folders = [
+        "src",
+        "crates/filter/src",
+        "crates/compile/src",
+        "crates/fetch/src",
+        "contrib/lib",
+    ]
+    .map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| below(folder));
     let joined = |path: PathBuf| {
         let text = fs::read_to_string(&path).expect("text");
