@@ -13,9 +13,9 @@ use std::process::ExitCode;
 use std::thread;
 
 use blocklist_filter::base::replacement::Replacement;
-use blocklist_filter::filter::page::page_of;
+use blocklist_filter::filter::page::{Filling, page_of};
 use blocklist_filter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Spec, Writer, encode_page, sizing,
+    Batch, EncodedPage, Filter, Key, Layout, Load, Record, Spec, Writer, sizing,
 };
 
 const ENTRIES: u64 = 3_000_000;
@@ -137,4 +137,11 @@ fn count_hits(filter: &Filter, asked: u64) -> u64 {
             .map(|worker| worker.join().expect("a worker"))
             .sum()
     })
+}
+
+/// Encodes one page of a file: its sorted, distinct records, if any.
+fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
+    let records = Batch::from_iter(records);
+    let all = 0..records.len();
+    out.encode(layout, (&records, all), &mut Filling::default());
 }

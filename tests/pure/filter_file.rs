@@ -8,14 +8,14 @@ use std::fs;
 
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::page::{self, PAGE_BYTES, Page};
-use blocklist_filter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Writer, encode_page, sizing,
-};
+use blocklist_filter::filter::{EncodedPage, Filter, Key, Load, Record, Writer, sizing};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
 use crate::support::compile::folder;
-use crate::support::filters::{by_page, check_answers, record, records, sorted, spec, write};
+use crate::support::filters::{
+    by_page, check_answers, encode_page, record, records, sorted, spec, write,
+};
 
 #[test]
 fn lists_of_all_sizes_come_back() {

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::{
-    EncodedPage, Filter, FilterFile, Key, Record, Source, Spec, Writer, encode_page, page, sizing,
+    EncodedPage, Filter, FilterFile, Key, Record, Source, Spec, Writer, page, sizing,
 };
-use filters::write;
+use filters::{encode_page, write};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 

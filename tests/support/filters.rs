@@ -13,10 +13,10 @@
 use std::path::Path;
 
 use blocklist_filter::base::replacement::Replacement;
-use blocklist_filter::filter::page::page_of;
+use blocklist_filter::filter::page::{Filling, page_of};
 use blocklist_filter::filter::{
-    Answer, Batch, EncodedPage, Error, Filter, Header, Key, Load, Problem, Record, Shape, Source,
-    Spec, Writer, encode_page, sizing,
+    Answer, Batch, EncodedPage, Error, Filter, Header, Key, Layout, Load, Problem, Record, Shape,
+    Source, Spec, Writer, sizing,
 };
 
 /// Returns a key that looks random and is always the same.
@@ -82,6 +82,13 @@ pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
 pub fn begin(path: &Path, spec: Spec, entries: u64) -> Result<Writer, Error> {
     let shape = sizing::shape(entries, spec.fpr);
     Writer::begin(Replacement::claim(path)?, spec, entries, shape, None)
+}
+
+/// Encodes one page of a file: its sorted, distinct records, if any.
+pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
+    let records = Batch::from_iter(records);
+    let all = 0..records.len();
+    out.encode(layout, (&records, all), &mut Filling::default());
 }
 
 /// Writes a filter as a compiler would, page by page.

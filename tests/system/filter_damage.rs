@@ -11,15 +11,14 @@ use std::path::Path;
 
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::{
-    Answer, Batch, EncodedPage, Error, Filter, Header, Load, Record, Shape, Spec, Writer,
-    encode_page, page,
+    Answer, Batch, EncodedPage, Error, Filter, Header, Load, Record, Shape, Spec, Writer, page,
 };
 use proptest::prelude::*;
 
 use crate::filter_bits::ask;
 use crate::support::compile::folder;
 use crate::support::filters::{
-    begin, by_page, check_answers, problem, records, spec, three_pages, write,
+    begin, by_page, check_answers, encode_page, problem, records, spec, three_pages, write,
 };
 use crate::support::has;
 

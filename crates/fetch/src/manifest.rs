@@ -83,7 +83,7 @@ impl Full {
     /// Whether the daemon of this version can look addresses up in it.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        lookup::knows(self.rules_version, self.rules, self.kinds)
+        lookup::understood(self.rules_version, self.rules, self.kinds).is_some()
     }
 }
 

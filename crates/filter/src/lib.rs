@@ -77,7 +77,6 @@ pub mod lookup;
 #[doc(hidden)]
 pub mod rfc5322;
 
-#[doc(inline)]
 pub use base::day::Day;
 pub use filter::{Filter, Load};
 pub use lookup::{Error, Listing, Lookup};

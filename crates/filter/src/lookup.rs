@@ -290,13 +290,9 @@ pub fn keys_of(path: &Path, spec: &Spec) -> Result<(Rules, Kinds), Error> {
     })
 }
 
-/// Returns whether this program can make the keys of a filter, by the values of its header.
+/// Returns the same by the values of a header; `None` if this program cannot.
 #[doc(hidden)]
-pub fn knows(rules_version: u16, rules: u8, kinds: u8) -> bool {
-    understood(rules_version, rules, kinds).is_some()
-}
-
-fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)> {
+pub fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)> {
     let rules = Rules::from_bits(rules).filter(|_| rules_version == RULES_VERSION)?;
     Some((rules, Kinds::from_bits(kinds)?))
 }

@@ -67,7 +67,6 @@ pub use digest::Digest;
 pub use error::{Error, Problem};
 #[doc(hidden)]
 pub use file::FilterFile;
-#[doc(inline)]
 pub use format::{Header, Spec};
 #[doc(hidden)]
 pub use record::{Batch, Class, Dates};
@@ -75,10 +74,9 @@ pub use record::{Key, Record};
 #[doc(hidden)]
 pub use records::Layout;
 pub use sizing::Shape;
-#[doc(inline)]
 pub use sources::Source;
 #[doc(hidden)]
-pub use writer::{EncodedPage, Writer, encode_page};
+pub use writer::{EncodedPage, Writer};
 
 /// Where the pages are while a filter is open. Records of more than 1 MiB stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Writing a filter: pages are encoded on any thread and appended in order; the header is last.
 //!
-//! [`encode_page`] is pure, and can run on many threads. [`Writer`] takes the encoded pages in
+//! [`EncodedPage::encode`] is pure, and can run on many threads. [`Writer`] takes the encoded pages in
 //! page order, and writes the two growing sections, pages and records, to their places. The header
 //! is written last: a file without it is not a filter. Before the new file takes the old one's name,
 //! it is read again and every sum is checked.
@@ -16,7 +16,7 @@ use super::file::FilterFile;
 use super::format::{self, DIRECTORY, Header, PAGES, RECORDS, SOURCES, SUMS, Spec};
 use super::packed::length;
 use super::page::{self, Filling, PAGE_BYTES, Page};
-use super::record::{Batch, Record};
+use super::record::Batch;
 use super::records::{self, Layout, Scratch};
 use super::sizing::Shape;
 use super::sources;
@@ -58,6 +58,9 @@ impl Default for EncodedPage {
 impl EncodedPage {
     /// Encodes one page: its sorted, distinct records, if any, which are at some places of a batch.
     /// `filling` must be clear, and is so again.
+    ///
+    /// # Panics
+    /// If the records are out of order, or of several pages.
     pub fn encode(
         &mut self,
         layout: Layout,
@@ -96,16 +99,6 @@ impl EncodedPage {
         self.sum = page::sum(&self.bits);
         self.set_bits = page::count_set(&self.bits);
     }
-}
-
-/// Encodes one page of a file: its sorted, distinct records, if any.
-///
-/// # Panics
-/// If the records are out of order, or of several pages.
-pub fn encode_page(layout: Layout, records: &[Record], out: &mut EncodedPage) {
-    let records = Batch::from_iter(records);
-    let all = 0..records.len();
-    out.encode(layout, (&records, all), &mut Filling::default());
 }
 
 const BUFFER_BYTES: usize = 1 << 20;
