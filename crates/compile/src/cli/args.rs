@@ -216,7 +216,8 @@ pub(super) struct Build {
     pub source: Option<String>,
     /// Leave out the exact records, which confirm matches.
     ///
-    /// The file is less than half as large, but the share --fpr of unlisted senders is treated as listed.
+    /// The file is less than half as large, but the share --fpr of unlisted senders is treated as listed. It
+    /// cannot be updated, merged or compared, since it does not say which entries it holds.
     #[arg(long)]
     pub no_records: bool,
     /// Use the hash seed of this filter, so that both can be merged and compared.
