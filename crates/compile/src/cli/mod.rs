@@ -103,8 +103,8 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
     }
     let is_folder = reads.len() == 1 && reads.iter().all(|path| path.is_dir());
     if args.fetched.is_some() && !is_folder {
-        let why = "--fetched: give the folder of the list alone as the input";
-        return Err(Error::Plan(why.to_owned()));
+        let why = "give the folder of the list alone as the input";
+        return Err(Error::setting("--fetched", why));
     }
     if is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())? {
         plan.fetched.clone_from(&args.fetched);
@@ -156,8 +156,7 @@ fn feed(folder: &Path, out: &mut Output) -> Done {
         .map_err(Error::from)?
         .unwrap_or_default();
     let Some(feed) = list.feed else {
-        let path = folder.join(LIST_TOML);
-        return Err(Error::Plan(format!("{}: has no [feed]", path.display())).into());
+        return Err(Error::unfit(&folder.join(LIST_TOML), "has no [feed]").into());
     };
     let expires = match list.build.expires {
         Some(Expires::On(day)) => day.to_string(),
@@ -226,11 +225,9 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     });
     out.line(format_args!("{edited}"))?;
     if let Some(report) = report {
-        let report = report.map_err(|error| {
-            Error::Plan(format!(
-                "changed {}, but not the filter: {error}",
-                args.list.display()
-            ))
+        let report = report.map_err(|error| Error::OnlyText {
+            list: args.list.clone(),
+            cause: Box::new(error),
         })?;
         if report.refused.is_some() {
             say(format_args!("{report}"));

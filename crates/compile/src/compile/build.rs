@@ -61,7 +61,7 @@ fn find(plan: &Plan) -> Result<Found, Error> {
     paths.sort_by_key(|(_, is_meant)| !is_meant);
     let found = read::find(paths, &plan.declared, plan.fetched.as_deref())?;
     match (found.lists.as_slice(), &found.perhaps_meant) {
-        ([], Some(first)) => Err(Error::Plan(format!("no list to read: {first}"))),
+        ([], Some(first)) => Err(Error::NoInput(format!("list to read: {first}"))),
         _ => Ok(found),
     }
 }
@@ -89,7 +89,7 @@ fn write<I: StagedKey>(
         };
     }
     if plan.part.is_some() && digest.is_none() {
-        return Err(Error::Plan("an input was not read to its end".to_owned()));
+        return Err(Error::setting("--part", "an input was not read to its end"));
     }
 
     let spec = Spec {

@@ -129,7 +129,7 @@ pub fn add(plan: &Plan, list: &Path, entries: &[(&str, &str)], by: By) -> Result
     let wanted = parse(plan, entries.iter().map(|&(entry, _)| entry))?;
     let is_control = |char: char| char.is_control();
     if entries.iter().any(|(_, note)| note.contains(is_control)) {
-        return Err(Error::Plan("--note: must be one line of text".to_owned()));
+        return Err(Error::setting("--note", "must be one line of text"));
     }
     if !is_whitelist(list) {
         refuse_broad(plan, &wanted)?;
@@ -247,9 +247,9 @@ struct Wanted {
 fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Vec<Wanted>, Error> {
     let wanted = entries.map(|typed| {
         let typed = typed.trim().to_owned();
-        let wrong = |why: &dyn fmt::Display| {
-            let shown = escaped(typed.as_bytes());
-            Error::Plan(format!("{shown}: not an entry: {why}"))
+        let wrong = |why: &dyn fmt::Display| Error::Entry {
+            written: escaped(typed.as_bytes()).to_string(),
+            why: format!("not an entry: {why}"),
         };
         let written = list::written(&typed).map_err(|reason| match reason {
             RejectReason::Several => wrong(&"one entry per argument, such as spam@bad.example"),
@@ -274,9 +274,9 @@ fn refuse_broad(plan: &Plan, wanted: &[Wanted]) -> Result<(), Error> {
     let guard = plan.guard()?;
     wanted.iter().try_for_each(|Wanted { typed, entry, .. }| {
         let checked = guard.check(entry.kind(), entry.as_bytes());
-        checked.map_err(|danger| {
-            let hint = "nothing was changed (allow in list.toml accepts it)";
-            Error::Plan(format!("{typed}: {danger}; {hint}"))
+        checked.map_err(|danger| Error::Entry {
+            written: typed.clone(),
+            why: format!("{danger}; nothing was changed (allow in list.toml accepts it)"),
         })
     })
 }

@@ -169,40 +169,61 @@ impl<'a> Job<'a> {
 
 fn check(plan: &Plan) -> Result<(), Error> {
     let (rate, threads) = (plan.rate(), plan.threads);
-    let wrong = if plan.name.is_empty() {
-        "--name: must not be empty".to_owned()
-    } else if let Err(why) = check_name(&plan.name) {
-        format!("--name: {why}")
-    } else if !RATES.contains(&rate) {
-        let (least, most) = (RATES.start(), RATES.end());
-        format!("--fpr {rate}: must be between {least:e} and {most}")
-    } else if !(1..=MAX_THREADS).contains(&threads) {
-        format!("--threads {threads}: must be between 1 and {MAX_THREADS}")
-    } else if plan.memory_bytes < MIN_MEMORY_BYTES {
-        let memory = size(plan.memory_bytes);
-        format!("--memory: {memory} is too little; give at least 32M")
-    } else if plan.expires.is_some_and(|day| day <= plan.today()) {
-        "expires: this date is in the past, nothing would be listed".to_owned()
-    } else {
-        return Ok(());
+    let wrong = |option, given: &dyn ToString, why: String| {
+        let given = given.to_string();
+        Err(Error::Setting { option, given, why })
     };
-    Err(Error::Plan(wrong))
+    if plan.name.is_empty() {
+        return Err(Error::setting("--name", "must not be empty"));
+    }
+    check_name(&plan.name).map_err(|why| Error::setting("--name", why))?;
+    if !RATES.contains(&rate) {
+        let (least, most) = (RATES.start(), RATES.end());
+        return wrong(
+            "--fpr",
+            &rate,
+            format!("must be between {least:e} and {most}"),
+        );
+    }
+    if !(1..=MAX_THREADS).contains(&threads) {
+        return wrong(
+            "--threads",
+            &threads,
+            format!("must be between 1 and {MAX_THREADS}"),
+        );
+    }
+    if plan.memory_bytes < MIN_MEMORY_BYTES {
+        let why = format!(
+            "{} is too little; give at least 32M",
+            size(plan.memory_bytes)
+        );
+        return Err(Error::setting("--memory", why));
+    }
+    if plan.expires.is_some_and(|day| day <= plan.today()) {
+        let why = "this date is in the past, nothing would be listed";
+        return Err(Error::setting("expires", why));
+    }
+    Ok(())
 }
 
 pub(super) fn check_build(plan: &Plan) -> Result<(), Error> {
     let is_part = plan.part.is_some();
-    let wrong = if plan.inputs.is_empty() && plan.meant.is_empty() {
-        "no input: give a list, a folder, or - for standard input"
+    let (option, why) = if plan.inputs.is_empty() && plan.meant.is_empty() {
+        let why = "input: give a list, a folder, or - for standard input";
+        return Err(Error::NoInput(why.to_owned()));
     } else if is_part && plan.seed == Seed::Keep {
-        "--part: give the seed that all parts of the list share, by --seed-from or --seed"
+        let why = "give the seed that all parts of the list share, by --seed-from or --seed";
+        ("--part", why)
     } else if is_part && !plan.records {
-        "--part: a part consists of records; build it without --no-records"
+        let why = "a part consists of records; build it without --no-records";
+        ("--part", why)
     } else if plan.expires.is_some() && !plan.records {
-        "--expires: a filter without records cannot store dates; build it without --no-records"
+        let why = "a filter without records cannot store dates; build it without --no-records";
+        ("--expires", why)
     } else {
         return Ok(());
     };
-    Err(Error::Plan(wrong.to_owned()))
+    Err(Error::setting(option, why))
 }
 
 #[cfg(test)]

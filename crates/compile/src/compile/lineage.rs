@@ -53,10 +53,7 @@ impl Lineage {
         };
         let (kept, before) = before.map_or((None, None), |Known(seed, held)| (seed, Some(held)));
         let generation = before.as_ref().map_or(0, |before| before.generation);
-        let random = || {
-            let why = |error| Error::Plan(format!("cannot get a random seed: {error}"));
-            getrandom::u64().map_err(why)
-        };
+        let random = || getrandom::u64().map_err(Error::from);
         Ok(Self {
             seed: match seed {
                 Seed::Fixed(seed) => *seed,

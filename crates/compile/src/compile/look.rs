@@ -46,9 +46,8 @@ pub(crate) fn look(
     if let Some(lookup) = &lookup {
         let spec = lookup.filter().spec();
         if !spec.records {
-            let why =
-                "--against: a filter without records; use one that was built without --no-records";
-            return Err(Error::Plan(why.to_owned()));
+            let why = "a filter without records; use one that was built without --no-records";
+            return Err(Error::setting("--against", why));
         }
         (rules, seed) = (lookup.rules(), spec.seed);
     }

@@ -165,14 +165,18 @@ impl Plan {
     }
 
     pub(crate) fn guard(&self) -> Result<Guard, Error> {
+        let wrong = |option, written: &String, why| {
+            let given = written.clone();
+            Error::Setting { option, given, why }
+        };
         let parse = |written: &String| Entry::parse(written.as_bytes(), self.rules);
         let domain = |written| match parse(written) {
             Ok(entry) if entry.kind() == Kind::Domain => Ok(entry.as_bytes()[1..].to_vec()),
-            _ => Err(Error::Plan(format!("--protect {written}: not a domain"))),
+            _ => Err(wrong("--protect", written, "not a domain".to_owned())),
         };
         let allowed = |written| match parse(written) {
             Ok(entry) => Ok(entry.as_bytes().to_vec()),
-            Err(error) => Err(Error::Plan(format!("--allow {written}: {error}"))),
+            Err(error) => Err(wrong("--allow", written, error.to_string())),
         };
         Ok(Guard {
             allows_world: self.allow_world,
@@ -214,8 +218,12 @@ pub(crate) fn source_date() -> Result<Option<u64>, Error> {
     let seconds = text.to_str().and_then(|text| text.parse().ok());
     seconds.map(Some).ok_or_else(|| {
         let text = escaped(text.as_encoded_bytes());
-        let what = "a number of seconds since 1970, such as 1790000000";
-        Error::Plan(format!("SOURCE_DATE_EPOCH={text}: must be {what}"))
+        let what = "must be a number of seconds since 1970, such as 1790000000";
+        Error::Setting {
+            option: "SOURCE_DATE_EPOCH",
+            given: text.to_string(),
+            why: what.to_owned(),
+        }
     })
 }
 

@@ -85,8 +85,7 @@ impl Undone {
 }
 
 fn read(path: &Path, rules: Rules) -> Result<Entries, Error> {
-    let text = whole_file::read(path, BYTES_MAX, "undone entries");
-    let text = text.map_err(|error| Error::Plan(error.to_string()))?;
+    let text = whole_file::read(path, BYTES_MAX, "undone entries")?;
     let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default());
     let read = text.lines().map(|line| {
         let entry = line.rsplit_once(LAST).and_then(|(written, day)| {
@@ -95,8 +94,8 @@ fn read(path: &Path, rules: Rules) -> Result<Entries, Error> {
             Some((entry.as_bytes().to_vec(), (written.to_owned(), last)))
         });
         entry.ok_or_else(|| {
-            let (path, line) = (path.display(), escaped(line.as_bytes()));
-            Error::Plan(format!("{path}: not \"ENTRY{LAST}DATE\": {line}"))
+            let line = escaped(line.as_bytes());
+            Error::unfit(path, format!("not \"ENTRY{LAST}DATE\": {line}"))
         })
     });
     read.collect()

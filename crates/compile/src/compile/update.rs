@@ -52,10 +52,9 @@ fn open(path: &Path) -> Result<Lookup, Error> {
     if old.filter().spec().records {
         return Ok(old);
     }
-    Err(Error::Plan(format!(
-        "{}: has no records, so entries cannot be added or removed; build it again from its lists",
-        path.display()
-    )))
+    let why =
+        "has no records, so entries cannot be added or removed; build it again from its lists";
+    Err(Error::unfit(path, why))
 }
 
 /// Adds and removes entries of the filter that is the output of `plan`, drops those that have expired,
@@ -134,8 +133,8 @@ fn find(plan: &Plan, changes: &Changes) -> Result<[Found; 2], Error> {
     let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
     let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
     if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {
-        let why = "standard input can be used only once: for --add or for --remove";
-        return Err(Error::Plan(why.to_owned()));
+        let why = "can be used only once: for --add or for --remove";
+        return Err(Error::setting("standard input", why));
     }
     Ok([add, remove])
 }

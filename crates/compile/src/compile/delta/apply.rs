@@ -66,13 +66,11 @@ pub fn apply(
     Lineage::of(plan, &seed)?;
     let chain = open_chain(&old, &plan.inputs)?;
     let Some(last) = chain.last() else {
-        return Err(Error::Plan("no delta to apply".to_owned()));
+        return Err(Error::NoInput("delta to apply".to_owned()));
     };
     let (last, path) = (last.head.clone(), last.path.clone());
     if sha256.is_some_and(|wanted| wanted != last.digest.to_string()) {
-        let path = path.display();
-        let why = format!("{path}: does not make the expected filter");
-        return Err(Error::Plan(why));
+        return Err(Error::unfit(&path, "does not make the expected filter"));
     }
     let outcome = |refused| Applied {
         output: plan.output.clone(),
@@ -132,7 +130,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
         };
         let identity = header.identity();
         let head = &delta.head;
-        let refused = |why: String| Err(Error::Plan(format!("{}: {why}", path.display())));
+        let refused = |why: String| Err(Error::unfit(path, why));
         if head.new.identity() == identity {
             return refused(format!(
                 "{} already is {}, which this delta makes",

@@ -17,11 +17,9 @@ pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
             check_alike((first.path(), first.spec()), (path, filter.spec()))?;
         }
         if !filter.spec().records {
-            return Err(Error::Plan(format!(
-                "{}: has no records, so it cannot be merged or compared; build it again without --no-records, \
-                 or build one filter from the text lists of all",
-                path.display()
-            )));
+            let why = "has no records, so it cannot be merged or compared; build it again without --no-records, \
+                       or build one filter from the text lists of all";
+            return Err(Error::unfit(path, why));
         }
         filters.push(Arc::clone(filter));
     }
@@ -32,7 +30,7 @@ pub(super) fn check_alike(
     (a_path, a): (&Path, &Spec),
     (b_path, b): (&Path, &Spec),
 ) -> Result<(), Error> {
-    let (a_path, b_path) = (a_path.display(), b_path.display());
+    let a_path = a_path.display();
     let again = "build it again from its text lists with";
     let why = if a.seed != b.seed {
         format!("has a different hash seed from {a_path}; {again} --seed-from {a_path}")
@@ -41,5 +39,5 @@ pub(super) fn check_alike(
     } else {
         return Ok(());
     };
-    Err(Error::Plan(format!("{b_path}: {why}")))
+    Err(Error::unfit(b_path, why))
 }

@@ -72,7 +72,7 @@ fn open(
     progress: &Progress,
 ) -> Result<(Vec<MergedFile>, bool), Error> {
     let Some(first) = plan.inputs.first() else {
-        return Err(Error::Plan("no filter or part to merge".to_owned()));
+        return Err(Error::NoInput("filter or part to merge".to_owned()));
     };
     // Filters and parts cannot be mixed: the error names the first file of another kind.
     if expected.is_some() || FilterFile::is_part(first)? {

@@ -58,7 +58,7 @@ impl MergedFile {
     }
 
     fn refused(&self, why: &str) -> Error {
-        Error::Plan(format!("{}: {why}", self.path.display()))
+        Error::unfit(&self.path, why)
     }
 
     fn check_twin(&self, other: &Self) -> Result<(), Error> {
@@ -154,10 +154,11 @@ impl Expected {
             }
         }
         match wanted.iter().find(|file| !found.contains(file)) {
-            Some(file) => {
-                let why = format!("--source {file}: no part of this list was given");
-                Err(Error::Plan(why))
-            }
+            Some(file) => Err(Error::Setting {
+                option: "--source",
+                given: file.to_string(),
+                why: "no part of this list was given".to_owned(),
+            }),
             None => Ok(()),
         }
     }
@@ -189,9 +190,9 @@ impl Expected {
             0 => String::new(),
             count => format!(" and {} more", grouped(count as u64)),
         };
-        let (file, shown) = (file.display(), shown.join(", "));
-        let why = format!("{file}: parts of these pieces are missing: {shown}{others}");
-        Err(Error::Plan(why))
+        let shown = shown.join(", ");
+        let why = format!("parts of these pieces are missing: {shown}{others}");
+        Err(Error::unfit(file, why))
     }
 }
 

@@ -127,8 +127,7 @@ impl<'a> Staging<'a> {
         let file = FilterFile::open(&expected.path)?;
         let header = &file.header;
         if !header.has_records_of(&expected.header) {
-            let path = expected.path.display();
-            return Err(Error::Plan(format!("{path}: changed while it was merged")));
+            return Err(Error::unfit(&expected.path, "changed while it was merged"));
         }
         let pages = header.shape.pages;
         let start = |share: usize| pages * share as u64 / shares as u64;

@@ -59,11 +59,9 @@ impl Arena {
 fn map(length: usize) -> Result<MmapMut, Error> {
     let mut options = MmapOptions::new();
     let memory = options.len(length).no_reserve_swap().map_anon();
-    let memory = memory.map_err(|error| {
-        let mebibytes = length >> 20;
-        Error::Plan(format!(
-            "cannot allocate {mebibytes} MiB of memory ({error}); lower --memory"
-        ))
+    let memory = memory.map_err(|cause| Error::Memory {
+        bytes: length,
+        cause,
     })?;
     // Without such pages it is only slower.
     let _ = memory.advise(Advice::HugePage);

@@ -37,11 +37,10 @@ pub(crate) fn build_settings<'a>(
         let settings = ListToml::of_folder(path)?.unwrap_or_default().build;
         match &found {
             Some((other, others)) if *others != settings => {
-                return Err(Error::Plan(format!(
-                    "{} and {}: [build] in their {LIST_TOML} is different, so they cannot become one filter",
-                    text(other),
-                    text(path)
-                )));
+                return Err(Error::DifferentBuild {
+                    one: text(other),
+                    other: text(path),
+                });
             }
             _ => found = Some((path, settings)),
         }
@@ -119,10 +118,8 @@ pub(crate) fn find<'a>(
             found.described(path, declared, fetched)?;
         } else if path.file_name() == Some(OsStr::new(LIST_TOML)) && !is_meant {
             // What it says would be ignored.
-            let path = text(path);
-            return Err(Error::Plan(format!(
-                "{path}: no list; name its folder, which it describes"
-            )));
+            let why = "no list; name its folder, which it describes";
+            return Err(Error::unfit(path, why));
         } else {
             found.file(path, is_meant, |_| Some(Arc::clone(&shared)))?;
         }
