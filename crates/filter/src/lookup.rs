@@ -183,7 +183,7 @@ impl Lookup {
 
     /// Returns the entries that list a sender today (in UTC), in any spelling: the mailbox, the local part, the domain, the
     /// domains above it. If there is none, the sender is not listed. A text that is no address, such as the empty sender
-    /// `<>`, is not listed.
+    /// `<>`, is not listed; nor is one of more than [`MAX_WRITTEN_BYTES`](crate::address::MAX_WRITTEN_BYTES), which no mail server passes on.
     ///
     /// Reads the file on this thread if a page matches and its records are not in memory, which is rare for senders that are not listed.
     ///
