@@ -137,7 +137,7 @@ fn compile(list: &Path, settings: &Settings, records: bool) {
     plan.records = records;
     plan.seed = Seed::Fixed(7);
     plan.allow_world = true;
-    plan.threads = settings.threads.unwrap_or(plan.threads);
+    plan.resources.threads = settings.threads.unwrap_or(plan.resources.threads);
     let report = build(&plan, &Progress::new()).expect("the list compiles");
     assert_eq!(report.rejected, 0, "{report}");
 }

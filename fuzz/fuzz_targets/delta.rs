@@ -105,7 +105,7 @@ fuzz_target!(|input: &[u8]| {
     let [old, path, out] = ["old.blf", "delta", "out.blf"].map(|name| FOLDER.join(name));
     fs::write(&path, delta).expect("room");
     let mut plan = Plan::new(&out, vec![path]);
-    plan.threads = 1;
+    plan.resources.threads = 1;
     match apply(&plan, &old, None, &Progress::new()) {
         Ok(applied) => {
             assert_eq!(fs::read(&out).expect("it was written"), NEW);

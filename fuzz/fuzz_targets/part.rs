@@ -82,7 +82,7 @@ fuzz_target!(|input: &[u8]| {
         vec![path]
     };
     let mut plan = Plan::new(&out, inputs);
-    (plan.threads, plan.memory_bytes) = (1, compile::MIN_MEMORY_BYTES);
+    (plan.resources.threads, plan.resources.memory_bytes) = (1, compile::MIN_MEMORY_BYTES);
     (plan.built, plan.limits.allow_empty) = (1_790_000_000, true);
     match compile::merge(&plan, &Expected::default(), &Progress::new()) {
         Ok(_) => {

@@ -158,10 +158,10 @@ fn compare(seeds: std::ops::Range<u64>) {
         fs::write(folder.path().join("list.txt"), &list).unwrap();
         let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
         (plan.allow_world, plan.limits.allow_empty) = (true, true);
-        plan.declared.format = Some(Format::Plain);
+        plan.reads.declared.format = Some(Format::Plain);
         plan.limits.max_rejects = MaxRejects::Percent(100.0);
-        plan.threads = 1 + dice.roll(4);
-        plan.memory_bytes = [MIN_MEMORY_BYTES, 1 << 30][dice.roll(2)];
+        plan.resources.threads = 1 + dice.roll(4);
+        plan.resources.memory_bytes = [MIN_MEMORY_BYTES, 1 << 30][dice.roll(2)];
         let built = compile::build(&plan, &Progress::new());
         let report = built.unwrap_or_else(|error| panic!("{seed}: {error}"));
         let stored = records(&plan.output);
@@ -206,7 +206,7 @@ fn entries_of_thousands_of_lists_are_removed() {
     }
     let mut plan = plan(folder.path(), "out.blf", &["all.txt"]);
     build(&plan);
-    plan.inputs.clear();
+    plan.reads.inputs.clear();
     let changes = Changes {
         remove: vec![leaving],
         ..Changes::default()
@@ -263,11 +263,15 @@ fn a_line_longer_than_a_block_counts_as_one() {
         let mut plan = dir.plan("out.blf", &["list.txt"]);
         plan.limits.max_rejects = MaxRejects::Lines(9);
         let report = compile::build(&plan, &Progress::new()).unwrap();
+        assert_eq!(report.refused_files[0].line, 4);
+        // What refuses a list is a rejected line, if the format is given.
+        plan.reads.declared.format = Some(Format::Plain);
+        let report = compile::build(&plan, &Progress::new()).unwrap();
         let rejects = report.rejects.iter().flat_map(|reason| &reason.first);
         let numbers = rejects.filter_map(|line| line.split("list.txt:").nth(1)?.split(':').next());
         let mut numbers: Vec<_> = numbers.collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, ["2", "3"], "{length}");
-        assert_eq!(report.refused_files[0].line, 4);
+        assert_eq!(numbers, ["2", "3", "4"], "{length}");
+        assert_eq!(report.rows, 2);
     }
 }

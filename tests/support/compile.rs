@@ -22,8 +22,8 @@ pub(crate) fn plan(folder: &Path, output: &str, inputs: &[&str]) -> Plan {
     plan.name = "test".to_owned();
     plan.seed = Seed::Fixed(0x5EED);
     plan.built = u64::from(TODAY.0) * 86_400;
-    plan.memory_bytes = 1 << 30;
-    plan.threads = 2;
+    plan.resources.memory_bytes = 1 << 30;
+    plan.resources.threads = 2;
     plan
 }
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blocklist_compile::compile::{self, Limits, Plan, Progress};
-use blocklist_compile::list::{Declared, Format, MaxRejects};
+use blocklist_compile::compile::{self, Plan, Progress};
+use blocklist_compile::list::{Format, MaxRejects};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
 use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
@@ -205,19 +205,11 @@ fn write(folder: &Path, name: &str, text: &str) {
 
 /// Compiles `x.list` to `x.blf`.
 fn compile(list: &Path) {
-    let plan = Plan {
-        threads: 1,
-        declared: Declared {
-            format: Some(Format::Plain),
-            ..Declared::default()
-        },
-        limits: Limits {
-            allow_empty: true,
-            max_rejects: MaxRejects::Percent(100.0),
-            ..Limits::default()
-        },
-        ..Plan::new(list.with_extension("blf"), vec![list.to_owned()])
-    };
+    let mut plan = Plan::new(list.with_extension("blf"), vec![list.to_owned()]);
+    plan.resources.threads = 1;
+    plan.reads.declared.format = Some(Format::Plain);
+    plan.limits.allow_empty = true;
+    plan.limits.max_rejects = MaxRejects::Percent(100.0);
     let report = compile::build(&plan, &Progress::new()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.refused, None);
 }

@@ -105,7 +105,7 @@ fn a_day_in_one_list_is_not_a_day_in_the_others() {
     ]);
     for threads in [1, 3] {
         let mut plan = dir.plan("out.blf", &["a.txt", "b.txt", "c.txt"]);
-        plan.threads = threads;
+        plan.resources.threads = threads;
         build(&plan);
         let records = dir.records("out.blf");
         let ending = records.iter().filter(|record| record.expires.is_some());

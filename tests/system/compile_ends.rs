@@ -141,7 +141,7 @@ fn a_full_disk_is_said_and_the_old_file_stands() {
         ("all.json", MIN_MEMORY_BYTES, 1, ".list.blf.spill"),
     ] {
         let mut plan = dir.plan("disk/list.blf", &[list]);
-        (plan.memory_bytes, plan.threads) = (memory, threads);
+        (plan.resources.memory_bytes, plan.resources.threads) = (memory, threads);
         has_all(&build_error(&plan), &[file, "os error 28"]);
         assert_eq!(dir.read("disk/list.blf"), old);
         assert_eq!(names(&dir.at("disk")), ["list.blf"]);

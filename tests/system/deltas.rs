@@ -29,7 +29,7 @@ fn made(dir: &Scratch, delta: &str, old: &str, new: &str) -> Result<Made, Error>
 fn applied(dir: &Scratch, out: &str, old: &str, deltas: &[&str]) -> Result<Applied, Error> {
     let deltas = deltas.iter().map(|name| dir.at(name)).collect();
     let mut plan = Plan::new(dir.at(out), deltas);
-    plan.threads = 2;
+    plan.resources.threads = 2;
     apply(&plan, &dir.at(old), None, &Progress::new())
 }
 

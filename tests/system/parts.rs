@@ -46,7 +46,7 @@ fn parts_give_the_bytes_of_one_build() {
         parts.rotate_left(pieces / 3);
         assert!(join(&dir, "b.blf", &parts).unwrap() == one, "{pieces}");
         let mut one_thread = dir.plan("c.blf", &parts);
-        one_thread.threads = 1;
+        one_thread.resources.threads = 1;
         let report = join_as(&one_thread, &Expected::default()).unwrap();
         assert!(dir.read("c.blf") == one);
         assert_eq!(report.inputs.len(), 1);
@@ -81,7 +81,7 @@ fn dates_and_several_lists_survive() {
     ] {
         let mut plan = dir.plan(output, &[input]);
         if source == "dated.csv" {
-            plan.declared = with_days();
+            plan.reads.declared = with_days();
         }
         plan.part = Some(String::new());
         plan.source = Some(source.to_owned());
@@ -163,7 +163,7 @@ fn thousands_of_parts_need_few_open_files() {
     let names = write_pieces(dir.path(), &pieces);
     for name in &names {
         let mut plan = part_plan(dir.path(), name, "list.txt");
-        (plan.threads, plan.memory_bytes) = (1, 32 << 20);
+        (plan.resources.threads, plan.resources.memory_bytes) = (1, 32 << 20);
         build(&plan);
     }
     dir.write("pieces.txt", names.join("\n"));

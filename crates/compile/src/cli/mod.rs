@@ -107,7 +107,7 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
         return Err(Error::setting("--fetched", why));
     }
     if is_folder && compile::is_fetched(&reads[0], args.fetched.as_deref())? {
-        plan.fetched.clone_from(&args.fetched);
+        plan.reads.fetched.clone_from(&args.fetched);
     } else if is_folder && args.part.is_none() {
         plan.limits.max_shrink = Some(FOLDER_MAX_SHRINK);
     }
@@ -143,7 +143,7 @@ fn plan(args: &Build, reads: &[PathBuf]) -> Result<Plan, Error> {
     plan.rules.nfkc |= args.nfkc;
     plan.rules.providers &= !args.no_providers;
     args.reading.put_into(&mut plan);
-    plan.meant.clone_from(&args.input);
+    plan.reads.meant.clone_from(&args.input);
     Ok(plan)
 }
 
@@ -278,7 +278,7 @@ fn apply(args: &Apply, out: &mut Output) -> Done {
     plan.overwrite = args.overwrite;
     plan.limits.max_shrink = args.max_shrink.map(|most| most.0);
     plan.limits.max_growth = args.max_growth.map(|most| most.0);
-    plan.threads = args.threads.unwrap_or(plan.threads);
+    plan.resources.threads = args.threads.unwrap_or(plan.resources.threads);
     let applied = watched(args.quiet, |progress| {
         compile::apply(&plan, &args.old, None, progress)
     })?;
@@ -287,7 +287,7 @@ fn apply(args: &Apply, out: &mut Output) -> Done {
 
 impl Reading {
     fn put_into(&self, plan: &mut Plan) {
-        plan.declared = Declared {
+        plan.reads.declared = Declared {
             format: self.format,
             separator: self.separator,
             entry: self.entry.clone(),
@@ -319,8 +319,8 @@ impl Work {
     /// Returns a plan with these settings, and defaults for all others.
     fn plan(&self, output: &Path, inputs: &[PathBuf]) -> Plan {
         let mut plan = Plan::new(output, inputs.to_vec());
-        plan.threads = self.threads.unwrap_or(plan.threads);
-        plan.memory_bytes = self.memory.unwrap_or(plan.memory_bytes);
+        plan.resources.threads = self.threads.unwrap_or(plan.resources.threads);
+        plan.resources.memory_bytes = self.memory.unwrap_or(plan.resources.memory_bytes);
         plan.built = self
             .date
             .map_or(plan.built, |day| u64::from(day.0) * 86_400);

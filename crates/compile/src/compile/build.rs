@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::job::{Job, check_build};
+use super::limits::Refused;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{NARROW_SOURCES, Narrow, StagedKey};
 use super::plan::Plan;
@@ -12,7 +13,6 @@ use super::read::{
     self, Found, Input, InputCounts, Opened, Read, cut, digest_of_all, text, total_bytes,
 };
 use super::report::Report;
-use super::verdict::Refused;
 use blocklist_filter::address::RULES_VERSION;
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::Spec;
@@ -55,11 +55,15 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
 fn find(plan: &Plan) -> Result<Found, Error> {
     // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
     let is_part = plan.part.is_some();
-    let inputs = plan.inputs.iter().map(|path| (path.as_path(), is_part));
-    let meant = plan.meant.iter().map(|path| (path.as_path(), true));
+    let inputs = plan
+        .reads
+        .inputs
+        .iter()
+        .map(|path| (path.as_path(), is_part));
+    let meant = plan.reads.meant.iter().map(|path| (path.as_path(), true));
     let mut paths: Vec<_> = inputs.chain(meant).collect();
     paths.sort_by_key(|(_, is_meant)| !is_meant);
-    let found = read::find(paths, &plan.declared, plan.fetched.as_deref())?;
+    let found = read::find(paths, &plan.reads.declared, plan.reads.fetched.as_deref())?;
     match (found.lists.as_slice(), &found.perhaps_meant) {
         ([], Some(first)) => Err(Error::NoInput(format!("list to read: {first}"))),
         _ => Ok(found),

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::verdict::Refused;
+use super::limits::Refused;
 use crate::settings;
 use blocklist_filter::base::replacement;
 use blocklist_filter::base::whole_file::FileError;

@@ -148,9 +148,14 @@ impl<'a> Job<'a> {
     }
 
     fn workers_beside(&self, others_bytes: u64, worker_bytes: u64) -> usize {
-        let most = self.plan.memory_bytes.saturating_sub(others_bytes) / worker_bytes.max(1);
+        let most = self
+            .plan
+            .resources
+            .memory_bytes
+            .saturating_sub(others_bytes)
+            / worker_bytes.max(1);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.plan.threads.min(most).max(1)
+        self.plan.resources.threads.min(most).max(1)
     }
 
     /// Returns the memory for the staged keys of lists of `text_bytes` (0 if unknown): what is left
@@ -161,14 +166,14 @@ impl<'a> Job<'a> {
         let sorted = workers * 3 * (entries * Wide::BYTES as u64 / STAGES as u64);
         let others =
             OTHER_BYTES + (workers * WORKER_BYTES).max(sorted) + entries / ENTRIES_PER_INDEX_BYTE;
-        let memory = self.plan.memory_bytes;
+        let memory = self.plan.resources.memory_bytes;
         let bytes = memory.saturating_sub(others).max(memory / 4);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }
 
 fn check(plan: &Plan) -> Result<(), Error> {
-    let (rate, threads) = (plan.rate(), plan.threads);
+    let (rate, threads) = (plan.rate(), plan.resources.threads);
     let wrong = |option, given: &dyn ToString, why: String| {
         let given = given.to_string();
         Err(Error::Setting { option, given, why })
@@ -192,10 +197,10 @@ fn check(plan: &Plan) -> Result<(), Error> {
             format!("must be between 1 and {MAX_THREADS}"),
         );
     }
-    if plan.memory_bytes < MIN_MEMORY_BYTES {
+    if plan.resources.memory_bytes < MIN_MEMORY_BYTES {
         let why = format!(
             "{} is too little; give at least 32M",
-            size(plan.memory_bytes)
+            size(plan.resources.memory_bytes)
         );
         return Err(Error::setting("--memory", why));
     }
@@ -208,7 +213,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
 
 pub(super) fn check_build(plan: &Plan) -> Result<(), Error> {
     let is_part = plan.part.is_some();
-    let (option, why) = if plan.inputs.is_empty() && plan.meant.is_empty() {
+    let (option, why) = if plan.reads.inputs.is_empty() && plan.reads.meant.is_empty() {
         let why = "input: give a list, a folder, or - for standard input";
         return Err(Error::NoInput(why.to_owned()));
     } else if is_part && plan.seed == Seed::Keep {
@@ -242,24 +247,24 @@ mod tests {
             (8, 64, 8),
             (256, 4096, 256),
         ] {
-            (plan.threads, plan.memory_bytes) = (threads, memory_mib << 20);
+            (plan.resources.threads, plan.resources.memory_bytes) = (threads, memory_mib << 20);
             let job = Job::begin(&plan, &progress).unwrap();
             assert_eq!(job.workers(), workers, "{threads} in {memory_mib} MiB");
-            assert!(job.stage_bytes(0) as u64 >= plan.memory_bytes / 4);
+            assert!(job.stage_bytes(0) as u64 >= plan.resources.memory_bytes / 4);
         }
         // Stages leave room for what sorts and indexes them.
-        (plan.threads, plan.memory_bytes) = (8, 4 << 30);
+        (plan.resources.threads, plan.resources.memory_bytes) = (8, 4 << 30);
         let job = Job::begin(&plan, &progress).unwrap();
         // Ten billion lines of 30 bytes.
         let (entries, text_bytes) = (10_000_000_000_u64, 300_000_000_000);
         let stages = job.stage_bytes(text_bytes) as u64;
         let stage = entries * 16 / STAGES as u64;
         let workers = job.sorters(stages, stage) as u64;
-        assert!(stages >= plan.memory_bytes / 4);
-        assert!(stages + workers * 3 * stage <= plan.memory_bytes);
+        assert!(stages >= plan.resources.memory_bytes / 4);
+        assert!(stages + workers * 3 * stage <= plan.resources.memory_bytes);
         assert_eq!(workers, 8);
         // A small list leaves nearly all of it to the stages.
-        assert!(job.stage_bytes(1 << 20) as u64 > plan.memory_bytes / 10 * 9);
+        assert!(job.stage_bytes(1 << 20) as u64 > plan.resources.memory_bytes / 10 * 9);
         assert_eq!(job.sorters(1 << 20, 1 << 10), 8);
     }
 }

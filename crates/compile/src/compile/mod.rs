@@ -20,6 +20,7 @@
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
 //! | `report`, `build_report` | the result, as data, and beside the filter |
+//! | `limits` | how much a list may change, and why nothing is written |
 //! | `verdict` | whether a new filter may replace the old one: an incomplete list must not |
 //! | `job` | a plan while it is carried out: threads, memory, and staged keys to the finished file |
 //! | `build`, `merge` | a filter from lists; from filters, or the parts of a list |
@@ -35,6 +36,7 @@ mod edit;
 mod error;
 pub mod guard;
 mod job;
+mod limits;
 mod lineage;
 mod look;
 mod merge;
@@ -53,10 +55,14 @@ pub(crate) use build_report::write_build_report;
 pub use delta::{Applied, Made, apply, make as make_delta};
 pub use edit::{By, Done, Edited, REPORTED, add, line_of, may_list, remove};
 pub use error::Error;
+pub(crate) use limits::SMALL;
+pub use limits::{Limits, Refused, RefusedFile};
 pub(crate) use look::{Against, look};
 pub(crate) use merge::open_alike;
 pub use merge::{Expected, merge};
-pub use plan::{DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Seed};
+pub use plan::{
+    DEFAULT_FPR, DEFAULT_FPR_WITHOUT_RECORDS, MIN_MEMORY_BYTES, Plan, Reads, Resources, Seed,
+};
 pub(crate) use plan::{list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
@@ -64,12 +70,8 @@ pub(crate) use read::open as open_input;
 pub(crate) use read::{Begun, NO_PLACE_FOR_END, base_name, begin as begin_input, in_its_folder};
 pub use read::{Block, Input, Line, inputs, may_be_list};
 pub(crate) use read::{build_settings, is_fetched};
-pub use report::{
-    Changed, FilterReport, InputReport, KindCount, PartReport, RefusedFile, Report, Skipped,
-};
+pub use report::{Changed, FilterReport, InputReport, KindCount, PartReport, Report, Skipped};
 pub(crate) use report::{REFUSED, bits_per_entry, digest_shown, kind_counts, preview_hint};
 pub(crate) use update::changeable;
 pub use update::{Changes, update};
-pub(crate) use verdict::SMALL;
-pub use verdict::{Limits, Refused};
 pub(crate) use write::{EntryCounts, STEPS, Walk};

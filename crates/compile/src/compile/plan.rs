@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::guard::Guard;
+use super::limits::Limits;
 use super::read::{ReadOptions, name_of, text};
-use super::verdict::Limits;
 use crate::list::{BuildSettings, Declared, ListToml};
 use blocklist_filter::address::{Entry, Kind, Rules, escaped};
 use blocklist_filter::base::clock::{day_of, now_s};
@@ -34,14 +34,8 @@ pub struct Plan {
     pub part: Option<String>,
     /// The file that all inputs count as: they are its pieces.
     pub source: Option<String>,
-    /// Lists and folders of lists; `-` is standard input.
-    pub inputs: Vec<PathBuf>,
-    /// Lists and folders that are read whatever their files are called.
-    pub meant: Vec<PathBuf>,
-    /// What is declared about all inputs, above what the `list.toml` of a folder says.
-    pub declared: Declared,
-    /// What a feed has fetched, read in place of the files of a folder whose `list.toml` has `[feed]`.
-    pub fetched: Option<PathBuf>,
+    /// What is read.
+    pub reads: Reads,
     /// Target false-positive rate of the pages; if `None`, the default, that of the filter to update, or
     /// the lowest of the filters to merge.
     pub fpr: Option<f64>,
@@ -67,6 +61,26 @@ pub struct Plan {
     pub overwrite: bool,
     /// Whether what it makes may replace the output.
     pub limits: Limits,
+    /// What it may use of the machine.
+    pub resources: Resources,
+}
+
+/// What is read.
+#[derive(Clone, Debug, Default)]
+pub struct Reads {
+    /// Lists and folders of lists; `-` is standard input.
+    pub inputs: Vec<PathBuf>,
+    /// Lists and folders that are read whatever their files are called.
+    pub meant: Vec<PathBuf>,
+    /// What is declared about all inputs, above what the `list.toml` of a folder says.
+    pub declared: Declared,
+    /// What a feed has fetched, read in place of the files of a folder whose `list.toml` has `[feed]`.
+    pub fetched: Option<PathBuf>,
+}
+
+/// What a compilation may use of the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
     /// Number of workers.
     pub threads: usize,
     /// Maximum memory.
@@ -92,14 +106,19 @@ impl Plan {
         Self {
             name: name_of(&output),
             output,
-            inputs,
+            reads: Reads {
+                inputs,
+                ..Reads::default()
+            },
             records: true,
             // Entries that have expired since that day are in the filter with their day of expiry, so
             // the same lists, seed and date always give the same bytes, and they are still not found.
             built: source_date().ok().flatten().unwrap_or_else(now_s),
-            threads: processors().min(MAX_THREADS),
-            // A quarter of what is available.
-            memory_bytes: (memory::room_bytes().unwrap_or(0) / 4).max(MIN_MEMORY_BYTES),
+            resources: Resources {
+                threads: processors().min(MAX_THREADS),
+                // A quarter of what is available.
+                memory_bytes: (memory::room_bytes().unwrap_or(0) / 4).max(MIN_MEMORY_BYTES),
+            },
             ..Self::default()
         }
     }

@@ -1,15 +1,14 @@
 //! The result of a compilation, as data: JSON shows it directly, `cli` puts it into words.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::limits::{Refused, RefusedFile, Task};
 use super::plan::Plan;
 use super::read::{Found, InputCounts, NotListed, Opened, name_of, text};
-use super::verdict::{Limits, Refused, Task, verdict};
 use super::write::{EntryCounts, add_counts};
 use blocklist_filter::address::Kind;
 use blocklist_filter::base::numbers::counted;
@@ -154,19 +153,6 @@ pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
 
 pub(crate) const REFUSED: &str = "refused";
 
-/// A file of which nothing is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RefusedFile {
-    /// The file.
-    pub file: String,
-    /// The line that refuses it, counted from 1; 0 if it is none.
-    pub line: u64,
-    /// Its text, or its beginning.
-    pub text: String,
-    /// Why, and what to do.
-    pub reason: String,
-}
-
 /// Returns the end of a message about a refused file: the command that shows it, or its archive.
 pub(crate) fn preview_hint(file: &str) -> String {
     let path = Path::new(file).ancestors().find(|path| path.is_file());
@@ -175,16 +161,6 @@ pub(crate) fn preview_hint(file: &str) -> String {
         Path::to_string_lossy,
     );
     format!(": blocklist-compile preview {path}")
-}
-
-impl fmt::Display for RefusedFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, reason, .. } = self;
-        match self.line {
-            0 => write!(f, "{file}: {reason}"),
-            line => write!(f, "{file}:{line}: \"{}\": {reason}", self.text),
-        }
-    }
 }
 
 /// How an update changes the records of a filter.
@@ -311,14 +287,14 @@ impl Report {
             output: plan.output.clone(),
             is_first: plan.output.try_exists().is_ok_and(|exists| !exists),
             name: plan.name.clone(),
-            is_feed: plan.fetched.is_some(),
+            is_feed: plan.reads.fetched.is_some(),
             task: match plan.part {
                 Some(_) => Task::Part,
                 None => Task::Build,
             },
-            is_by_hand: plan.meant.is_empty()
-                && plan.fetched.is_none()
-                && plan.inputs.iter().all(|path| path.is_dir()),
+            is_by_hand: plan.reads.meant.is_empty()
+                && plan.reads.fetched.is_none()
+                && plan.reads.inputs.iter().all(|path| path.is_dir()),
             ..Self::default()
         }
     }
@@ -489,15 +465,6 @@ impl Report {
         let shown =
             |(file, entries)| format!("{file}: {} before", counted(entries, "entry", "entries"));
         self.no_longer_read = gone.into_iter().map(shown).collect();
-    }
-
-    /// Takes the [`verdict`]; returns whether nothing may be written.
-    pub(crate) fn refuse(&mut self, entries: Option<u64>, limits: &Limits) -> bool {
-        self.refused = verdict(self, entries, limits).err();
-        if let Some(Refused::Files(files)) = &self.refused {
-            self.refused_files.clone_from(files);
-        }
-        self.refused.is_some()
     }
 }
 

@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::guard::Guard;
 use super::job::Job;
+use super::limits::Task;
 use super::partition::{InOrder, Narrow};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{Found, Input, ReadOptions, find_or_typed, total_bytes};
 use super::report::{Changed, Report, kind_counts};
-use super::verdict::Task;
 use super::write::{Sorted, Sources, Walk, count_entries};
 use blocklist_filter::address::Rules;
 use blocklist_filter::base::replacement::Replacement;
@@ -130,8 +130,16 @@ pub fn update(plan: &Plan, changes: &Changes, progress: &Progress) -> Result<Rep
 }
 
 fn find(plan: &Plan, changes: &Changes) -> Result<[Found; 2], Error> {
-    let add = find_or_typed(&plan.inputs, &changes.add_entries, &plan.declared)?;
-    let remove = find_or_typed(&changes.remove, &changes.remove_entries, &plan.declared)?;
+    let add = find_or_typed(
+        &plan.reads.inputs,
+        &changes.add_entries,
+        &plan.reads.declared,
+    )?;
+    let remove = find_or_typed(
+        &changes.remove,
+        &changes.remove_entries,
+        &plan.reads.declared,
+    )?;
     if add.lists.iter().any(Input::is_stdin) && remove.lists.iter().any(Input::is_stdin) {
         let why = "can be used only once: for --add or for --remove";
         return Err(Error::setting("standard input", why));

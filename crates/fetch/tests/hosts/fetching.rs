@@ -494,7 +494,7 @@ fn a_filter_that_was_put_there_by_hand() {
     assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
     // A filter of another list belongs to somebody else.
     let mut other = compile::Plan::new(site.path("other.blf"), vec![site.path("list.txt")]);
-    (other.name, other.threads) = ("other".to_owned(), 1);
+    (other.name, other.resources.threads) = ("other".to_owned(), 1);
     compile::build(&other, &Progress::new()).unwrap();
     let mut wanted = site.to_fetch();
     wanted.output = site.path("other.blf");

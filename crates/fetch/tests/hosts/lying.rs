@@ -502,7 +502,7 @@ fn other_filter(site: &Site, folder: &Path) -> std::path::PathBuf {
     fs::write(&list, "user@bad.example\n").unwrap();
     let mut plan = compile::Plan::new(folder.join("other.blf"), vec![list]);
     plan.name = "other".to_owned();
-    plan.threads = 1;
+    plan.resources.threads = 1;
     compile::build(&plan, &Progress::new()).unwrap();
     let _ = site;
     folder.join("other.blf")

@@ -73,8 +73,8 @@ impl Site {
         plan.name = "spammers".to_owned();
         plan.seed = Seed::Fixed(0x5eed);
         plan.built = NOW;
-        plan.threads = 1;
-        plan.memory_bytes = 64 << 20;
+        plan.resources.threads = 1;
+        plan.resources.memory_bytes = 64 << 20;
         compile::build(&plan, &Progress::new()).unwrap();
     }
 

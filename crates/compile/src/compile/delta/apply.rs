@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::make::Mapped;
 use crate::compile::error::Error;
+use crate::compile::limits::Refused;
 use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::plan::{Plan, Seed};
 use crate::compile::progress::{Phase, Progress};
-use crate::compile::verdict::Refused;
 use crate::compile::write::{Sorted, assemble};
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::delta::{Delta, Head, Touch};
@@ -59,12 +59,12 @@ pub fn apply(
     progress: &Progress,
 ) -> Result<Applied, Error> {
     let started = Instant::now();
-    check_not_input(&plan.output, &plan.inputs)?;
+    check_not_input(&plan.output, &plan.reads.inputs)?;
     let replacement = Replacement::claim(&plan.output)?;
     let old = Filter::open(old, Load::Disk)?;
     let seed = Seed::Fixed(old.spec().seed);
     Lineage::of(plan, &seed)?;
-    let chain = open_chain(&old, &plan.inputs)?;
+    let chain = open_chain(&old, &plan.reads.inputs)?;
     let Some(last) = chain.last() else {
         return Err(Error::NoInput("delta to apply".to_owned()));
     };
@@ -75,7 +75,7 @@ pub fn apply(
     let outcome = |refused| Applied {
         output: plan.output.clone(),
         refused,
-        deltas: plan.inputs.len(),
+        deltas: plan.reads.inputs.len(),
         bytes: last.new.file_bytes(),
         entries: last.new.entries,
         generation: last.new.spec.generation,
@@ -95,7 +95,7 @@ pub fn apply(
     progress.begin(Phase::Writing, last.new.entries);
     let spec = last.new.spec.clone();
     let writer = Writer::begin(replacement, spec, last.new.entries, last.new.shape, None)?;
-    let writer = assemble(writer, stream, plan.threads.max(1), progress)?;
+    let writer = assemble(writer, stream, plan.resources.threads.max(1), progress)?;
     if !put_in_place(writer, &last, progress)? {
         let problem = Problem::Delta("it does not make the filter that it names");
         return Err(filter::Error::invalid(&path, problem).into());

@@ -20,12 +20,12 @@ pub use self::parts::Expected;
 use self::staged::{MergedFile, Staging};
 use super::error::Error;
 use super::job::{Job, MIN_LINE_BYTES};
+use super::limits::Task;
 use super::lineage::{Lineage, check_not_input};
 use super::partition::{NARROW_SOURCES, Narrow, Sealed, StagedKey, Wide};
 use super::plan::{Plan, Seed};
 use super::progress::Progress;
 use super::report::{InputReport, Report};
-use super::verdict::Task;
 use super::write::Sources;
 use blocklist_filter::base::replacement::Replacement;
 use blocklist_filter::filter::{Filter, FilterFile, Spec};
@@ -71,20 +71,20 @@ fn open(
     expected: &Expected,
     progress: &Progress,
 ) -> Result<(Vec<MergedFile>, bool), Error> {
-    let Some(first) = plan.inputs.first() else {
+    let Some(first) = plan.reads.inputs.first() else {
         return Err(Error::NoInput("filter or part to merge".to_owned()));
     };
     // Filters and parts cannot be mixed: the error names the first file of another kind.
     if expected.is_some() || FilterFile::is_part(first)? {
-        let parts = parts::open(&plan.inputs, expected, progress)?;
-        check_not_input(&plan.output, &plan.inputs)?;
+        let parts = parts::open(&plan.reads.inputs, expected, progress)?;
+        check_not_input(&plan.output, &plan.reads.inputs)?;
         return Ok((parts, true));
     }
     let file = |filter: Arc<Filter>| MergedFile {
         path: filter.path().to_owned(),
         header: filter.header().clone(),
     };
-    let filters = open_alike(&plan.inputs)?.into_iter();
+    let filters = open_alike(&plan.reads.inputs)?.into_iter();
     Ok((filters.map(file).collect(), false))
 }
 

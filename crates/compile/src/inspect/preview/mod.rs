@@ -65,7 +65,7 @@ pub(crate) fn preview(
         let why = "not a regular file; save its content to a file first";
         return Err(Error::io(path, "preview")(io::Error::other(why)));
     }
-    let found = in_its_folder(path, &plan.declared)?;
+    let found = in_its_folder(path, &plan.reads.declared)?;
     let folder = if path.is_dir() { path } else { folder_of(path) };
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
     let (report, against) = look(plan, &found, against, progress)?;
@@ -88,7 +88,7 @@ pub(crate) fn preview(
         let name = base_name(&input.label());
         let proposal = match &survey {
             Some(survey) if reading.is_none() && !list_toml.has_file(&name) => {
-                Some(Proposal::new(&name, survey, &plan.declared))
+                Some(Proposal::new(&name, survey, &plan.reads.declared))
             }
             _ => None,
         };
