@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::formats::{LineFormat, Out, read_lines};
+use super::formats::{LineFormat, Out, read_line, read_lines};
 use super::mapping::Reading;
 use super::registry::Format;
 use super::row::{RawEntry, RejectReason, Row};
@@ -119,6 +119,14 @@ impl Reader {
             format.finish(&mut Out::new(self.lines, unfinished, sink));
         }
         done
+    }
+
+    /// Reads one line, without its end, of a format in which each line stands alone.
+    pub(crate) fn line(&mut self, line: &[u8], sink: &mut dyn FnMut(u64, Row<'_>)) {
+        match &mut self.parser {
+            Parser::Lines(format) => read_line(format.as_mut(), line, &mut self.lines, sink),
+            Parser::Csv(_) | Parser::Json(_) => {}
+        }
     }
 
     fn leave_long_line(&mut self, block: &[u8], last: bool) -> usize {

@@ -10,6 +10,12 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, dispatch, mask8x16, u8x16};
 
+use super::domain::MAX_DOMAIN_BYTES;
+use super::kind::Kind;
+use super::providers::leave_alone;
+use super::rules::Rules;
+use crate::rfc5322::{is_atext, quote};
+
 /// The longest plain address in bytes (RFC 5321 section 4.5.3.1: 64 and 255, and the `@`).
 pub const MAX_BYTES: usize = 320;
 
@@ -75,34 +81,196 @@ pub fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 fn lower_line_by<S: Simd>(simd: S, address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.clear();
     out.reserve(address.len() + LANES);
+    let seen = look(simd, address, |start, lowered| {
+        out.truncate(start);
+        out.extend_from_slice(&lowered);
+    });
+    out.truncate(address.len());
+    seen.filter(|seen| seen.at.is_some())?.at
+}
+
+/// Looks at a text of words and separators, and visits its chunks in lower case, each with its place:
+/// the last may repeat bytes of the one before, and bytes may follow the end of the text.
+#[inline(always)]
+fn look<S: Simd>(simd: S, text: &[u8], mut visit: impl FnMut(usize, [u8; LANES])) -> Option<Seen> {
     let mut seen = Seen {
         is_stray: false,
         // A separator at the start has no word before it.
         last_is_separator: 1,
         at: None,
+        after_plus: 0,
+        has_dot: false,
     };
-    let (chunks, rest) = address.as_chunks();
+    let (chunks, rest) = text.as_chunks();
+    let mut start = 0;
     for chunk in chunks {
         let classes = Classes::of(u8x16::load_array(simd, *chunk));
-        seen.add(out.len(), &classes, 0);
-        out.extend_from_slice(&classes.lowered.to_array());
+        seen.add(start, &classes, 0);
+        visit(start, classes.lowered.to_array());
+        start += LANES;
     }
     if !rest.is_empty() {
-        let start = out.len();
         // The last chunk begins before `start`, and its lanes before that are ignored. The bytes
         // stay in the vector register.
-        let (chunk, seen_lanes) = match address.last_chunk() {
+        let (chunk, seen_lanes) = match text.last_chunk() {
             Some(chunk) => (*chunk, LANES - rest.len()),
             None => (padded(rest), 0),
         };
         let classes = Classes::of(u8x16::load_array(simd, chunk));
         seen.add(start, &classes, seen_lanes);
-        out.truncate(start - seen_lanes);
-        out.extend_from_slice(&classes.lowered.to_array());
-        out.truncate(address.len());
+        visit(start - seen_lanes, classes.lowered.to_array());
     }
-    let ends_in_word = !address.last().is_none_or(|&byte| is_separator(byte));
-    seen.at.filter(|_| !seen.is_stray && ends_in_word)
+    let ends_in_word = !text.last().is_none_or(|&byte| is_separator(byte));
+    (!seen.is_stray && ends_in_word).then_some(seen)
+}
+
+/// An entry of a list that is its canonical text but for letter case and for what shows its kind:
+///
+/// ```text
+///   a@b   "a b"@b          a mailbox, but where a rule of its provider may change it
+///   b     @b     *@b       a domain
+///   .b    *.b              a subtree
+/// ```
+///
+/// Whatever a reader of lists may refuse or a rule may change is declined, and so are addresses with
+/// quotes or letters beyond ASCII, but for a few usual ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainEntry<'t> {
+    kind: Kind,
+    /// The local part without its quotes; empty if there is none.
+    local: &'t [u8],
+    is_quoted: bool,
+    domain: &'t [u8],
+}
+
+impl<'t> PlainEntry<'t> {
+    /// Returns the entry that a text (trimmed) is, unless it must be read in full.
+    #[inline]
+    pub fn of(written: &'t [u8]) -> Option<Self> {
+        let (kind, name) = match written {
+            [b'*', b'@', name @ ..] | [b'@', name @ ..] => (Kind::Domain, name),
+            [b'*', b'.', name @ ..] | [b'.', name @ ..] => (Kind::Subtree, name),
+            name => (Kind::Mailbox, name),
+        };
+        if name.len() > MAX_BYTES {
+            return None;
+        }
+        let Some(seen) = dispatch!(LEVEL, simd => look(simd, name, |_, _| {})) else {
+            return Self::unusual(written);
+        };
+        // A sign before it may be one of the list; a number at its end may be that of an IP address.
+        let is_signed = matches!(name, [b'-' | b'+', ..]);
+        let ends_in_digit = name.last().is_some_and(u8::is_ascii_digit);
+        let (kind, local, domain) = match (kind, seen.at) {
+            (Kind::Mailbox, Some(at)) if !is_signed && seen.after_plus <= at => {
+                (kind, &name[..at], &name[at + 1..])
+            }
+            (_, None) if seen.after_plus > 0 || name.len() >= MAX_DOMAIN_BYTES => return None,
+            (Kind::Mailbox, None) if seen.has_dot && !is_signed && !ends_in_digit => {
+                (Kind::Domain, &b""[..], name)
+            }
+            (Kind::Domain, None) => (kind, &b""[..], name),
+            (Kind::Subtree, None) if !ends_in_digit => (kind, &b""[..], name),
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            local,
+            is_quoted: false,
+            domain,
+        })
+    }
+
+    /// Reads a mailbox whose local part is not plain.
+    fn unusual(written: &'t [u8]) -> Option<Self> {
+        let at = memchr::memrchr(b'@', written)?;
+        let (local, domain) = (&written[..at], &written[at + 1..]);
+        let seen = dispatch!(LEVEL, simd => look(simd, domain, |_, _| {}))?;
+        // A colon may be one of a web address, and an equals sign one of BATV.
+        let is_text = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\"\\:=".contains(byte);
+        let (local, is_quoted) = match local {
+            [b'"', inner @ .., b'"'] if !inner.is_empty() && inner.iter().all(is_text) => (
+                inner,
+                inner[0] == b'*' || !is_dot_atom(inner, |text| is_atext(text[0]).then_some(1)),
+            ),
+            local if is_settled(local) => (local, false),
+            _ => return None,
+        };
+        (seen.at.is_none() && seen.after_plus == 0).then_some(Self {
+            kind: Kind::Mailbox,
+            local,
+            is_quoted,
+            domain,
+        })
+    }
+
+    /// Returns what it names.
+    pub fn kind(self) -> Kind {
+        self.kind
+    }
+
+    /// Writes its canonical text to `out`; returns false if a rule may change it, and then the content
+    /// of `out` must not be used.
+    #[inline]
+    pub fn write(self, rules: Rules, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        match self.is_quoted {
+            true => quote(self.local, out),
+            false => out.extend_from_slice(self.local),
+        }
+        let at = out.len() + 1;
+        out.push(match self.kind {
+            Kind::Subtree => b'.',
+            _ => b'@',
+        });
+        out.extend_from_slice(self.domain);
+        out.make_ascii_lowercase();
+        self.kind != Kind::Mailbox || leave_alone(self.local, &out[at..], rules)
+    }
+}
+
+/// Returns whether a local part is a dot-atom that every list may name, of which only letters of ASCII
+/// can be in upper case, and which NFC and NFKC leave as it is. BATV begins with one of three letters.
+fn is_settled(local: &[u8]) -> bool {
+    let may_be_tagged = matches!(local, [b'b' | b'B' | b'm' | b'M' | b'p' | b'P', ..]);
+    let is_signed = matches!(local, [b'+' | b'-' | b'\'', ..]);
+    !is_signed
+        && is_dot_atom(local, |text| match text {
+            [b'=', ..] => (!may_be_tagged).then_some(1),
+            [byte, ..] if byte.is_ascii() => {
+                let is_usual = byte.is_ascii_alphanumeric() || b"_-+&'".contains(byte);
+                is_usual.then_some(1)
+            }
+            // Small letters of Latin 1 (but for the sign of division) and of Cyrillic.
+            [0xC3, 0x9F..=0xB6 | 0xB8..=0xBF, ..]
+            | [0xD0, 0xB0..=0xBF, ..]
+            | [0xD1, 0x80..=0x9F, ..] => Some(2),
+            // Han, U+4E00 to U+9FFF.
+            [0xE4, 0xB8..=0xBF, 0x80..=0xBF, ..] | [0xE5..=0xE9, 0x80..=0xBF, 0x80..=0xBF, ..] => {
+                Some(3)
+            }
+            _ => None,
+        })
+}
+
+/// Returns whether a text has characters with dots between them. `length` returns that of the
+/// character at the start of a text, in bytes, unless it is another one.
+#[inline(always)]
+fn is_dot_atom(text: &[u8], length: impl Fn(&[u8]) -> Option<usize>) -> bool {
+    let (mut rest, mut is_after_dot) = (text, true);
+    while !rest.is_empty() {
+        let is_dot = rest[0] == b'.';
+        let length = match is_dot {
+            true => (!is_after_dot).then_some(1),
+            false => length(rest),
+        };
+        let Some(length) = length else {
+            return false;
+        };
+        is_after_dot = is_dot;
+        rest = &rest[length..];
+    }
+    !is_after_dot
 }
 
 /// Appends a domain of several labels, in lower case: ASCII letters, digits, `-` and `_`, with dots
@@ -147,6 +315,9 @@ struct Seen {
     last_is_separator: u64,
     /// The position of the `@`.
     at: Option<usize>,
+    /// The position behind the last `+`; 0 if there is none.
+    after_plus: usize,
+    has_dot: bool,
 }
 
 impl Seen {
@@ -154,12 +325,17 @@ impl Seen {
     #[inline(always)]
     fn add<S: Simd>(&mut self, start: usize, classes: &Classes<S, u8x16<S>>, seen_lanes: usize) {
         let bits = |mask: mask8x16<S>| mask.to_bitmask() >> seen_lanes;
-        let (at, words) = (bits(classes.at), bits(classes.word | classes.plus));
-        let separators = at | bits(classes.dot);
+        let (at, plus, dots) = (bits(classes.at), bits(classes.plus), bits(classes.dot));
+        let words = bits(classes.word) | plus;
+        let separators = at | dots;
         let all = u64::from(u16::MAX) >> seen_lanes;
         self.is_stray |= words | separators != all
             || separators & (separators << 1 | self.last_is_separator) != 0;
         self.last_is_separator = separators >> (LANES - 1);
+        self.has_dot |= dots != 0;
+        if plus != 0 {
+            self.after_plus = start + plus.ilog2() as usize + 1;
+        }
         if at != 0 {
             self.is_stray |= self.at.is_some() || at & (at - 1) != 0;
             self.at = Some(start + at.trailing_zeros() as usize);
@@ -170,6 +346,8 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Entry;
+    use proptest::prelude::*;
 
     fn answer(text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let mut out = Vec::new();
@@ -188,6 +366,37 @@ mod tests {
         }
         for text in ["", "a", "a@", "@b", "a@b@c", "a.@b", "a@.b", ".a@b", "a@b."] {
             assert_eq!(answer(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8000))]
+
+        /// What it writes is what the full path reads.
+        #[test]
+        fn a_plain_entry_is_read_as_by_the_full_path(
+            local in prop_oneof![
+                4 => "(|\\*?[.@]|\\*@\\.)", 4 => "[A-Za-z0-9._+-]{1,20}@", 2 => "[a-zB'&=%!?*|/^$#`{~.+]{1,5}@",
+                2 => "\"[ -~]{0,5}\"@", 1 => "[A-Z\u{df}-\u{ff}\u{430}-\u{460}\u{4e00}-\u{4e10}\u{300}.]{1,5}@",
+                1 => "\"?([bB]tv1=|[pP]rvs|msprvs1)=[0-9a-f]{1,10}[=/]{1,2}[a-z]{1,3}(=1234567890)?\"?@",
+                1 => "[\u{9ff0}-\u{a010}\u{390}-\u{3d0}\u{3a0}]{1,3}@", 1 => ".{0,4}@",
+            ],
+            domain in prop_oneof![
+                6 => "[A-Za-z0-9._-]{1,9}(\\.(com|Example|co\\.uk|[0-9a-f]{1,2}))?", 1 => "[0-9.]{1,8}",
+                2 => "(Gmail|googlemail|yandex|me|user.fastmail|xn--BCHER-kva)\\.com|pm\\.me|Ya\\.ru",
+                1 => "[!-~]{0,5}|a..b|\u{fc}.com|[a-z.]{250,256}",
+            ],
+            bits in 0_u8..16,
+        ) {
+            let written = local + &domain;
+            let rules = Rules::from_bits(bits).unwrap();
+            let mut text = vec![b'x'];
+            if let Some(plain) = PlainEntry::of(written.as_bytes())
+                && plain.write(rules, &mut text)
+            {
+                let full = Entry::parse(written.as_bytes(), rules).unwrap();
+                prop_assert_eq!((plain.kind(), &*text), (full.kind(), full.as_bytes()), "{}", written);
+            }
         }
     }
 

@@ -18,8 +18,8 @@
 //! A line with one `@` and nothing bad is its own canonical form in the lowered copy, and so is one
 //! with dots alone, behind an `@`. Nothing more is done for them, unless a provider has a rule for
 //! the domain of a mailbox. Every other line goes to
-//! [`Entry::read`](blocklist_filter::address::Entry::read); a property test compares the two. So does a line
-//! with a `+`, which a local part may have, but no domain.
+//! [`Entry::read`](blocklist_filter::address::Entry::read); a property test compares the two. A `+`
+//! may be within a local part, but in no domain.
 //! [`plain`](blocklist_filter::address::plain) defines what is plain.
 
 use fearless_simd::prelude::*;
@@ -153,6 +153,9 @@ impl Block {
                     is_bad |= self.lowered[start..bad]
                         .last()
                         .is_none_or(|&byte| is_separator(byte));
+                } else if self.lowered[bad] == b'+' && bad > begin && at.is_some_and(|at| bad < at)
+                {
+                    // In a local part, where it may be part of a word.
                 } else if HOSTS && start == begin && hosts::is_usual(&self.lowered[begin..=bad]) {
                     start = bad + 1;
                     is_bad |= is_separator(self.lowered[start]);
@@ -460,7 +463,10 @@ mod tests {
                     for line in text.split(|&byte| byte == b'\n') {
                         let mut lowered = Vec::new();
                         let line = line.strip_suffix(b"\r").unwrap_or(line);
-                        if lower_line(line, &mut lowered).is_some() && !line.contains(&b'+') {
+                        let at = lower_line(line, &mut lowered);
+                        // A `+` may be within a local part.
+                        let plus = line.iter().rposition(|&byte| byte == b'+');
+                        if at.is_some_and(|at| plus.is_none_or(|plus| (1..at).contains(&plus))) {
                             expected.push(lowered);
                         }
                     }

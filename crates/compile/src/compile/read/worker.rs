@@ -19,6 +19,7 @@ use crate::compile::guard::Danger;
 use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
 use crate::compile::progress::Progress;
 use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
+use blocklist_filter::address::plain::PlainEntry;
 use blocklist_filter::address::{Entry, Kind};
 use blocklist_filter::base::parallel::on_threads;
 use blocklist_filter::filter::{Class, Dates, Key};
@@ -69,6 +70,8 @@ struct Worker<'a, 'm, I> {
     source: u32,
     text: Block,
     usual_lines: UsualLines,
+    /// The canonical text of a plain entry, and any other entry.
+    plain: Vec<u8>,
     entry: Entry,
     stager: Stager<'a, 'm, I>,
     counts: Counts,
@@ -87,6 +90,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             source: 0,
             text: Block::new(),
             usual_lines: UsualLines::default(),
+            plain: Vec::new(),
             entry: Entry::new(),
             stager: Stager::new(store),
             counts: Counts::default(),
@@ -184,7 +188,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             } else if written.is_empty() {
                 self.counts.skip(lines, b"", Skip::Blank);
             } else {
-                reader.read(written, true, &mut |_, row| self.row(lines, row));
+                reader.line(written, &mut |_, row| self.row(lines, row));
                 usual_kind = usual(self);
             }
         });
@@ -247,7 +251,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     fn raw_entry(&mut self, line: u64, raw: list::RawEntry<'_>) {
-        if let Err(error) = self.entry.read(raw.text, self.options.rules) {
+        let rules = self.options.rules;
+        let plain = PlainEntry::of(raw.text).filter(|plain| plain.write(rules, &mut self.plain));
+        if plain.is_none()
+            && let Err(error) = self.entry.read(raw.text, rules)
+        {
             return self.reject(line, raw.text, &error);
         }
         let mut dates = self.dates;
@@ -265,8 +273,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             self.dated = true;
             return;
         }
-        let kind = self.entry.kind();
-        match self.options.key(kind, self.entry.as_bytes()) {
+        let (kind, text) = match plain {
+            Some(plain) => (plain.kind(), &*self.plain),
+            None => (self.entry.kind(), self.entry.as_bytes()),
+        };
+        match self.options.key(kind, text) {
             Ok(key) => self.stage(key, self.class(kind, dates)),
             Err(danger) => self.too_broad(line, raw.text, &danger),
         }

@@ -54,15 +54,23 @@ pub(crate) fn read_lines(
         false => whole_lines(block).unwrap_or(0),
     };
     for line in lines(block.get(..whole).unwrap_or_default()) {
-        *count += 1;
-        if line.len() > MAX_LINE {
-            Out::new(*count, line, sink).reject(RejectReason::TooLong, line);
-            continue;
-        }
-        let line = line.strip_prefix(BOM).unwrap_or(line);
-        format.line(line, &mut Out::new(*count, line, sink));
+        read_line(format, line, count, sink);
     }
     whole
+}
+
+pub(crate) fn read_line(
+    format: &mut dyn LineFormat,
+    line: &[u8],
+    count: &mut u64,
+    sink: &mut dyn FnMut(u64, Row<'_>),
+) {
+    *count += 1;
+    if line.len() > MAX_LINE {
+        return Out::new(*count, line, sink).reject(RejectReason::TooLong, line);
+    }
+    let line = line.strip_prefix(BOM).unwrap_or(line);
+    format.line(line, &mut Out::new(*count, line, sink));
 }
 
 /// The rows of one line on their way to the reader's caller.

@@ -16,11 +16,21 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use super::RejectReason;
+use blocklist_filter::address::plain::PlainEntry;
 use blocklist_filter::rfc5322::{closing_quote, is_atext, is_in_domain};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
 /// pattern stands for.
 pub fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
+    read_by(text, |text| PlainEntry::of(text).is_some())
+}
+
+/// The same. Nearly every entry, however its list writes it, `is_plain`, and then no check refuses it.
+#[inline(always)]
+fn read_by(text: &[u8], is_plain: fn(&[u8]) -> bool) -> Result<Cow<'_, [u8]>, RejectReason> {
+    if is_plain(text) {
+        return Ok(Cow::Borrowed(text));
+    }
     let Ok(shown) = std::str::from_utf8(text) else {
         return Err(RejectReason::NotUtf8);
     };
@@ -38,6 +48,9 @@ pub fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
         [.., b'>'] => in_brackets(text)?,
         _ => without_scheme(text),
     };
+    if entry.len() < text.len() && is_plain(entry) {
+        return Ok(Cow::Borrowed(entry));
+    }
     if entry.iter().any(u8::is_ascii_whitespace) && !entry.starts_with(b"\"") {
         return Err(beside(entry));
     }
@@ -333,4 +346,36 @@ fn literal(expression: &[u8]) -> Option<Vec<u8>> {
         });
     }
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8000))]
+
+        /// The fast check accepts nothing that the others refuse.
+        #[test]
+        fn plain_entries_are_read_as_by_all_checks(
+            around in prop_oneof![
+                6 => Just(("", "")), 2 => Just(("<", ">")), 1 => Just(("Name <", ">")), 1 => Just(("mailto:", "")),
+                1 => Just(("N\u{fc}, x <", ">")), 1 => Just(("\"A <\" < ", " >")), 1 => Just((" ", "\u{a0}")),
+            ],
+            local in prop_oneof![
+                4 => "[*.@+-]{0,2}", 4 => "[A-Za-z0-9._+-]{1,20}@", 2 => "[a-z'&=%!?*|/^$#`{~.]{1,5}@",
+                2 => "\"[ -~]{0,5}\"@", 1 => "[a-z\u{df}-\u{ff}\u{430}-\u{460}\u{4e00}-\u{4e10}\u{300}.]{1,5}@",
+                1 => ".{0,4}@",
+            ],
+            domain in prop_oneof![
+                6 => "[A-Za-z0-9._-]{1,9}(\\.(com|Example|co\\.uk|[0-9a-f]{1,2}))?", 1 => "[0-9.]{1,8}|[0-9a-f]{32}",
+                1 => "[!-~]{0,5}|a..b|\u{fc}.com|[a-z.]{250,256}",
+            ],
+        ) {
+            let text = format!("{}{local}{domain}{}", around.0, around.1);
+            let text = text.as_bytes();
+            prop_assert_eq!(read(text), read_by(text, |_| false));
+        }
+    }
 }
