@@ -25,6 +25,7 @@ fn show(number: u64, row: &Row<'_>) -> String {
             text,
             added,
             expires,
+            ..
         }) => {
             let added = added.map(|day| format!(" added {day}")).unwrap_or_default();
             let expires = expires

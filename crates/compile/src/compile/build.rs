@@ -6,11 +6,11 @@ use super::error::Error;
 use super::job::{Job, check_build};
 use super::limits::Refused;
 use super::lineage::{Lineage, check_not_input};
-use super::partition::{NARROW_SOURCES, Narrow, StagedKey};
+use super::partition::{NARROW_SOURCES, StagedKey, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{
-    self, Found, Input, InputCounts, Opened, Read, cut, digest_of_all, text, total_bytes,
+    self, AnyRead, Found, Input, InputCounts, Opened, Read, cut, digest_of_all, text, total_bytes,
 };
 use super::report::Report;
 use blocklist_filter::address::RULES_VERSION;
@@ -38,18 +38,17 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let output = replacement.target();
     let text_bytes = total_bytes(&found.lists);
     let mut arena = job.arena(text_bytes, 1)?;
-    // Keys of half the size are enough if no row has dates of its own. Only reading shows this, so
-    // an input that cannot be read twice is treated as if it had dates.
-    let read_twice = found.lists.iter().all(|input| input.size_bytes().is_some());
-    if last_source < NARROW_SOURCES && (read_twice || !plan.records) {
-        progress.begin(Phase::Reading, text_bytes);
-        if let Some(read) = job.read::<Narrow>(&found.lists, (output, &mut arena), &options)? {
-            return write(&job, replacement, &lineage, &found, read);
-        }
-    }
     progress.begin(Phase::Reading, text_bytes);
-    let read = job.read_wide(&found.lists, (output, &mut arena), &options)?;
-    write(&job, replacement, &lineage, &found, read)
+    let place = (output, &mut arena);
+    if last_source >= NARROW_SOURCES {
+        let read = job.read::<Wide>(&found.lists, place, &options)?;
+        return write(&job, replacement, &lineage, &found, read);
+    }
+    // Keys of half the size are enough as long as no row has dates of its own.
+    match job.read_any(&found.lists, place, &options)? {
+        AnyRead::Narrow(read) => write(&job, replacement, &lineage, &found, read),
+        AnyRead::Wide(read) => write(&job, replacement, &lineage, &found, read),
+    }
 }
 
 fn find(plan: &Plan) -> Result<Found, Error> {

@@ -8,7 +8,7 @@ use super::error::Error;
 use super::partition::{Arena, InOrder, STAGES, Sealed, StagedKey, Store, Wide, sort_all};
 use super::plan::{MAX_THREADS, MIN_MEMORY_BYTES, Plan, Seed};
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Input, Read, ReadOptions, read};
+use super::read::{AnyRead, Feed, Input, Read, ReadOptions, read, read_any};
 use super::report::{FilterReport, PartReport, Report};
 use super::write::{EntryCounts, Sorted, assemble};
 use blocklist_filter::base::numbers::size;
@@ -48,25 +48,26 @@ impl<'a> Job<'a> {
         Arena::new(self.stage_bytes(text_bytes) / shares, self.workers())
     }
 
-    /// Reads lists to staged keys, in `arena` and then beside `output`; `None` if these lack dates.
+    /// Reads lists to staged keys, in `arena` and then beside `output`.
     pub(crate) fn read<'m, I: StagedKey>(
         &self,
         inputs: &[Input],
         (output, arena): (&Path, &'m mut Arena),
         options: &ReadOptions,
-    ) -> Result<Option<Read<'m, I>>, Error> {
+    ) -> Result<Read<'m, I>, Error> {
         let feed = Feed::new(inputs, options, self.progress);
         read(feed, Store::new(output, arena), self.workers())
     }
 
-    pub(crate) fn read_wide<'m>(
+    /// The same, to keys of the size that the dates of the rows need.
+    pub(crate) fn read_any<'m>(
         &self,
         inputs: &[Input],
-        place: (&Path, &'m mut Arena),
+        (output, arena): (&Path, &'m mut Arena),
         options: &ReadOptions,
-    ) -> Result<Read<'m, Wide>, Error> {
-        let read = self.read(inputs, place, options)?;
-        Ok(read.expect("wide keys keep dates"))
+    ) -> Result<AnyRead<'m>, Error> {
+        let feed = Feed::new(inputs, options, self.progress);
+        read_any(feed, Store::new(output, arena), self.workers())
     }
 
     pub(crate) fn sort<I: StagedKey>(&self, keys: &Sealed<'_, I>) -> Result<EntryCounts, Error> {

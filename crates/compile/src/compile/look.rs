@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::job::Job;
-use super::partition::InOrder;
+use super::partition::{InOrder, Wide};
 use super::plan::Plan;
 use super::progress::Progress;
 use super::read::{Found, Input, ReadOptions, begin, total_bytes};
@@ -58,7 +58,7 @@ pub(crate) fn look(
     let mut arena = job.arena(total_bytes(inputs), 1)?;
     // A list that is larger than the memory goes through a file there.
     let spill = temp_dir().join("preview");
-    let read = job.read_wide(inputs, (&spill, &mut arena), &options)?;
+    let read = job.read::<Wide>(inputs, (&spill, &mut arena), &options)?;
     let mut report = Report::of_lists(plan, found, read.lists);
     report.refuse(None, &plan.limits);
     report.count(&job.sort(&read.keys)?);

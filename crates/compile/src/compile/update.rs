@@ -17,7 +17,7 @@ use super::error::Error;
 use super::guard::Guard;
 use super::job::Job;
 use super::limits::Task;
-use super::partition::{InOrder, Narrow};
+use super::partition::{InOrder, Narrow, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::read::{Found, Input, ReadOptions, find_or_typed, total_bytes};
@@ -85,7 +85,7 @@ pub fn update(plan: &Plan, changes: &Changes, progress: &Progress) -> Result<Rep
     };
     let (mut adding, mut removing) = (job.arena(text_bytes, 2)?, job.arena(text_bytes, 2)?);
     let target = replacement.target();
-    let added = job.read_wide(&add.lists, (target, &mut adding), &options)?;
+    let added = job.read::<Wide>(&add.lists, (target, &mut adding), &options)?;
     // A removal is never refused as too broad, and the list that it came from does not matter.
     let options = ReadOptions {
         removes: true,
@@ -97,7 +97,6 @@ pub fn update(plan: &Plan, changes: &Changes, progress: &Progress) -> Result<Rep
         ..options
     };
     let removed = job.read::<Narrow>(&remove.lists, (target, &mut removing), &options)?;
-    let removed = removed.expect("removals have no dates of their own");
 
     let mut report = Report::of_lists(plan, add, added.lists);
     sources.add(&report.sources());

@@ -41,7 +41,7 @@ pub use mapping::{
     BuildSettings, Declared, Expires, FeedSettings, LIST_TOML, ListToml, MaxRejects, Reading, Why,
     reading,
 };
-pub(crate) use mapping::{Usual, all_rows, format, separator, separator_of};
+pub(crate) use mapping::{all_rows, format, separator, separator_of};
 pub use reader::Reader;
 pub use registry::{Cut, Format};
 pub use row::entry::read as read_entry;

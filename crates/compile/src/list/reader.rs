@@ -78,8 +78,15 @@ impl Reader {
                 below.clear();
                 below.push(b'.');
                 below.extend_from_slice(domain);
-                let text = &below;
-                sink(line, Row::Entry(RawEntry { text, ..*raw }));
+                let (text, plain) = (&*below, None);
+                sink(
+                    line,
+                    Row::Entry(RawEntry {
+                        text,
+                        plain,
+                        ..*raw
+                    }),
+                );
             }
             sink(line, row);
         })

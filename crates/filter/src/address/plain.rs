@@ -183,11 +183,12 @@ impl<'t> PlainEntry<'t> {
 
     /// Reads a mailbox whose local part is not plain.
     fn unusual(written: &'t [u8]) -> Option<Self> {
+        written.last().filter(|byte| byte.is_ascii_alphanumeric())?;
         let at = memchr::memrchr(b'@', written)?;
         let (local, domain) = (&written[..at], &written[at + 1..]);
         let seen = dispatch!(LEVEL, simd => look(simd, domain, |_, _| {}))?;
-        // A colon may be one of a web address, and an equals sign one of BATV.
-        let is_text = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\"\\:=".contains(byte);
+        // A colon may be one of a web address, an equals sign one of BATV, a bracket one of a name.
+        let is_text = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\"\\:=<>".contains(byte);
         let (local, is_quoted) = match local {
             [b'"', inner @ .., b'"'] if !inner.is_empty() && inner.iter().all(is_text) => (
                 inner,

@@ -29,7 +29,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::arena::{Arena, Chunk, Spill};
 use super::sort;
-use super::staged_key::{STAGES, StagedKey};
+use super::staged_key::{Narrow, STAGES, StagedKey, Wide};
 use crate::compile::error::Error;
 use blocklist_filter::base::lock::lock;
 use blocklist_filter::filter::Dates;
@@ -130,6 +130,54 @@ impl<'m, I: StagedKey> Store<'m, I> {
             return Ok(());
         }
         pool.make_room()
+    }
+}
+
+impl<'m> Store<'m, Narrow> {
+    /// Makes its keys wide: each gets `dates`. Every `Stager` must be finished before.
+    pub(crate) fn widen(self, dates: Dates) -> Result<Store<'m, Wide>, Error> {
+        let pool = self.0.into_inner();
+        let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
+        pool.merge_outliers();
+        // They take twice the chunks, beside these.
+        if pool.chunks > pool.max_chunks / 3 {
+            pool.spill()?;
+        }
+        let store = Store(Mutex::new(Pool {
+            stages: (0..STAGES).map(|_| Stage::default()).collect(),
+            chunks: 0,
+            max_chunks: pool.max_chunks,
+            chunk_bytes: pool.chunk_bytes,
+            all_chunks: pool.all_chunks,
+            fresh: pool.fresh,
+            free: pool.free,
+            spill: pool.spill,
+            held: PhantomData,
+        }));
+        let (mut keys, mut bytes) = (Vec::new(), Vec::new());
+        for (number, stage) in pool.stages.into_iter().enumerate() {
+            keys.clear();
+            for run in stage.runs {
+                bytes.resize(run.length_bytes, 0);
+                let pool = lock(&store.0);
+                pool.spill.read_at(&mut bytes, run.offset_bytes)?;
+                Narrow::load(&bytes, &mut keys);
+            }
+            for mut chunk in stage.chunks {
+                Narrow::load(chunk.bytes(), &mut keys);
+                chunk.resize(0);
+                lock(&store.0).free.push(chunk);
+            }
+            let mut chunk = Chunk::default();
+            for key in &keys {
+                let wide = Wide::new(key.key(number), key.class(dates));
+                while !chunk.push(&wide.bytes()) {
+                    store.exchange(number, &mut chunk)?;
+                }
+            }
+            store.hand_over(number, chunk)?;
+        }
+        Ok(store)
     }
 }
 
@@ -301,7 +349,6 @@ impl<I: StagedKey> Sealed<'_, I> {
 mod tests {
     use super::super::bins::Stager;
     use super::super::keys::{InOrder, sort_all};
-    use super::super::staged_key::{Narrow, Wide};
     use super::*;
     use crate::compile::progress::Progress;
     use crate::compile::write::Sorted;
@@ -353,6 +400,38 @@ mod tests {
         assert!(spilled > 0 && found == expected);
         let (found, spilled) = sorted_keys::<Wide>(&many, 1 << 20);
         assert!(spilled > 0 && found == expected);
+    }
+
+    #[test]
+    fn wide_keys_are_what_narrow_ones_were() {
+        let (many, expected) = keys(400_000, 300_000);
+        let (narrow, wide) = many.split_at(250_000);
+        for memory_bytes in [1 << 30, 16 << 20, 1 << 20] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut arena = Arena::new(memory_bytes, 1).unwrap();
+            let store = Store::<Narrow>::new(&dir.path().join("x.blf"), &mut arena);
+            let mut stager = Stager::new(&store);
+            narrow.iter().for_each(|key| stager.add(Key(*key), CLASS));
+            stager.finish().unwrap();
+            let store = store.widen(CLASS.dates).unwrap();
+            let mut stager = Stager::new(&store);
+            wide.iter().for_each(|key| stager.add(Key(*key), CLASS));
+            stager.finish().unwrap();
+            let sealed = store.seal(Dates::default());
+            sort_all(&sealed, 1, &Progress::new()).unwrap();
+            let mut found = Batch::default();
+            InOrder::new(&sealed).take_before(None, &mut found).unwrap();
+            let of_class = |record: &blocklist_filter::filter::Record| {
+                record.added == 1 && record.expires.is_none()
+            };
+            assert!(found.records().all(|record| of_class(&record)));
+            assert!(
+                found
+                    .records()
+                    .map(|record| record.key.0)
+                    .eq(expected.iter().copied())
+            );
+        }
     }
 
     #[test]

@@ -102,6 +102,8 @@ struct State {
     next_input: u32,
     current: Option<Current>,
     opened: Vec<Opened>,
+    /// Whether there is no further work until [`Feed::resume`].
+    is_paused: bool,
 }
 
 struct Current {
@@ -168,6 +170,9 @@ impl<'a> Feed<'a> {
     /// Returns the next piece of work; `None` when everything is read. The buffer has [`BLOCK_BYTES`].
     pub(crate) fn next(&self, buffer: &mut [u8]) -> Result<Option<Work>, Error> {
         let mut state = lock(&self.state);
+        if state.is_paused {
+            return Ok(None);
+        }
         loop {
             self.progress.go_on()?;
             if let Some(current) = &mut state.current {
@@ -226,6 +231,15 @@ impl<'a> Feed<'a> {
     pub(crate) fn leave(&self, input: u32) {
         let mut state = lock(&self.state);
         state.current.take_if(|current| current.input == input);
+    }
+
+    /// Returns no further work until [`Self::resume`].
+    pub(crate) fn pause(&self) {
+        lock(&self.state).is_paused = true;
+    }
+
+    pub(crate) fn resume(&self) {
+        lock(&self.state).is_paused = false;
     }
 
     /// Returns no further work from now on.

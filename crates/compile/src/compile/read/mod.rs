@@ -6,7 +6,6 @@ mod feed;
 mod found;
 mod input;
 mod open;
-mod usual;
 mod worker;
 
 pub use block::{Block, Line};
@@ -20,4 +19,4 @@ pub use input::Input;
 pub(super) use input::{cut, name_of, text, total_bytes};
 pub(crate) use open::open;
 pub(crate) use worker::NO_PLACE_FOR_END;
-pub(super) use worker::{Read, read};
+pub(super) use worker::{AnyRead, Read, read, read_any};

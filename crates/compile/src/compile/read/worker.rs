@@ -13,12 +13,11 @@ use std::mem;
 use super::block::Block;
 use super::counts::{Counts, InputCounts, NotListed};
 use super::feed::{BLOCK_BYTES, Feed, Opened, ReadOptions};
-use super::usual::{Found, UsualLines};
 use crate::compile::error::Error;
 use crate::compile::guard::Danger;
-use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
+use crate::compile::partition::{Narrow, Sealed, StagedKey, Stager, Store, Wide};
 use crate::compile::progress::Progress;
-use crate::list::{self, Format, Reader, Reading, Row, Skip, Usual};
+use crate::list::{self, Format, Reader, Reading, Row, Skip};
 use blocklist_filter::address::plain::PlainEntry;
 use blocklist_filter::address::{Entry, Kind};
 use blocklist_filter::base::parallel::on_threads;
@@ -33,34 +32,80 @@ pub(crate) struct Read<'m, I> {
     pub(crate) lists: Vec<(Opened, InputCounts)>,
 }
 
-/// Reads all inputs on `threads` workers; `None` if a row has dates that `I` cannot keep.
+/// Keys of the size that the dates of the rows need.
+pub(crate) enum AnyRead<'m> {
+    Narrow(Read<'m, Narrow>),
+    Wide(Read<'m, Wide>),
+}
+
+/// Reads all inputs on `threads` workers. The keys become wide at the first row with dates of its own.
+pub(crate) fn read_any<'m>(
+    feed: Feed<'_>,
+    store: Store<'m, Narrow>,
+    threads: usize,
+) -> Result<AnyRead<'m>, Error> {
+    let (mut counts, dated) = run(&feed, &store, threads)?;
+    if dated.is_empty() {
+        return Ok(AnyRead::Narrow(sealed(feed, store, counts)));
+    }
+    let store = store.widen(feed.options.dates())?;
+    let mut stager = Stager::new(&store);
+    for (key, class) in dated {
+        stager.add(key, class);
+    }
+    stager.finish()?;
+    feed.resume();
+    counts.add(run(&feed, &store, threads)?.0);
+    Ok(AnyRead::Wide(sealed(feed, store, counts)))
+}
+
+/// The same with keys that keep all dates, or that need none.
 pub(crate) fn read<'m, I: StagedKey>(
     feed: Feed<'_>,
     store: Store<'m, I>,
     threads: usize,
-) -> Result<Option<Read<'m, I>>, Error> {
+) -> Result<Read<'m, I>, Error> {
+    let (counts, dated) = run(&feed, &store, threads)?;
+    assert!(dated.is_empty(), "keys that keep no dates");
+    Ok(sealed(feed, store, counts))
+}
+
+/// Entries with dates that staged keys cannot keep, of a block for each worker.
+type Dated = Vec<(Key, Class)>;
+
+fn run<I: StagedKey>(
+    feed: &Feed<'_>,
+    store: &Store<'_, I>,
+    threads: usize,
+) -> Result<(Counts, Dated), Error> {
     let done = on_threads(0..threads, |_| {
-        let done = Worker::new(&store, &feed).run(&feed);
-        if !matches!(done, Ok(Some(_))) {
+        let done = Worker::new(store, feed).run(feed);
+        if done.is_err() {
             // The others cannot continue, either.
             feed.end();
         }
         done
     });
-    let mut counts = Counts::default();
-    let mut dated = false;
+    let (mut counts, mut dated) = (Counts::default(), Vec::new());
     for worker in done {
-        match worker? {
-            Some(others) => counts.add(others),
-            None => dated = true,
-        }
+        let (others, of_worker) = worker?;
+        counts.add(others);
+        dated.extend(of_worker);
     }
-    let dates = feed.options.dates();
+    Ok((counts, dated))
+}
+
+fn sealed<'m, I: StagedKey>(
+    feed: Feed<'_>,
+    store: Store<'m, I>,
+    mut counts: Counts,
+) -> Read<'m, I> {
+    let keys = store.seal(feed.options.dates());
     let lists = (0..).zip(feed.opened());
-    Ok((!dated).then(|| Read {
-        keys: store.seal(dates),
+    Read {
+        keys,
         lists: (lists.map(|(input, opened)| (opened, counts.counts(input)))).collect(),
-    }))
+    }
 }
 
 struct Worker<'a, 'm, I> {
@@ -69,14 +114,13 @@ struct Worker<'a, 'm, I> {
     dates: Dates,
     source: u32,
     text: Block,
-    usual_lines: UsualLines,
     /// The canonical text of a plain entry, and any other entry.
     plain: Vec<u8>,
     entry: Entry,
     stager: Stager<'a, 'm, I>,
     counts: Counts,
-    /// A row has dates that cannot be kept; handled after the block.
-    dated: bool,
+    /// After their block, no other is read.
+    dated: Dated,
     /// A row refuses the input; handled after the block.
     refused: bool,
 }
@@ -89,17 +133,16 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             dates: feed.options.dates(),
             source: 0,
             text: Block::new(),
-            usual_lines: UsualLines::default(),
             plain: Vec::new(),
             entry: Entry::new(),
             stager: Stager::new(store),
             counts: Counts::default(),
-            dated: false,
+            dated: Vec::new(),
             refused: false,
         }
     }
 
-    fn run(mut self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
+    fn run(mut self, feed: &Feed<'_>) -> Result<(Counts, Dated), Error> {
         let mut buffer = vec![0; BLOCK_BYTES];
         while let Some(work) = feed.next(&mut buffer)? {
             let (input, block, reading) = (work.input, work.block, &work.reading);
@@ -123,12 +166,12 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 feed.leave(input);
             }
             self.stager.check()?;
-            if self.dated {
-                return Ok(None);
+            if !self.dated.is_empty() {
+                feed.pause();
             }
         }
         self.stager.finish()?;
-        Ok(Some(self.counts))
+        Ok((self.counts, self.dated))
     }
 
     fn class(&self, kind: Kind, dates: Dates) -> Class {
@@ -141,10 +184,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     fn block(&mut self, reading: &Reading, at_start: bool, block: &[u8]) -> u64 {
         let mut reader = Reader::part(reading, at_start);
-        let is_full = reading.subdomains || self.ends_badly(self.dates);
-        if !is_full && let Some(mut usual) = reading.usual(at_start) {
-            return self.usual_lines(&mut usual, &mut reader, block);
-        }
+        let is_full = reading.subdomains
+            || std::env::var_os("NOUSUAL").is_some()
+            || self.ends_badly(self.dates);
         match reading.format {
             Format::Plain if !is_full => self.lines::<false>(&mut reader, block),
             Format::Hosts if !is_full => self.lines::<true>(&mut reader, block),
@@ -196,47 +238,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         lines
     }
 
-    fn usual_lines(&mut self, usual: &mut Usual, reader: &mut Reader, block: &[u8]) -> u64 {
-        let mut usual_lines = mem::take(&mut self.usual_lines);
-        let dates = self.dates;
-        let rules = self.options.rules;
-        let lines = usual_lines.read(usual, reader, rules, block, |line, found| match found {
-            Found::Row(row) => self.row(line, row),
-            Found::Entry {
-                kind,
-                entry,
-                below: Some(below),
-                ..
-            } if self.options.guard.clears(Kind::Subtree, below) => {
-                let seed = self.options.seed;
-                self.stage(Key::of(entry, seed), self.class(kind, dates));
-                self.stage(Key::of(below, seed), self.class(Kind::Subtree, dates));
-            }
-            Found::Entry {
-                kind,
-                entry,
-                written,
-                below,
-            } => {
-                self.entry(line, kind, entry, dates, written);
-                if let Some(below) = below {
-                    let written = [b".", written].concat();
-                    self.entry(line, Kind::Subtree, below, dates, &written);
-                }
-            }
-        });
-        self.usual_lines = usual_lines;
-        lines
-    }
-
-    #[inline(always)]
-    fn entry(&mut self, line: u64, kind: Kind, entry: &[u8], dates: Dates, written: &[u8]) {
-        match self.options.key(kind, entry) {
-            Ok(key) => self.stage(key, self.class(kind, dates)),
-            Err(danger) => self.too_broad(line, written, &danger),
-        }
-    }
-
     #[inline]
     fn row(&mut self, line: u64, row: Row<'_>) {
         match row {
@@ -252,7 +253,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     fn raw_entry(&mut self, line: u64, raw: list::RawEntry<'_>) {
         let rules = self.options.rules;
-        let plain = PlainEntry::of(raw.text).filter(|plain| plain.write(rules, &mut self.plain));
+        let plain = raw.plain.or_else(|| PlainEntry::of(raw.text));
+        let plain = plain.filter(|plain| plain.write(rules, &mut self.plain));
         if plain.is_none()
             && let Err(error) = self.entry.read(raw.text, rules)
         {
@@ -269,15 +271,16 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
         if !self.options.records || self.options.removes {
             dates = self.dates;
-        } else if !I::KEEPS_DATES && dates != self.dates {
-            self.dated = true;
-            return;
         }
         let (kind, text) = match plain {
             Some(plain) => (plain.kind(), &*self.plain),
             None => (self.entry.kind(), self.entry.as_bytes()),
         };
         match self.options.key(kind, text) {
+            Ok(key) if !I::KEEPS_DATES && dates != self.dates => {
+                self.counts.listed();
+                self.dated.push((key, self.class(kind, dates)));
+            }
             Ok(key) => self.stage(key, self.class(kind, dates)),
             Err(danger) => self.too_broad(line, raw.text, &danger),
         }

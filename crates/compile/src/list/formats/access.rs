@@ -96,37 +96,19 @@ fn is_code(word: &[u8], class: u8) -> bool {
     matches!(word, [first, a, b] if *first == class && a.is_ascii_digit() && b.is_ascii_digit())
 }
 
-/// Returns the key of a usual line: one without a tag, and an action of both programs that refuses.
-pub(crate) fn usual(line: &[u8]) -> &[u8] {
-    let Some(end) = memchr::memchr2(b' ', b'\t', line) else {
-        return &[];
-    };
-    let (key, action) = line.split_at(end);
-    match action.trim_ascii_start() {
-        b"REJECT" | b"DISCARD" => key,
-        [b'R', b'E', b'J', b'E', b'C', b'T', b' ' | b'\t', ..] => key,
-        [b'5', a, b] | [b'5', a, b, b' ' | b'\t', ..]
-            if a.is_ascii_digit() && b.is_ascii_digit() =>
-        {
-            key
-        }
-        _ => &[],
-    }
-}
-
 fn list(key: &[u8], out: &mut Out<'_>) {
     if is_pattern(key) || key.starts_with(b"!") {
         return out.entry(key);
     }
-    let is_v6 = key.contains(&b':');
+    let is_v6 = || memchr::memchr(b':', key).is_some();
     let is_part = |b: &u8| match b {
         b'0'..=b'9' | b'.' | b'/' => true,
-        b => is_v6 && (*b == b':' || b.is_ascii_hexdigit()),
+        b => (*b == b':' || b.is_ascii_hexdigit()) && is_v6(),
     };
     if key.iter().all(is_part) || matches!(key, [b'[', ..] | b"<>" | b"<@>") {
         // The address of a client, or the null sender, which is nobody's.
         out.skip(Skip::NotSender);
-    } else if key.contains(&b'@') || key.starts_with(b".") {
+    } else if memchr::memchr(b'@', key).is_some() || key.starts_with(b".") {
         out.entry(key);
     } else {
         out.tree(key);

@@ -124,8 +124,9 @@ impl<'s> Out<'s> {
 
     /// Lists an entry; on an error, nothing is reported.
     pub(crate) fn list(&mut self, raw: RawEntry<'_>) -> Result<(), RejectReason> {
-        let text = &entry::read(raw.text)?;
-        (self.sink)(self.line, Row::Entry(RawEntry { text, ..raw }));
+        let (text, plain) = entry::read_plainly(raw.text)?;
+        let text = &text;
+        (self.sink)(self.line, Row::Entry(RawEntry { text, plain, ..raw }));
         Ok(())
     }
 

@@ -12,4 +12,4 @@ pub use declared::Declared;
 pub(crate) use declared::{all_rows, separator};
 pub use list_toml::{LIST_TOML, ListToml};
 pub use resolve::{Reading, Why, reading};
-pub(crate) use resolve::{Usual, format, separator_of};
+pub(crate) use resolve::{format, separator_of};

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use super::declared::Declared;
 use super::profiles;
 use crate::list::detect::detect;
-use crate::list::formats::access;
 use crate::list::registry::{Cut, Format};
 use crate::list::row::{Refusal, entry};
-use crate::list::table::csv::Csv;
 use crate::list::table::dates::Dates;
-use crate::list::table::json::{JsonLines, check_lines};
+use crate::list::table::json::check_lines;
 use crate::list::table::path::{Paths, Step, steps};
 use crate::list::table::rules::{Condition, Rules};
 use crate::list::table::text::{Text, decoded};
@@ -63,47 +61,12 @@ impl Reading {
         }
     }
 
-    /// Returns the usual lines of the list, or of a later part of it, if it has some.
-    pub(crate) fn usual(&self, at_start: bool) -> Option<Usual> {
-        if matches!(self.format, Format::PostfixAccess | Format::SendmailAccess) {
-            return Some(Usual::Access);
-        }
-        let table = self.table.as_ref().map(Arc::clone)?;
-        let has_dates = table.rules.added.or(table.rules.expires).is_some();
-        match self.format {
-            Format::Csv if !has_dates => Some(Usual::Csv(Csv::new(table, at_start))),
-            Format::JsonLines if !has_dates => Some(Usual::JsonLines(JsonLines::new(table))),
-            _ => None,
-        }
-    }
-
     /// Returns what finds where the list can be cut, so that several readers read its parts at once:
     /// the length of the whole records at the start of its next bytes, if there are some. `None` if it
     /// is read from its start to its end.
     #[must_use]
     pub fn cut(&self) -> Option<Cut> {
         self.format.registered().cut()
-    }
-}
-
-/// The usual lines of a list: one entry, and something around it that can be cut off.
-pub(crate) enum Usual {
-    /// A domain is listed with its subdomains, and a line may go on in the next.
-    Access,
-    Csv(Csv),
-    JsonLines(JsonLines),
-}
-
-impl Usual {
-    /// Takes the next line of the list, without its end. Returns the only entry on it, if it is a
-    /// plain domain or mailbox; empty if the reader must read the line.
-    #[inline]
-    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
-        match self {
-            Self::Access => access::usual(line),
-            Self::Csv(csv) => csv.key(line),
-            Self::JsonLines(json) => json.key(line),
-        }
     }
 }
 

@@ -17,20 +17,35 @@ use std::net::IpAddr;
 
 use super::RejectReason;
 use blocklist_filter::address::plain::PlainEntry;
-use blocklist_filter::rfc5322::{closing_quote, is_atext, is_in_domain};
+use blocklist_filter::rfc5322::{closing_quote, is_atext, is_in_domain, is_special};
 
 /// Reads `text` (trimmed) as one entry: returns it without a display name, or the entry that a
 /// pattern stands for.
 pub fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, RejectReason> {
-    read_by(text, |text| PlainEntry::of(text).is_some())
+    read_plainly(text).map(|(text, _)| text)
 }
 
-/// The same. Nearly every entry, however its list writes it, `is_plain`, and then no check refuses it.
-#[inline(always)]
-fn read_by(text: &[u8], is_plain: fn(&[u8]) -> bool) -> Result<Cow<'_, [u8]>, RejectReason> {
-    if is_plain(text) {
-        return Ok(Cow::Borrowed(text));
+type Read<'t> = (Cow<'t, [u8]>, Option<PlainEntry<'t>>);
+
+/// The same; tells, too, what the entry is, if it is plain. Nearly every entry is, however its list
+/// writes it, and then none of the checks below refuses it.
+#[inline]
+pub(crate) fn read_plainly(text: &[u8]) -> Result<Read<'_>, RejectReason> {
+    let entry = match text {
+        [b'<', entry @ .., b'>'] => entry,
+        text => text,
+    };
+    match PlainEntry::of(entry) {
+        Some(plain) => Ok((Cow::Borrowed(entry), Some(plain))),
+        None => read_by(text, |text| PlainEntry::of(text)),
     }
+}
+
+/// Reads an entry by all checks; one behind a display name may be plain.
+fn read_by(
+    text: &[u8],
+    plain: fn(&[u8]) -> Option<PlainEntry<'_>>,
+) -> Result<Read<'_>, RejectReason> {
     let Ok(shown) = std::str::from_utf8(text) else {
         return Err(RejectReason::NotUtf8);
     };
@@ -42,14 +57,16 @@ fn read_by(text: &[u8], is_plain: fn(&[u8]) -> bool) -> Result<Cow<'_, [u8]>, Re
     }
     if is_pattern(text) {
         let entry = of_pattern(text).ok_or(RejectReason::Pattern)?;
-        return Ok(Cow::Owned(entry));
+        return Ok((Cow::Owned(entry), None));
     }
     let entry = match text {
         [.., b'>'] => in_brackets(text)?,
         _ => without_scheme(text),
     };
-    if entry.len() < text.len() && is_plain(entry) {
-        return Ok(Cow::Borrowed(entry));
+    if entry.len() < text.len()
+        && let Some(plain) = plain(entry)
+    {
+        return Ok((Cow::Borrowed(entry), Some(plain)));
     }
     if entry.iter().any(u8::is_ascii_whitespace) && !entry.starts_with(b"\"") {
         return Err(beside(entry));
@@ -68,7 +85,7 @@ fn read_by(text: &[u8], is_plain: fn(&[u8]) -> bool) -> Result<Cow<'_, [u8]>, Re
         local_part(local)?;
     }
     domain_of(local, domain)?;
-    Ok(Cow::Borrowed(entry))
+    Ok((Cow::Borrowed(entry), None))
 }
 
 fn name(text: &[u8]) -> Result<(), RejectReason> {
@@ -132,7 +149,9 @@ fn in_brackets(text: &[u8]) -> Result<&[u8], RejectReason> {
         }
         // `user=<a@b>` and `To: <a@b>` are of a log or a mail.
         None => {
-            !name.iter().any(|b| b"()<>[]:;@\\,\"=".contains(b))
+            !name
+                .iter()
+                .any(|b| is_special(*b) && !b.is_ascii_whitespace() || *b == b'=')
                 && name.last().is_none_or(u8::is_ascii_whitespace)
         }
     };
@@ -375,7 +394,11 @@ mod tests {
         ) {
             let text = format!("{}{local}{domain}{}", around.0, around.1);
             let text = text.as_bytes();
-            prop_assert_eq!(read(text), read_by(text, |_| false));
+            let by_all = read_by(text, |_| None).map(|(entry, _)| entry);
+            if let Ok((entry, Some(plain))) = read_plainly(text) {
+                prop_assert_eq!(PlainEntry::of(&entry), Some(plain));
+            }
+            prop_assert_eq!(read(text), by_all);
         }
     }
 }

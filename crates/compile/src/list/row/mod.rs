@@ -7,6 +7,7 @@ pub(crate) use entry::{is_pattern, looks_like_entry};
 
 use crate::list::text::MAX_LINE;
 use crate::list::text::json::MAX_DOCUMENT_BYTES;
+use blocklist_filter::address::plain::PlainEntry;
 use blocklist_filter::base::day::Day;
 use blocklist_filter::base::named::named;
 
@@ -19,6 +20,8 @@ pub struct RawEntry<'a> {
     pub added: Option<Day>,
     /// The first day on which it is no longer listed, if the list says so.
     pub expires: Option<Day>,
+    /// What the text is, if that is known already.
+    pub plain: Option<PlainEntry<'a>>,
 }
 
 impl<'a> RawEntry<'a> {

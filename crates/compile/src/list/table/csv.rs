@@ -18,7 +18,6 @@ pub(crate) struct Csv {
     at_start: bool,
     /// Whether the file is refused. The rest is only counted.
     is_refused: bool,
-    is_quoted: bool,
     cells: Cells,
 }
 
@@ -29,7 +28,6 @@ impl Csv {
             table,
             at_start,
             is_refused: false,
-            is_quoted: false,
             cells: Cells::default(),
         }
     }
@@ -128,36 +126,5 @@ impl Csv {
             Err(why) => return report(why, text, out),
         }
         Ok(())
-    }
-
-    /// Returns the entry of a usual line, or nothing.
-    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
-        let Source::Columns(columns) = &self.table.source else {
-            return b"";
-        };
-        // A row may go on in the next line. To count quotes costs most lines more than to see that
-        // there are none.
-        let was_quoted = self.is_quoted;
-        self.is_quoted ^= memchr::memchr(b'"', line).is_some()
-            && !memchr::memchr_iter(b'"', line).count().is_multiple_of(2);
-        if was_quoted || self.is_quoted || self.at_start {
-            self.at_start &= line.trim_ascii().is_empty();
-            return b"";
-        }
-        let is_found = self.cells.find(line, columns.separator).is_ok();
-        let value = |number| Ok(self.value(columns, line, number));
-        if !is_found
-            || self.cells.count() != columns.width
-            || self.table.rules.judge(value).is_err()
-        {
-            return b"";
-        }
-        let cells = columns.entry.iter();
-        let cells = cells.map(|&column| self.cells.get(line, column));
-        let mut filled = cells.filter(|cell| !cell.is_empty());
-        match (filled.next(), filled.next()) {
-            (Some(Cow::Borrowed(cell)), None) => cell,
-            _ => b"",
-        }
     }
 }

@@ -81,7 +81,10 @@ impl Dates {
         }
         let text = || std::str::from_utf8(cell).ok();
         let (read, fault) = match &self.format {
-            None => (iso(cell), RejectReason::Date),
+            None => {
+                let date = only_date(cell).map(|date| (date, false));
+                (date.or_else(|| iso(cell)), RejectReason::Date)
+            }
             Some(format) => {
                 let read = text().and_then(|text| format.read(text.trim()));
                 (read, RejectReason::DateFormat)
@@ -90,6 +93,23 @@ impl Dates {
         let day = read.and_then(|(date, is_within)| day(date, is_within));
         day.ok_or(fault)
     }
+}
+
+/// Reads `2026-12-24`, as [`iso`] does.
+fn only_date(cell: &[u8]) -> Option<Date> {
+    let number = |digits: &[u8]| {
+        let mut digits = digits.iter().map(|digit| digit.wrapping_sub(b'0'));
+        digits.try_fold(0, |sum, digit| {
+            (digit < 10).then_some(sum * 10 + i16::from(digit))
+        })
+    };
+    let [year @ .., b'-', m, n, b'-', d, e] = cell else {
+        return None;
+    };
+    let year = <[u8; 4]>::try_from(year).ok()?;
+    let month = i8::try_from(number(&[*m, *n])?).ok()?;
+    let day = i8::try_from(number(&[*d, *e])?).ok()?;
+    Date::new(number(&year)?, month, day).ok()
 }
 
 #[cfg(test)]

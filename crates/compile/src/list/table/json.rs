@@ -16,6 +16,7 @@ use crate::list::formats::{LineFormat, Out};
 use crate::list::row::{RawEntry, Refusal, RejectReason, Row, Skip};
 use crate::list::text::json::{Fault, MAX_DOCUMENT_BYTES, Members, Value, check, flat, unescaped};
 use crate::list::text::{lines, newlines};
+use blocklist_filter::address::plain::PlainEntry;
 
 #[derive(Debug, Default)]
 pub(crate) struct Document {
@@ -72,8 +73,9 @@ pub(crate) struct JsonLines {
 
 impl JsonLines {
     pub(crate) fn new(table: Arc<Table>) -> Self {
+        let has_no_dates = table.rules.added.or(table.rules.expires).is_none();
         let keys = match &table.source {
-            Source::Paths(paths) if table.rules.has_rule => usual_keys(paths),
+            Source::Paths(paths) if has_no_dates && table.rules.has_rule => usual_keys(paths),
             _ => None,
         };
         Self {
@@ -83,10 +85,10 @@ impl JsonLines {
         }
     }
 
-    /// Returns the entry of a usual line, or nothing.
-    pub(crate) fn key<'l>(&mut self, line: &'l [u8]) -> &'l [u8] {
+    /// Returns the only entry of a usual line, if it is plain; [`Walk`] must read any other line.
+    fn plain<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         let (Some(keys), Source::Paths(paths)) = (&self.keys, &self.table.source) else {
-            return b"";
+            return None;
         };
         let mut found = [&b""[..]; MAX_USUAL];
         let is_flat = (line.is_ascii() || str::from_utf8(line).is_ok())
@@ -107,13 +109,14 @@ impl JsonLines {
             Ok(Cow::Borrowed(plain(text.unwrap_or_default())))
         };
         if !is_flat || self.table.rules.judge(value).is_err() {
-            return b"";
+            return None;
         }
         let mut filled = entries.iter().filter(|text| !text.is_empty());
-        match (filled.next(), filled.next()) {
+        let entry = match (filled.next(), filled.next()) {
             (Some(text @ [b'"', ..]), None) => plain(text).trim_ascii(),
-            _ => b"",
-        }
+            _ => return None,
+        };
+        PlainEntry::of(entry).map(|_| entry)
     }
 }
 
@@ -121,6 +124,9 @@ impl LineFormat for JsonLines {
     fn line(&mut self, line: &[u8], out: &mut Out<'_>) {
         if self.is_refused {
             return;
+        }
+        if let Some(entry) = self.plain(line) {
+            return out.entry(entry);
         }
         if line.trim_ascii().is_empty() {
             return out.skip(Skip::Blank);
@@ -480,4 +486,52 @@ fn member<'t>(object: &'t [u8], key: &Text) -> Result<&'t [u8], Refusal> {
 
 fn doubled(key: &[u8]) -> Refusal {
     Refusal::DoubledKey(String::from_utf8_lossy(key).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::formats::read_lines;
+    use crate::list::{Declared, Format, reading};
+    use proptest::prelude::*;
+
+    fn rows(format: &mut JsonLines, text: &str) -> Vec<String> {
+        let (mut rows, mut count) = (Vec::new(), 0);
+        let mut sink = |line: u64, row: Row<'_>| rows.push(format!("{line} {row:?}"));
+        read_lines(format, text.as_bytes(), true, &mut count, &mut sink);
+        rows
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// A usual line is read as [`Walk`] reads it.
+        #[test]
+        fn usual_lines_are_line_by_line(
+            lines in proptest::collection::vec((
+                "([a-z+-]{1,3}@|)(b\\.example|gmail\\.com|co\\.uk| b\\.example |\\.b\\.example|x|)",
+                "(block|Block|allow|\\\\u0062lock|)",
+                "(1|-1.5e3|01|true|null|\"\"|\"x\\\\u0041\"|\\{\"a\":[1]\\}|x|\u{fc})",
+                "(|,|\\}|,\"sender\":\"y@b.example\")|\r",
+            ), 0..12),
+            is_strict: bool, has_least: bool,
+        ) {
+            let condition = |value: &str| vec![("action".to_owned(), vec![value.to_owned()])];
+            let declared = Declared {
+                at_least: has_least.then(|| ("n".to_owned(), 1.0)).into_iter().collect(),
+                format: Some(Format::JsonLines),
+                entry: vec!["sender".to_owned(), "n".to_owned()],
+                when: condition("block"),
+                unless: if is_strict { condition("allow") } else { Vec::new() },
+                ..Declared::default()
+            };
+            let lines = lines.iter().map(|(entry, action, note, end)| {
+                format!("{{\"sender\": \"{entry}\" ,\"action\":\"{action}\",\"n\":{note}{end}}}\n")
+            });
+            let text: String = lines.collect();
+            let table = reading(b"{\"action\":0,\"n\":0}", true, &declared).unwrap().table.unwrap();
+            let mut by_walk = JsonLines { keys: None, ..JsonLines::new(Arc::clone(&table)) };
+            prop_assert_eq!(rows(&mut JsonLines::new(table), &text), rows(&mut by_walk, &text), "{}", text);
+        }
+    }
 }

@@ -70,6 +70,19 @@ impl Nesting {
     }
 }
 
+/// Whether a byte ends a word, or may hold white space in it.
+static IS_MARK: [bool; 256] = {
+    let (mut is_mark, mut byte) = ([false; 256], 0_u8);
+    loop {
+        is_mark[byte as usize] =
+            byte.is_ascii_whitespace() || matches!(byte, b'"' | b'(' | b'<' | b'\\');
+        if byte == u8::MAX {
+            break is_mark;
+        }
+        byte += 1;
+    }
+};
+
 /// The words of a text between white space outside of quotes, brackets and comments.
 #[derive(Clone)]
 pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
@@ -83,8 +96,7 @@ impl<'a> Iterator for Words<'a> {
             return None;
         }
         // Most words contain nothing that could hold white space together.
-        let is_mark = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\');
-        let mark = text.iter().position(is_mark);
+        let mark = text.iter().position(|b| IS_MARK[usize::from(*b)]);
         let end = match mark.and_then(|at| text.get(at)) {
             Some(mark) if !mark.is_ascii_whitespace() => {
                 let mut nesting = Nesting::new();
