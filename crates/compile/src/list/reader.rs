@@ -9,6 +9,7 @@ use super::row::{RawEntry, RejectReason, Row};
 use super::table::csv::Csv;
 use super::table::json::{Document, JsonLines};
 use super::text::MAX_LINE;
+use blocklist_filter::address::plain::PlainEntry;
 
 /// Reads the rows of a list, in pieces of any size.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl Reader {
                 below.clear();
                 below.push(b'.');
                 below.extend_from_slice(domain);
-                let (text, plain) = (&*below, None);
+                let (text, plain) = (&*below, raw.plain.and_then(PlainEntry::below));
                 sink(
                     line,
                     Row::Entry(RawEntry {
@@ -176,6 +177,7 @@ fn domain_of(entry: &[u8]) -> Option<&[u8]> {
     let name = match entry {
         [b'*', b'@', name @ ..] | [b'@', name @ ..] | name => name,
     };
-    let is_domain = !name.contains(&b'@') && !matches!(name, [] | [b'.' | b'*' | b'[', ..]);
+    let is_domain =
+        memchr::memchr(b'@', name).is_none() && !matches!(name, [] | [b'.' | b'*' | b'[', ..]);
     is_domain.then_some(name)
 }

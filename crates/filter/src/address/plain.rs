@@ -137,19 +137,27 @@ fn look<S: Simd>(simd: S, text: &[u8], mut visit: impl FnMut(usize, [u8; LANES])
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainEntry<'t> {
     kind: Kind,
-    /// The local part without its quotes; empty if there is none.
-    local: &'t [u8],
-    is_quoted: bool,
-    domain: &'t [u8],
+    /// The content of a local part that needs quotes or has needless ones; else empty.
+    inner: &'t [u8],
+    needs_quotes: bool,
+    /// What comes before the rest: the `@` or dot of a domain that is written without.
+    sign: Option<u8>,
+    /// `a@b`, `@b`, `.b`, or a domain behind a sign; the place of its `@` in a mailbox.
+    rest: &'t [u8],
+    at: usize,
 }
 
 impl<'t> PlainEntry<'t> {
     /// Returns the entry that a text (trimmed) is, unless it must be read in full.
     #[inline]
     pub fn of(written: &'t [u8]) -> Option<Self> {
-        let (kind, name) = match written {
-            [b'*', b'@', name @ ..] | [b'@', name @ ..] => (Kind::Domain, name),
-            [b'*', b'.', name @ ..] | [b'.', name @ ..] => (Kind::Subtree, name),
+        let rest = match written {
+            [b'*', rest @ ..] if matches!(rest, [b'@' | b'.', ..]) => rest,
+            written => written,
+        };
+        let (kind, name) = match rest {
+            [b'@', name @ ..] => (Kind::Domain, name),
+            [b'.', name @ ..] => (Kind::Subtree, name),
             name => (Kind::Mailbox, name),
         };
         if name.len() > MAX_BYTES {
@@ -158,54 +166,70 @@ impl<'t> PlainEntry<'t> {
         let Some(seen) = dispatch!(LEVEL, simd => look(simd, name, |_, _| {})) else {
             return Self::unusual(written);
         };
+        let entry = Self {
+            kind,
+            inner: b"",
+            needs_quotes: false,
+            sign: None,
+            rest,
+            at: seen.at.unwrap_or(0),
+        };
         // A sign before it may be one of the list; a number at its end may be that of an IP address.
         let is_signed = matches!(name, [b'-' | b'+', ..]);
         let ends_in_digit = name.last().is_some_and(u8::is_ascii_digit);
-        let (kind, local, domain) = match (kind, seen.at) {
-            (Kind::Mailbox, Some(at)) if !is_signed && seen.after_plus <= at => {
-                (kind, &name[..at], &name[at + 1..])
-            }
-            (_, None) if seen.after_plus > 0 || name.len() >= MAX_DOMAIN_BYTES => return None,
-            (Kind::Mailbox, None) if seen.has_dot && !is_signed && !ends_in_digit => {
-                (Kind::Domain, &b""[..], name)
-            }
-            (Kind::Domain, None) => (kind, &b""[..], name),
-            (Kind::Subtree, None) if !ends_in_digit => (kind, &b""[..], name),
-            _ => return None,
-        };
-        Some(Self {
-            kind,
-            local,
-            is_quoted: false,
-            domain,
-        })
+        match (kind, seen.at) {
+            (Kind::Mailbox, Some(at)) if !is_signed && seen.after_plus <= at => Some(entry),
+            (_, None) if seen.after_plus > 0 || name.len() >= MAX_DOMAIN_BYTES => None,
+            (Kind::Mailbox, None) if seen.has_dot && !is_signed && !ends_in_digit => Some(Self {
+                kind: Kind::Domain,
+                sign: Some(b'@'),
+                ..entry
+            }),
+            (Kind::Domain, None) => Some(entry),
+            (Kind::Subtree, None) if !ends_in_digit => Some(entry),
+            _ => None,
+        }
     }
 
     /// Reads a mailbox whose local part is not plain.
     fn unusual(written: &'t [u8]) -> Option<Self> {
         written.last().filter(|byte| byte.is_ascii_alphanumeric())?;
         let at = memchr::memrchr(b'@', written)?;
-        let (local, domain) = (&written[..at], &written[at + 1..]);
-        let seen = dispatch!(LEVEL, simd => look(simd, domain, |_, _| {}))?;
+        let seen = dispatch!(LEVEL, simd => look(simd, &written[at + 1..], |_, _| {}))?;
         // A colon may be one of a web address, an equals sign one of BATV, a bracket one of a name.
         let is_text = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\"\\:=<>".contains(byte);
-        let (local, is_quoted) = match local {
-            [b'"', inner @ .., b'"'] if !inner.is_empty() && inner.iter().all(is_text) => (
-                inner,
-                inner[0] == b'*' || !is_dot_atom(inner, |text| is_atext(text[0]).then_some(1)),
-            ),
-            local if is_settled(local) => (local, false),
+        let (inner, needs_quotes, at, rest) = match &written[..at] {
+            [b'"', inner @ .., b'"'] if !inner.is_empty() && inner.iter().all(is_text) => {
+                let is_atom = is_dot_atom(inner, |text| is_atext(text[0]).then_some(1));
+                let needs_quotes = inner[0] == b'*' || !is_atom;
+                (inner, needs_quotes, 0, &written[at..])
+            }
+            local if is_settled(local) => (&b""[..], false, at, written),
             _ => return None,
         };
         (seen.at.is_none() && seen.after_plus == 0).then_some(Self {
             kind: Kind::Mailbox,
-            local,
-            is_quoted,
-            domain,
+            inner,
+            needs_quotes,
+            sign: None,
+            rest,
+            at,
+        })
+    }
+
+    /// Returns the subtree below a domain.
+    #[must_use]
+    pub fn below(self) -> Option<Self> {
+        (self.kind == Kind::Domain).then(|| Self {
+            kind: Kind::Subtree,
+            sign: Some(b'.'),
+            rest: self.rest.strip_prefix(b"@").unwrap_or(self.rest),
+            ..self
         })
     }
 
     /// Returns what it names.
+    #[must_use]
     pub fn kind(self) -> Kind {
         self.kind
     }
@@ -215,18 +239,23 @@ impl<'t> PlainEntry<'t> {
     #[inline]
     pub fn write(self, rules: Rules, out: &mut Vec<u8>) -> bool {
         out.clear();
-        match self.is_quoted {
-            true => quote(self.local, out),
-            false => out.extend_from_slice(self.local),
+        match self.needs_quotes {
+            true => quote(self.inner, out),
+            false if !self.inner.is_empty() => out.extend_from_slice(self.inner),
+            false => out.extend(self.sign),
         }
-        let at = out.len() + 1;
-        out.push(match self.kind {
-            Kind::Subtree => b'.',
-            _ => b'@',
-        });
-        out.extend_from_slice(self.domain);
+        out.extend_from_slice(self.rest);
         out.make_ascii_lowercase();
-        self.kind != Kind::Mailbox || leave_alone(self.local, &out[at..], rules)
+        if self.kind != Kind::Mailbox {
+            return true;
+        }
+        let start = out.len() - self.rest.len();
+        let (local, domain) = out[start..].split_at(self.at);
+        let local = match self.inner {
+            b"" => local,
+            inner => inner,
+        };
+        leave_alone(local, &domain[1..], rules)
     }
 }
 

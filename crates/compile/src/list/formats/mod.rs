@@ -23,6 +23,7 @@ pub(crate) use rpz::before_semicolon;
 
 use super::row::{RawEntry, Refusal, RejectReason, Row, Skip, entry};
 use super::text::{BOM, MAX_LINE, is_one_of, lines, whole_lines};
+use blocklist_filter::address::plain::PlainEntry;
 
 pub(crate) trait LineFormat: fmt::Debug + Send {
     /// Reads one line, without its end and without a byte order mark.
@@ -140,7 +141,8 @@ impl<'s> Out<'s> {
     /// Lists a domain, in a format that knows nothing else; returns whether it is one.
     pub(crate) fn domain(&mut self, name: &[u8]) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
-        let is_other = matches!(name, [b'@' | b'.' | b'/', ..]) || name.contains(&b'@');
+        let is_other =
+            matches!(name, [b'@' | b'.' | b'/', ..]) || memchr::memchr(b'@', name).is_some();
         let listed = match is_other || name.len() > MAX_NAME_BYTES {
             true => Err(RejectReason::NotADomain),
             false => match self.list(RawEntry::new(name)) {
@@ -162,7 +164,11 @@ impl<'s> Out<'s> {
         let name = name.strip_suffix(b".").unwrap_or(name);
         if self.domain(name) {
             let below = [b".", name].concat();
-            (self.sink)(self.line, Row::Entry(RawEntry::new(&below)));
+            let below = RawEntry {
+                plain: PlainEntry::of(name).and_then(PlainEntry::below),
+                ..RawEntry::new(&below)
+            };
+            (self.sink)(self.line, Row::Entry(below));
         }
     }
 }
