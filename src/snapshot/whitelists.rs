@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::error::{Error, FileProblem};
 use crate::config::{Config, WhitelistSettings};
 use crate::policy::Entries;
-use blocklist_compile::list::{Format, Reader, Reading, Row};
+use blocklist_compile::list::{Reader, Reading, Row};
 use blocklist_compile::unpack;
 use blocklist_filter::address::{Kind, escaped};
 use blocklist_filter::base::access;
@@ -168,7 +168,7 @@ fn read(path: &Path, names: Names) -> (Entries, Result<(), Error>) {
     let read = access::open_regular(path)
         .and_then(unpack::text)
         .and_then(only_text)
-        .and_then(|text| Reader::new(&Reading::given(Format::Whitelist)).read_all(text, &mut sink));
+        .and_then(|text| Reader::new(&Reading::whitelist()).read_all(text, &mut sink));
     if more > 0 {
         rejected.push(format!("and {more} more lines of {}", path.display()));
     }

@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use blocklist_compile::compile::Block;
-use blocklist_compile::list::{self, Declared, Format, Reader, Reading, Row};
+use blocklist_compile::list::{self, Declared, Format, Purpose, Reader, Reading, Row};
 use blocklist_filter::address::{Canonical, Entry, Rules};
 use blocklist_milter::sender::{Identity, Senders};
 
@@ -86,7 +86,7 @@ enum Subject {
     Message,
     Address,
     Entry,
-    List(Format),
+    List(Format, Purpose),
     /// Lines of a list, as the compiler reads them.
     Lines,
     Detection,
@@ -96,10 +96,16 @@ const SENDERS: &[Subject] = &[Subject::Header, Subject::MailFrom, Subject::Messa
 const ADDRESSES: &[Subject] = &[Subject::Address, Subject::Entry];
 
 fn readers_of_lists() -> Vec<Subject> {
-    let formats = FORMATS.iter().map(|&format| Subject::List(format));
+    let formats = FORMATS.iter();
+    let formats = formats.map(|&format| Subject::List(format, Purpose::List));
+    let others = [
+        Subject::List(Format::Plain, Purpose::Whitelist),
+        Subject::List(Format::SendmailAccess, Purpose::Removal),
+    ];
     [Subject::Lines, Subject::Detection]
         .into_iter()
         .chain(formats)
+        .chain(others)
         .collect()
 }
 /// The rules that need the most work.
@@ -139,16 +145,18 @@ impl Subject {
                 let _ = entry.read(text, Rules::default());
                 let _ = entry.read(text, ALL_RULES);
             }
-            Self::List(format) => {
+            Self::List(format, purpose) => {
                 let mut bytes = 0;
                 let mut count = |_, row: Row<'_>| {
                     if let Row::Entry(raw) = row {
                         bytes += raw.text.len();
                     }
                 };
-                Reader::new(&Reading::given(format))
-                    .read_all(text, &mut count)
-                    .unwrap();
+                let reading = Reading {
+                    purpose,
+                    ..Reading::given(format)
+                };
+                Reader::new(&reading).read_all(text, &mut count).unwrap();
                 // The output must be read, too.
                 assert!(
                     bytes <= 32 * text.len() + 1024,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use blocklist_compile::list::{
-    Declared, Format, ListToml, MAX_LINE, RawEntry, Reader, Reading, Row, Why, reading,
+    Declared, Format, ListToml, MAX_LINE, Purpose, RawEntry, Reader, Reading, Row, Why, reading,
 };
 use proptest::prelude::*;
 use proptest::sample;
@@ -159,20 +159,30 @@ pub(crate) const FORMATS: &[Format] = &[
     Format::Rspamd,
     Format::Amavis,
     Format::Exim,
-    Format::Whitelist,
-    Format::Removals,
 ];
+
+/// Returns how lists of each format are read, and for each purpose.
+pub(crate) fn readings() -> Vec<Reading> {
+    let removal = |format: &Format| Reading {
+        purpose: Purpose::Removal,
+        ..Reading::given(*format)
+    };
+    let given = FORMATS.iter().map(|format| Reading::given(*format));
+    let given = given.chain(FORMATS.iter().map(removal));
+    given.chain([Reading::whitelist()]).collect()
+}
 
 #[test]
 fn an_endless_line_is_rejected_once_and_not_kept() {
-    for &format in FORMATS {
+    for reading in readings() {
+        let format = reading.format;
         for open in ["", "\"", "x,\"", "a@bad.example "] {
             let mut list = open.as_bytes().to_vec();
             list.resize(10 * MAX_LINE, b'a');
             let sign = if format == Format::Rpz { ";" } else { "#" };
             list.extend_from_slice(format!("\n{sign} the next line\n").as_bytes());
             let mut seen = Vec::new();
-            Reader::new(&Reading::given(format))
+            Reader::new(&reading)
                 .read_all(&list[..], &mut |number, row| {
                     seen.push((number, matches!(row, Row::Skipped { .. })));
                 })
@@ -217,8 +227,8 @@ proptest! {
     #[test]
     fn any_split_gives_the_same_rows(list in list(), step in 1_usize..40) {
         let _detection_does_not_panic = reading(&list, false, &Declared::default());
-        for &format in FORMATS {
-            let reading = Reading::given(format);
+        for reading in readings() {
+            let format = reading.format;
             let whole = rows(&list, &reading, usize::MAX);
             prop_assert_eq!(rows(&list, &reading, step), whole, "{}", format);
         }
@@ -228,8 +238,9 @@ proptest! {
     #[test]
     fn no_line_is_lost_in_silence(list in list()) {
         let lines = blocklist_compile::list::lines(&list).count() as u64;
-        for &format in FORMATS {
-            let (rows, counted) = rows(&list, &Reading::given(format), usize::MAX);
+        for reading in readings() {
+            let format = reading.format;
+            let (rows, counted) = rows(&list, &reading, usize::MAX);
             prop_assert_eq!(counted, lines, "{}", format);
             let mut numbers: Vec<u64> = rows
                 .iter()
@@ -244,8 +255,8 @@ proptest! {
     /// Parts of a list that several readers read at once give the same as one reader.
     #[test]
     fn parts_read_apart_give_the_same(list in list()) {
-        for &format in FORMATS {
-            let reading = Reading::given(format);
+        for reading in readings() {
+            let format = reading.format;
             let Some(cut) = reading.cut() else {
                 continue;
             };
@@ -281,8 +292,8 @@ proptest! {
         words in proptest::collection::vec(comment(), 1..8), at in 0_usize..8, end in "(\n|\r\n)",
     ) {
         for [name, place, list] in table(include_str!("list/with_comments.txt")) {
-            let (format, trailing) = (format(name), place.starts_with("after"));
-            let reading = Reading::given(format);
+            let (reading, trailing) = (reading_named(name), place.starts_with("after"));
+            let format = reading.format;
             let plain: String = list.lines().map(|line| format!("{line}{end}")).collect();
             let sign = if format == Format::Rpz { ";" } else { "#" };
             let mut commented = String::new();
@@ -316,21 +327,22 @@ proptest! {
     /// A sender whom the format itself allows is never listed.
     #[test]
     fn an_allowance_lists_nobody([name, allowance] in sample::select(table(include_str!("list/allowances.txt"))), before in list()) {
-        let format = format(name);
+        let reading = reading_named(name);
+        let format = reading.format;
         let text = [&before[..], b"\n", allowance.as_bytes()].concat();
         // A parenthesis in a zone file goes on over lines.
         if format != Format::Rpz || !before.contains(&b'(') {
-            let (rows, _) = rows(&text, &Reading::given(format), usize::MAX);
+            let (rows, _) = rows(&text, &reading, usize::MAX);
             prop_assert!(rows.iter().all(|row| !row.contains("item friend")), "{:?}", rows);
         }
     }
 }
 
-/// Returns the format of this name.
-fn format(name: &str) -> Format {
+/// Returns how a list of this name is read.
+fn reading_named(name: &str) -> Reading {
     match name {
-        "whitelist" => Format::Whitelist,
-        name => name.parse().unwrap(),
+        "whitelist" => Reading::whitelist(),
+        name => Reading::given(name.parse().unwrap()),
     }
 }
 

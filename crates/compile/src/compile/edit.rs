@@ -373,7 +373,7 @@ impl EditedList {
 /// `friend@good.example OK` is an entry.
 fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<Reading, Error> {
     if is_whitelist(path) {
-        return Ok(Reading::given(Format::Whitelist));
+        return Ok(Reading::whitelist());
     }
     if !may_be_list(path) {
         return Err(refused("no build reads a file with this name as a list"));
@@ -391,7 +391,7 @@ fn reading(path: &Path, text: &[u8], refused: impl Fn(&str) -> Error) -> Result<
         Refusal::Table(_) => refused("a table; only plain lists can be edited"),
         other => refused(&other.to_string()),
     })?;
-    if !matches!(reading.format, Format::Plain | Format::Whitelist) {
+    if reading.format != Format::Plain {
         let format = reading.format;
         let why = format!("a list of format {format}; only plain lists can be edited");
         return Err(refused(&why));

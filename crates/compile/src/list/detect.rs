@@ -6,7 +6,7 @@
 //! counts; if not, the list is refused. The name of the file means nothing.
 
 use super::formats::{Out, before_comment, before_semicolon, read_lines};
-use super::registry::{FORMATS, Format, Registered, marked};
+use super::registry::{FORMATS, Format, Purpose, Registered, marked};
 use super::row::{Refusal, Row, looks_like_entry};
 use super::text::{BOM, begins_with_one_of, blank_words, divided, is_one_of, lines};
 
@@ -93,7 +93,7 @@ fn result(row: &Registered, head: &[u8]) -> (Vec<(u64, Vec<u8>)>, usize) {
         Row::Skipped { .. } => {}
         Row::Rejected { .. } | Row::Refused { .. } => rejected += 1,
     };
-    if let Some(mut format) = row.lines(true) {
+    if let Some(mut format) = row.lines(true, Purpose::List) {
         read_lines(format.as_mut(), head, true, &mut lines, &mut sink);
         format.finish(&mut Out::new(lines, b"", &mut sink));
     }

@@ -43,7 +43,7 @@ pub use mapping::{
 };
 pub(crate) use mapping::{all_rows, format, separator, separator_of};
 pub use reader::Reader;
-pub use registry::{Cut, Format};
+pub use registry::{Cut, Format, Purpose};
 pub use row::entry::read as read_entry;
 pub use row::{RawEntry, Refusal, RejectReason, Row, Skip};
 pub use table::Table;

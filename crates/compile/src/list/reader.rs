@@ -40,7 +40,7 @@ impl Reader {
     #[must_use]
     pub fn part(reading: &Reading, at_start: bool) -> Self {
         let table = || reading.table.clone().unwrap_or_default();
-        let lines = (reading.format.registered()).lines(reading.why.is_explicit());
+        let lines = (reading.format.registered()).lines(reading.why.is_explicit(), reading.purpose);
         let parser = match (lines, reading.format) {
             (Some(lines), _) => Parser::Lines(lines),
             (None, Format::Json) => Parser::Json(Document::new(table())),

@@ -49,10 +49,18 @@ pub enum Format {
     Json,
     /// One JSON document a line.
     JsonLines,
-    /// A whitelist: plain, with `OK` after the entry or not.
+}
+
+/// What a list is read for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To list its senders.
+    #[default]
+    List,
+    /// To let its senders pass. In a plain list, `OK` may stand after an entry.
     Whitelist,
-    /// An access table of entries to remove, whatever its lines say about them.
-    Removals,
+    /// To remove its entries, whatever a plain list or an access table says about them.
+    Removal,
 }
 
 /// Returns the length of the whole records at the start of a block, if there are some.
@@ -107,10 +115,6 @@ impl Registered {
         self.names.split(' ').next().unwrap_or_default()
     }
 
-    fn is_offered(&self) -> bool {
-        !matches!(self.format, Format::Whitelist | Format::Removals)
-    }
-
     pub(crate) fn cut(&self) -> Option<Cut> {
         match self.by {
             By::Plain(_) | By::Line(_) => Some(whole_lines),
@@ -121,13 +125,20 @@ impl Registered {
     }
 
     /// Returns a reader for a format that is no table; `is_explicit` tells whether somebody chose it.
-    pub(crate) fn lines(&self, is_explicit: bool) -> Option<Box<dyn LineFormat>> {
+    pub(crate) fn lines(&self, is_explicit: bool, purpose: Purpose) -> Option<Box<dyn LineFormat>> {
+        let is_access = matches!(self.format, Format::PostfixAccess | Format::SendmailAccess);
         Some(match self.by {
             By::Plain(kind) => Box::new(Plain {
                 kind,
-                is_explicit: is_explicit || kind == Kind::Whitelist,
+                takes_ok: kind == Kind::Plain && purpose != Purpose::List,
+                is_explicit: is_explicit || purpose != Purpose::List,
                 foreign: marked,
             }),
+            By::Continued(_) if is_access && purpose == Purpose::Removal => {
+                Box::new(Continued::new(|text, out| {
+                    Program::Removals.read(text, out);
+                }))
+            }
             By::Line(read) => Box::new(read),
             By::Continued(read) => Box::new(Continued::new(read)),
             By::Whole(new) => new(),
@@ -191,9 +202,6 @@ pub(crate) static FORMATS: &[Registered] = &[
     row(Format::Csv, "csv").by(By::Table(Some(whole_records))),
     row(Format::Json, "json").by(By::Table(None)),
     row(Format::JsonLines, "jsonl json-lines ndjson").by(By::Table(Some(whole_lines))),
-    row(Format::Whitelist, "whitelist").by(By::Plain(Kind::Whitelist)),
-    row(Format::Removals, "removals")
-        .by(By::Continued(|text, out| Program::Removals.read(text, out))),
 ];
 
 impl Format {
@@ -219,7 +227,7 @@ impl Format {
     /// Returns the names that can be asked for, for messages.
     #[must_use]
     pub fn known() -> String {
-        let offered = FORMATS.iter().filter(|row| row.is_offered());
+        let offered = FORMATS.iter();
         let names: Vec<&str> = offered.map(Registered::name).collect();
         names.join(", ")
     }
@@ -235,8 +243,7 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let named =
-            |row: &&Registered| row.is_offered() && row.names.split(' ').any(|other| other == name);
+        let named = |row: &&Registered| row.names.split(' ').any(|other| other == name);
         if let Some(row) = FORMATS.iter().find(named) {
             return Ok(row.format);
         }
@@ -256,7 +263,7 @@ mod tests {
         for row in FORMATS {
             assert_eq!(row.format.registered().names, row.names);
             for name in row.names.split(' ') {
-                let read = row.is_offered().then_some(row.format);
+                let read = Some(row.format);
                 assert_eq!(name.parse::<Format>().ok(), read, "{name}");
             }
         }

@@ -19,7 +19,7 @@ use super::open::open;
 use crate::compile::error::Error;
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::progress::Progress;
-use crate::list::{self, Format, Reading, Refusal};
+use crate::list::{self, Format, Purpose, Reading, Refusal};
 use blocklist_filter::address::{Kind, Rules};
 use blocklist_filter::base::day::Day;
 use blocklist_filter::base::lock::lock;
@@ -201,10 +201,12 @@ impl<'a> Feed<'a> {
             let (opened, content) = opened.map_err(|error| self.failed(input, error))?;
             let reading = opened.reading.clone();
             state.opened.push(opened);
-            let Ok(reading) = reading else {
+            let Ok(mut reading) = reading else {
                 continue;
             };
-            let reading = self.for_removal(reading);
+            if self.options.removes {
+                reading.purpose = Purpose::Removal;
+            }
             if reading.cut().is_none() {
                 return Ok(Some(Work {
                     input,
@@ -272,18 +274,6 @@ impl<'a> Feed<'a> {
             false => Box::new(text),
         };
         Ok((opened, text))
-    }
-
-    /// Returns how a list is read; one of removals names entries whatever its lines say about them.
-    fn for_removal(&self, reading: Reading) -> Reading {
-        let format = match reading.format {
-            format if !self.options.removes => format,
-            // There, `OK` may stand after an entry.
-            Format::Plain => Format::Whitelist,
-            Format::PostfixAccess | Format::SendmailAccess => Format::Removals,
-            other => other,
-        };
-        Reading { format, ..reading }
     }
 
     /// Returns the error for an input that failed: the interrupt, if that was the cause.

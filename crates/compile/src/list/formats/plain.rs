@@ -31,13 +31,13 @@ pub(crate) enum Kind {
     Plain,
     /// Several entries a line.
     Addresses,
-    /// One entry a line, with `OK` after it or not.
-    Whitelist,
 }
 
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) kind: Kind,
+    /// Whether `OK` may stand after an entry.
+    pub(crate) takes_ok: bool,
     /// Whether somebody has said that the list is plain.
     pub(crate) is_explicit: bool,
     /// Returns the name of the format whose mark a line has.
@@ -72,7 +72,7 @@ impl LineFormat for Plain {
         let text = match text {
             // `friend@good.example OK`
             [entry @ .., blank, b'O' | b'o', b'K' | b'k']
-                if self.kind == Kind::Whitelist && blank.is_ascii_whitespace() =>
+                if self.takes_ok && blank.is_ascii_whitespace() =>
             {
                 entry.trim_ascii_end()
             }

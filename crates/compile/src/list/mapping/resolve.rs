@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::declared::Declared;
 use super::profiles;
 use crate::list::detect::detect;
-use crate::list::registry::{Cut, Format};
+use crate::list::registry::{Cut, Format, Purpose};
 use crate::list::row::{Refusal, entry};
 use crate::list::table::dates::Dates;
 use crate::list::table::json::check_lines;
@@ -32,6 +32,8 @@ pub struct Reading {
     pub table: Option<Arc<Table>>,
     /// Whether a domain stands for its subdomains, too.
     pub subdomains: bool,
+    /// What it is read for.
+    pub purpose: Purpose,
 }
 
 /// What decided how a file is read.
@@ -58,6 +60,16 @@ impl Reading {
             why: Why::Given,
             table: None,
             subdomains: false,
+            purpose: Purpose::List,
+        }
+    }
+
+    /// Returns the reading of a whitelist.
+    #[must_use]
+    pub fn whitelist() -> Self {
+        Self {
+            purpose: Purpose::Whitelist,
+            ..Self::given(Format::Plain)
         }
     }
 
@@ -106,6 +118,7 @@ pub fn reading(head: &[u8], is_whole: bool, declared: &Declared) -> Result<Readi
         why: profile.flatten().map_or(why, Why::Profile),
         table: table.map(Arc::new),
         subdomains: declared.subdomains.unwrap_or(false),
+        purpose: Purpose::List,
     })
 }
 
