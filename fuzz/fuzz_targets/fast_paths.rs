@@ -4,7 +4,8 @@
 //!
 //! | first byte | fast path | slow path |
 //! |---|---|---|
-//! | below 128 | the lines of a list, 64 bytes at a time | each line by itself |
+//! | below 64 | the lines of a list, 64 bytes at a time | each line by itself |
+//! | below 128 | the check of an entry of a list | reading it in full |
 //! | from 128 on | a sender field in one of its ordinary forms | the same before a second mailbox, which is not ordinary |
 //!
 //! `address` compares reading an address with and without the shortcut for plain ones;
@@ -15,6 +16,8 @@
 use std::collections::BTreeSet;
 
 use blocklist_compile::compile::Block;
+use blocklist_compile::list;
+use blocklist_filter::address::plain::PlainEntry;
 use blocklist_filter::address::{Canonical, Entry, Rules};
 use blocklist_milter::sender::{Identity, Senders};
 use libfuzzer_sys::fuzz_target;
@@ -40,6 +43,25 @@ fn lines(text: &[u8], rules: Rules) {
         seen += 1;
     });
     assert_eq!(seen, expected.len(), "lines");
+}
+
+/// What is plainly an entry is that entry for every reader.
+fn entry(text: &[u8], rules: Rules) {
+    let mut canonical = Vec::new();
+    let Some(plain) = PlainEntry::of(text) else {
+        return;
+    };
+    // A blank before it prevents the check.
+    let blank = [b" ", text].concat();
+    let read = list::read_entry(&blank).expect("a list may have it");
+    assert_eq!(read, text);
+    if plain.write(rules, &mut canonical) {
+        let entry = Entry::parse(text, rules).expect("an entry");
+        assert_eq!(
+            (entry.kind(), entry.as_bytes()),
+            (plain.kind(), &*canonical)
+        );
+    }
 }
 
 /// Returns the canonical form of an address; `None` for text that no list can name.
@@ -118,8 +140,11 @@ fuzz_target!(|input: &[u8]| {
     let Some((&first, input)) = input.split_first() else {
         return;
     };
-    if first < 128 {
-        lines(input, Rules::from_bits(first & 15).expect("four bits"));
+    let rules = Rules::from_bits(first & 15).expect("four bits");
+    if first < 64 {
+        lines(input, rules);
+    } else if first < 128 {
+        entry(input, rules);
     } else {
         field(input);
     }
