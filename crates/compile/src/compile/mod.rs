@@ -67,7 +67,7 @@ pub(crate) use plan::{list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 
-pub(crate) use read::{Begun, NO_PLACE_FOR_END, base_name, begin as begin_input, in_its_folder};
+pub(crate) use read::{Begun, Ends, ReadOptions, base_name, begin as begin_input, in_its_folder};
 pub use read::{Block, Input, Line, inputs, may_be_list};
 pub(crate) use read::{build_settings, is_fetched};
 pub use report::{Changed, FilterReport, InputReport, KindCount, PartReport, Report, Skipped};

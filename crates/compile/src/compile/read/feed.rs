@@ -19,7 +19,7 @@ use super::open::open;
 use crate::compile::error::Error;
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::progress::Progress;
-use crate::list::{self, Format, Purpose, Reading, Refusal};
+use crate::list::{self, Format, Purpose, RawEntry, Reading, Refusal};
 use blocklist_filter::address::{Kind, Rules};
 use blocklist_filter::base::day::Day;
 use blocklist_filter::base::lock::lock;
@@ -58,12 +58,45 @@ impl ReadOptions {
         }
     }
 
+    /// Returns the dates of an entry with a row of its own, where others have `all`.
+    pub(crate) fn dates_of(&self, raw: &RawEntry<'_>, all: Dates) -> Result<Dates, Ends> {
+        let dates = Dates {
+            added: raw.added.map_or(all.added, |day| day.0),
+            expires: raw.expires.map_or(all.expires, |day| Some(day.0)),
+        };
+        self.check_end(dates)?;
+        Ok(match self.records && !self.removes {
+            true => dates,
+            false => all,
+        })
+    }
+
+    /// Checks that entries with these dates are still listed, and that their end can be stored.
+    pub(super) fn check_end(&self, dates: Dates) -> Result<(), Ends> {
+        match dates.expires.filter(|_| !self.removes) {
+            Some(day) if day <= self.today.0 => Err(Ends::Expired(Day(day))),
+            Some(_) if !self.records => Err(Ends::Nowhere),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the key of an entry, unless it must not be listed.
     #[inline(always)]
-    pub(super) fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
+    pub(crate) fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
         self.guard.check(kind, entry)?;
         Ok(Key::of(entry, self.seed))
     }
+}
+
+/// Why an entry is not listed, although it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Ends {
+    #[error("expired on {0}")]
+    Expired(Day),
+    #[error(
+        "it expires, and a filter without records cannot store dates; build it without --no-records"
+    )]
+    Nowhere,
 }
 
 /// A part of an input.

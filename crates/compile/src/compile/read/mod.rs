@@ -10,7 +10,7 @@ mod worker;
 
 pub use block::{Block, Line};
 pub(super) use counts::{InputCounts, NotListed};
-pub(crate) use feed::{Begun, Feed, Opened, ReadOptions, begin, digest_of_all};
+pub(crate) use feed::{Begun, Ends, Feed, Opened, ReadOptions, begin, digest_of_all};
 pub use found::inputs;
 pub use found::may_be_list;
 pub(crate) use found::{Found, base_name, find, find_or_typed};
@@ -18,5 +18,4 @@ pub(crate) use found::{build_settings, in_its_folder, is_fetched, is_whitelist};
 pub use input::Input;
 pub(super) use input::{cut, name_of, text, total_bytes};
 pub(crate) use open::open;
-pub(crate) use worker::NO_PLACE_FOR_END;
 pub(super) use worker::{AnyRead, Read, read, read_any};

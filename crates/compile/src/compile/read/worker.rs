@@ -12,7 +12,7 @@ use std::mem;
 
 use super::block::Block;
 use super::counts::{Counts, InputCounts, NotListed};
-use super::feed::{BLOCK_BYTES, Feed, Opened, ReadOptions};
+use super::feed::{BLOCK_BYTES, Ends, Feed, Opened, ReadOptions};
 use crate::compile::error::Error;
 use crate::compile::guard::Danger;
 use crate::compile::partition::{Narrow, Sealed, StagedKey, Stager, Store, Wide};
@@ -22,9 +22,6 @@ use blocklist_filter::address::plain::PlainEntry;
 use blocklist_filter::address::{Entry, Kind};
 use blocklist_filter::base::parallel::on_threads;
 use blocklist_filter::filter::{Class, Dates, Key};
-
-pub(crate) const NO_PLACE_FOR_END: &str =
-    "it expires, and a filter without records cannot store dates; build it without --no-records";
 
 pub(crate) struct Read<'m, I> {
     pub(crate) keys: Sealed<'m, I>,
@@ -184,9 +181,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
 
     fn block(&mut self, reading: &Reading, at_start: bool, block: &[u8]) -> u64 {
         let mut reader = Reader::part(reading, at_start);
-        let is_full = reading.subdomains
-            || std::env::var_os("NOUSUAL").is_some()
-            || self.ends_badly(self.dates);
+        let is_full = reading.subdomains || self.options.check_end(self.dates).is_err();
         match reading.format {
             Format::Plain if !is_full => self.lines::<false>(&mut reader, block),
             Format::Hosts if !is_full => self.lines::<true>(&mut reader, block),
@@ -260,18 +255,11 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         {
             return self.reject(line, raw.text, &error);
         }
-        let mut dates = self.dates;
-        dates.added = raw.added.map_or(dates.added, |day| day.0);
-        dates.expires = raw.expires.map_or(dates.expires, |day| Some(day.0));
-        if self.ends_badly(dates) {
-            if dates.expires.is_some_and(|day| day <= self.options.today.0) {
-                return self.counts.expired();
-            }
-            return self.reject(line, raw.text, &NO_PLACE_FOR_END);
-        }
-        if !self.options.records || self.options.removes {
-            dates = self.dates;
-        }
+        let dates = match self.options.dates_of(&raw, self.dates) {
+            Ok(dates) => dates,
+            Err(Ends::Expired(_)) => return self.counts.expired(),
+            Err(nowhere) => return self.reject(line, raw.text, &nowhere),
+        };
         let (kind, text) = match plain {
             Some(plain) => (plain.kind(), &*self.plain),
             None => (self.entry.kind(), self.entry.as_bytes()),
@@ -284,13 +272,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
             Ok(key) => self.stage(key, self.class(kind, dates)),
             Err(danger) => self.too_broad(line, raw.text, &danger),
         }
-    }
-
-    /// Returns whether entries with these dates have expired, or expire where no end can be stored.
-    fn ends_badly(&self, dates: Dates) -> bool {
-        let ReadOptions { today, records, .. } = self.options;
-        let ends = dates.expires.filter(|_| !self.options.removes);
-        ends.is_some_and(|day| day <= today.0 || !records)
     }
 
     fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {

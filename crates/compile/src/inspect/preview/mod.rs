@@ -70,8 +70,7 @@ pub(crate) fn preview(
     let list_toml = ListToml::of_folder(folder)?.unwrap_or_default();
     let (report, against) = look(plan, &found, against, progress)?;
     let judge = Judge {
-        plan,
-        guard: plan.guard()?,
+        options: plan.read_options(0, Vec::new())?,
         progress,
     };
     let mut seen = Preview {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use crate::compile::guard::Guard;
-use crate::compile::{Begun, Error, Input, NO_PLACE_FOR_END, Plan, Progress, begin_input};
+use crate::compile::{Begun, Ends, Error, Input, Progress, ReadOptions, begin_input};
 use crate::list::{Format, RawEntry, Reader, Row, lines};
 use blocklist_filter::address::{Entry, escaped};
 
@@ -34,8 +33,7 @@ type Outcome = (&'static str, String, String);
 
 /// Judges rows as a build does.
 pub(super) struct Judge<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) guard: Guard,
+    pub(super) options: ReadOptions,
     pub(super) progress: &'a Progress,
 }
 
@@ -124,18 +122,16 @@ impl Judge<'_> {
     }
 
     fn entry(&self, entry: &mut Entry, raw: &RawEntry<'_>) -> Outcome {
-        if let Err(error) = entry.read(raw.text, self.plan.rules) {
+        if let Err(error) = entry.read(raw.text, self.options.rules) {
             return rejected(&error.to_string());
         }
         let (kind, text) = (entry.kind(), entry.as_bytes());
-        let expires = raw.expires.or(self.plan.expires);
-        if let Some(day) = expires.filter(|day| *day <= self.plan.today()) {
-            return ("expired", String::new(), format!("on {day}"));
+        match self.options.dates_of(raw, self.options.dates()) {
+            Err(Ends::Expired(day)) => return ("expired", String::new(), format!("on {day}")),
+            Err(nowhere) => return rejected(&nowhere.to_string()),
+            Ok(_) => {}
         }
-        if expires.is_some() && !self.plan.records {
-            return rejected(NO_PLACE_FOR_END);
-        }
-        if let Err(danger) = self.guard.check(kind, text) {
+        if let Err(danger) = self.options.key(kind, text) {
             return alike("LEFT OUT", danger.to_string());
         }
         let mut detail = kind.name().to_owned();
