@@ -56,7 +56,7 @@ impl Config {
         // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-        let (mut config, error) = checked(text, path, &rows::REMOVED, |top| {
+        let (mut config, error) = checked(text, path, |top| {
             let mut config = Self::default();
             config.walk(&mut Rows::Read(top, folder));
             config

@@ -21,46 +21,9 @@ use crate::endpoint::{Endpoint, Listen};
 use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Weak};
 use crate::sender::Identity;
 use blocklist_compile::settings::{
-    Invalid, Percent, Removed, Section, boolean, choice, number, parsed_text, percent_of_a_whole,
-    text,
+    Invalid, Percent, Section, boolean, choice, number, parsed_text, percent_of_a_whole, text,
 };
 use blocklist_filter::filter::Load;
-
-const SOCKET_GROUP: &str =
-    "a socket has the group of the daemon, or that of its folder after \"chmod g+s FOLDER\"";
-
-/// What earlier versions had, and what replaces it.
-pub(super) const REMOVED: [Removed; 9] = [
-    ("", "socket_mode", "sockets have mode 0660"),
-    ("", "socket_group", SOCKET_GROUP),
-    (
-        "",
-        "workers",
-        "there is a thread for each processor that the daemon may use (AllowedCPUs= and CPUQuota= of the unit)",
-    ),
-    (
-        "whitelist",
-        "correspondents_require_dkim",
-        "correspondents need DKIM if authserv_ids is set",
-    ),
-    (
-        "safety",
-        "max_growth",
-        "a list may grow to eleven times its size by one reload, and a restart loads any valid filter",
-    ),
-    (
-        "safety",
-        "last_good_mib",
-        "copies are kept if the folder of the setting state exists and has room",
-    ),
-    (
-        "limits",
-        "drain_s",
-        "messages in progress have 5 seconds to finish",
-    ),
-    ("limits", "read_ms", "an answer waits 2 seconds for reads"),
-    ("status", "group", SOCKET_GROUP),
-];
 
 /// What the log shows, besides what is more severe.
 const LEVELS: [(&str, LevelFilter); 5] = [

@@ -23,9 +23,6 @@ pub use values::{
 };
 pub(crate) use values::{Value, parsed, percent, wrong_type};
 
-/// Section and name of a setting that no longer exists, and what replaces it, as a clause.
-pub type Removed = (&'static str, &'static str, &'static str);
-
 /// Largest configuration file that is read: a wrong path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
 

@@ -16,20 +16,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::values::{Invalid, nearest, text, wrong_type};
-use super::{Error, Problem, Removed};
+use super::{Error, Problem};
 
 /// Reads a text of settings. `read` asks for each setting, and is called twice: first, to learn what
-/// settings there are, with a file that has none. `removed` are settings of earlier versions. Returns what
-/// `read` has made of the text, and all errors of it; `path` is for messages.
-pub fn checked<T>(
-    text: &str,
-    path: &Path,
-    removed: &[Removed],
-    read: impl Fn(&Section<'_>) -> T,
-) -> (T, Option<Error>) {
-    let learner = Checker::new("", removed, None);
+/// settings there are, with a file that has none. Returns what `read` has made of the text, and all
+/// errors of it; `path` is for messages.
+pub fn checked<T>(text: &str, path: &Path, read: impl Fn(&Section<'_>) -> T) -> (T, Option<Error>) {
+    let learner = Checker::new("", None);
     learner.document(&read);
-    let checker = Checker::new(text, removed, Some(learner.known.into_inner()));
+    let checker = Checker::new(text, Some(learner.known.into_inner()));
     let value = checker.document(read);
     let mut problems = checker.problems.into_inner();
     problems.sort();
@@ -42,7 +37,6 @@ pub fn checked<T>(
 
 struct Checker<'t> {
     text: &'t str,
-    removed: &'t [Removed],
     /// Every setting with its section (`""` is the top of the file), to tell where a misplaced one belongs.
     known: RefCell<Vec<(&'static str, &'static str)>>,
     /// Whether `known` is still to be filled: then every table is there, and each list of tables has one.
@@ -55,14 +49,9 @@ struct Checker<'t> {
 }
 
 impl<'t> Checker<'t> {
-    fn new(
-        text: &'t str,
-        removed: &'t [Removed],
-        known: Option<Vec<(&'static str, &'static str)>>,
-    ) -> Self {
+    fn new(text: &'t str, known: Option<Vec<(&'static str, &'static str)>>) -> Self {
         Self {
             text,
-            removed,
             learns: known.is_none(),
             known: RefCell::new(known.unwrap_or_default()),
             problems: RefCell::default(),
@@ -378,12 +367,6 @@ impl<'s> Section<'s> {
         for key in table.keys() {
             let written = key.get_ref().as_ref();
             if asked.contains(&written) {
-                continue;
-            }
-            let is_it = |one: &&Removed| (one.0, one.1) == (self.path, written);
-            if let Some((_, name, instead)) = self.checker.removed.iter().find(is_it) {
-                let message = format!("{name} is no longer a setting: {instead}; remove this line");
-                self.checker.problem(key.span().start, message);
                 continue;
             }
             let place = match self.path {

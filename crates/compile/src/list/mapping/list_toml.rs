@@ -64,7 +64,7 @@ impl ListToml {
     /// # Errors
     /// Its faults: all of them, with their lines.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let (list, error) = checked(text, path, &[], Self::read);
+        let (list, error) = checked(text, path, Self::read);
         error.map_or(Ok(list), Err)
     }
 

@@ -53,7 +53,7 @@ fn read(text_of: &str) -> (Vec<Profile>, Option<settings::Error>) {
         }
     };
     let path = Path::new("profiles.toml");
-    checked(text_of, path, &[], |top| top.tables("profile", profile))
+    checked(text_of, path, |top| top.tables("profile", profile))
 }
 
 #[cfg(test)]
