@@ -89,7 +89,12 @@ impl Plain {
         let mut found = false;
         for text in pieces(raw.text) {
             found |= looks_like_entry(text);
-            match out.list(RawEntry { text, ..raw }) {
+            let listed = out.list(RawEntry { text, ..raw });
+            let listed = listed.map_err(|reason| match reason {
+                RejectReason::Several => RejectReason::NotApart,
+                reason => reason,
+            });
+            match listed {
                 Ok(()) => {}
                 Err(reason) if found => out.reject(reason, text),
                 Err(reason) => return self.other(raw.text, reason, out),

@@ -117,11 +117,11 @@ pub enum Refusal {
     )]
     ForeignMark(&'static str),
     #[error(
-        "a heading, which may say that the lines below it are not listed; put # before it if it does not, or each part into a file of its own"
+        "a heading, which may say that the lines below it are not listed; say --format plain (in list.toml, format = \"plain\") if it does not, or put each part into a file of its own"
     )]
     Heading,
     #[error(
-        "a sign before the entry, which may say that it is not listed; remove the sign, or put the local part in double quotes if it is part of the address"
+        "a sign before the entry, which may say that it is not listed; take the line out, name the format if it has such signs (--format exim), or put the local part in double quotes if the sign is part of the address"
     )]
     Sign,
     #[error(
@@ -215,9 +215,13 @@ pub enum RejectReason {
         "several entries; put each on its own line, or use --format addresses (for a table, --entry)"
     )]
     Several,
+    #[error("several entries without a comma or semicolon between them; put one there")]
+    NotApart,
     #[error("a | in it; if it divides columns, use --format csv --separator \"|\"")]
     Bar,
-    #[error("words beside the entry; put # before a comment")]
+    #[error(
+        "words beside the entry; put # before a comment, or name the format if they say what becomes of mail (--format postfix-access)"
+    )]
     Words,
     /// A sign at the start of what would become an address.
     #[error(
@@ -240,7 +244,9 @@ pub enum RejectReason {
     NoAction,
     #[error("indented, so it continues the line before; remove the space if it is an entry")]
     Indented,
-    #[error("not a date; write it as 2026-03-31")]
+    #[error(
+        "not a date; write it as 2026-03-31, or say how a table writes dates (date_format = \"%d.%m.%Y\" for 31.03.2026)"
+    )]
     Date,
     /// The same, in a table that has a format of its own.
     #[error("not a date as date_format says")]
