@@ -174,7 +174,7 @@ impl<'t> PlainEntry<'t> {
             rest,
             at: seen.at.unwrap_or(0),
         };
-        // A sign before it may be one of the list; a number at its end may be that of an IP address.
+        // A sign before it may be one of the list; a number at its end is no top-level domain.
         let is_signed = matches!(name, [b'-' | b'+', ..]);
         let ends_in_digit = name.last().is_some_and(u8::is_ascii_digit);
         match (kind, seen.at) {
@@ -185,8 +185,7 @@ impl<'t> PlainEntry<'t> {
                 sign: Some(b'@'),
                 ..entry
             }),
-            (Kind::Domain, None) => Some(entry),
-            (Kind::Subtree, None) if !ends_in_digit => Some(entry),
+            (Kind::Domain | Kind::Subtree, None) if !ends_in_digit => Some(entry),
             _ => None,
         }
     }

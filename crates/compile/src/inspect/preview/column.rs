@@ -165,9 +165,7 @@ impl Column {
 }
 
 fn entries(cell: &[u8]) -> usize {
-    // A date such as 24.12.2026 is written like a domain.
-    let is_date = |text: &[u8]| text.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-    let is_entry = |text: &[u8]| read_entry(text).is_ok() && !is_date(text);
+    let is_entry = |text: &[u8]| read_entry(text).is_ok();
     if is_entry(cell) {
         return 1;
     }

@@ -248,6 +248,11 @@ fn domain_of(local: Option<&[u8]>, domain: &[u8]) -> Result<(), RejectReason> {
         return Err(RejectReason::CutOff);
     }
     letters(name)?;
+    let top = name.strip_suffix(b".").unwrap_or(name);
+    let top = top.rsplit(|&b| b == b'.').next().unwrap_or_default();
+    if !has_local && !top.is_empty() && top.iter().all(u8::is_ascii_digit) {
+        return Err(RejectReason::NumberAtEnd);
+    }
     match local {
         None => self::name(name),
         Some(_) => labels(name, !has_local),

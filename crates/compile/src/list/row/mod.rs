@@ -236,6 +236,8 @@ pub enum RejectReason {
     /// Something else in a format of domains.
     #[error("not a domain")]
     NotADomain,
+    #[error("not a domain, since no top-level domain is a number; a date, or another column?")]
+    NumberAtEnd,
     #[error("not a line of this format")]
     NotOfFormat,
     #[error(
