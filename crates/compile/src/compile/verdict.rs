@@ -65,10 +65,12 @@ pub(crate) fn verdict(
 
 fn read_well(outcome: &Report, limits: &Limits) -> Result<(), Refused> {
     let mut files = outcome.refused_files.clone();
-    let refused =
-        |input: &&InputReport| outcome.refused_files.iter().all(|it| it.file != input.file);
-    let rejected = outcome.inputs.iter().filter(refused);
-    files.extend(rejected.filter_map(|input| too_many_rejects(limits, input)));
+    for input in &outcome.inputs {
+        // An update may read one file twice, and what was typed is one input for each option.
+        if files.iter().all(|it| it.file != input.file) {
+            files.extend(too_many_rejects(limits, input));
+        }
+    }
     if !files.is_empty() {
         return Err(Refused::Files(files));
     }
