@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::limits::{Refused, RefusedFile, Task};
 use super::plan::Plan;
-use super::read::{Found, InputCounts, NotListed, Opened, name_of, text};
+use super::read::{Found, InputCounts, NotListed, Opened, name_of, path_named, text};
 use super::write::{EntryCounts, add_counts};
 use blocklist_filter::address::Kind;
 use blocklist_filter::base::numbers::counted;
@@ -376,7 +376,7 @@ impl Report {
 
     /// Makes one source and one input of all of them: they are pieces of this file.
     pub(crate) fn count_as(&mut self, file: &str) {
-        let path = Path::new(file);
+        let path = &path_named(file);
         let all = self.inputs.drain(..).reduce(|all, input| all.with(&input));
         if let Some(mut all) = all {
             all.file = text(path);

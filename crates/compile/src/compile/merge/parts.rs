@@ -20,7 +20,7 @@ use super::alike::check_alike;
 use super::staged::MergedFile;
 use crate::compile::error::Error;
 use crate::compile::progress::Progress;
-use crate::compile::read::text;
+use crate::compile::read::{path_named, text};
 use crate::compile::report::digest_shown;
 use blocklist_filter::base::numbers::grouped;
 use blocklist_filter::filter::FilterFile;
@@ -140,7 +140,7 @@ impl Expected {
         if self.sources.is_empty() {
             return Ok(());
         }
-        let wanted = self.sources.iter().map(|file| text(Path::new(file)));
+        let wanted = self.sources.iter().map(|file| text(&path_named(file)));
         let wanted: BTreeSet<_> = wanted.collect();
         let mut found = BTreeSet::new();
         for part in parts {
@@ -171,8 +171,8 @@ impl Expected {
         let mut missing: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
         for part in parts {
             // The ways to name it.
-            let (name, digest) = (part.name(), digest_shown(part.digest()));
-            let names = [name, &digest, &format!("{digest} {name}")];
+            let (name, digest) = (in_one_way(part.name()), digest_shown(part.digest()));
+            let names = [&*name, &digest, &format!("{digest} {name}")];
             if !names.iter().any(|&name| wanted.contains(name)) {
                 let (file, name) = (file.display(), names[2].trim_end());
                 let why = format!("the part of a piece that is not in {file}: {name}");
@@ -207,10 +207,17 @@ fn names_in(file: &Path) -> io::Result<BTreeSet<String>> {
     }
     let lines = names.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = |line: &str| match line.split_once(char::is_whitespace) {
-        Some((digest, name)) if is_digest(digest) => format!("{digest} {}", name.trim_start()),
-        _ => line.to_owned(),
+        Some((digest, name)) if is_digest(digest) => {
+            format!("{digest} {}", in_one_way(name.trim_start()))
+        }
+        _ => in_one_way(line),
     };
     Ok(lines.map(line).collect())
+}
+
+/// Writes the name of a piece as the path of an input.
+fn in_one_way(name: &str) -> String {
+    path_named(name).display().to_string()
 }
 
 fn is_digest(text: &str) -> bool {

@@ -129,6 +129,15 @@ fn without_dots(path: &Path) -> PathBuf {
     }
 }
 
+/// Returns the path that a name of a list or a piece stands for, written as that of an input. An address such
+/// as `s3://bucket/a` stays as it is.
+pub(crate) fn path_named(name: &str) -> PathBuf {
+    match name.contains("://") {
+        true => PathBuf::from(name),
+        false => without_dots(Path::new(name)),
+    }
+}
+
 /// Returns the number of bytes of all inputs; 0 if unknown, since one is a pipe.
 pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
     let sizes = inputs.iter().map(Input::size_bytes);

@@ -16,6 +16,6 @@ pub use found::may_be_list;
 pub(crate) use found::{Found, base_name, find, find_or_typed};
 pub(crate) use found::{build_settings, in_its_folder, is_fetched, is_whitelist};
 pub use input::Input;
-pub(super) use input::{cut, name_of, text, total_bytes};
+pub(super) use input::{cut, name_of, path_named, text, total_bytes};
 pub(crate) use open::open;
 pub(super) use worker::{AnyRead, Read, read, read_any};
