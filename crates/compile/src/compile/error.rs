@@ -98,7 +98,7 @@ pub enum Error {
     /// The system gives no random numbers.
     #[error("cannot get a random seed: {0}")]
     Random(#[from] getrandom::Error),
-    /// A list without an entry would replace one that had some.
+    /// Nothing would be listed, or nothing of a list that had entries: [`Refused::NoEntry`].
     #[error(transparent)]
     Refused(Refused),
     /// SIGINT or SIGTERM was received; all unfinished files were removed.
