@@ -26,7 +26,7 @@ const EXAMPLE_CHARS: usize = 32;
 pub(super) fn run(args: &PreviewArgs, out: &mut Output) -> Done {
     let path = &args.input;
     let folder = if path.is_dir() { path } else { folder_of(path) };
-    let mut plan = Plan::new("preview.blf", vec![path.clone()]);
+    let mut plan = Plan::new("preview.blf", vec![folder.to_owned()]);
     plan.take(&compile::build_settings([&folder.to_owned()])?);
     args.reading.put_into(&mut plan);
     let seen = preview(path, &plan, args.against.as_deref(), &Progress::new())?;
