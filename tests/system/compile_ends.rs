@@ -52,7 +52,8 @@ fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
     wait_for_lock(&mut waiting, dir.path());
     let error = build_error(&dir.plan("list.blf", &["list.txt"]));
     has(&error, "list.blf");
-    let many: String = (0..600_000).map(|n| format!("u{n}@b.example\n")).collect();
+    let many = (0..600_000).map(|n| format!("u{n}@b.example # expires 2139-12-24\n"));
+    let many: String = many.collect();
     let mut input = waiting.stdin.take().unwrap();
     input.write_all(many.as_bytes()).unwrap();
     wait_for_file(&mut waiting, dir.path(), |path, _| {

@@ -117,7 +117,7 @@ pub enum Refusal {
     )]
     ForeignMark(&'static str),
     #[error(
-        "a heading, which may say that the lines below it are not listed; say --format plain (in list.toml, format = \"plain\") if it does not, or put each part into a file of its own"
+        "a heading, which may say that the lines below it are not listed; say --format plain, or so in list.toml, if it does not, or put each part into a file of its own"
     )]
     Heading,
     #[error(
