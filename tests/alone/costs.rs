@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::one_at_a_time;
 use crate::support::check::Said;
 use crate::support::installed;
-use crate::support::site::{Daemon, Site};
+use crate::support::site::{Daemon, SPAM, Site};
 use crate::support::until;
 use crate::support::wire::Postfix;
 
@@ -42,7 +42,10 @@ fn served_once<T>(
     (connections, messages): (u64, u64),
     read: impl Fn(&str) -> Option<T>,
 ) -> T {
-    let site = Site::spam(&["spammer@bad.example"], "");
+    // Without a folder for its state, the daemon would look for one each second.
+    let mut site = Site::spam(&["spammer@bad.example"], "");
+    fs::create_dir(site.at("state")).unwrap();
+    site.configure(&format!("state = \"@DIR@/state\"\n{SPAM}"));
     let command = site.program_under(program, arguments);
     let daemon = Daemon::spawn(command, &site.socket, site.at("daemon.log"));
     for _ in 0..connections {
