@@ -30,7 +30,10 @@ pub fn serve(list: &Lookup, requests: impl BufRead, mut answers: impl Write) -> 
         if let Some(value) = line.strip_prefix(b"sender=") {
             sender = value.to_owned();
         } else if line.is_empty() {
-            let action = match list.find(&std::mem::take(&mut sender)).as_deref() {
+            let action = match list
+                .find_understood(&std::mem::take(&mut sender))
+                .as_deref()
+            {
                 Ok([]) => "DUNNO".to_owned(),
                 Ok([found, ..]) => format!("REJECT {} is on our blocklist", escaped(&found.entry)),
                 Err(_) => "DEFER_IF_PERMIT our blocklist cannot be read".to_owned(),

@@ -20,6 +20,7 @@ use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules};
 use crate::base::clock::today;
 use crate::base::day::Day;
 use crate::filter::{self, Answer, Filter, Key, Load, Record, Source, Spec};
+use crate::rfc5322::quoted;
 
 /// Why a filter gives no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -202,6 +203,15 @@ impl Lookup {
             ControlFlow::Continue(())
         });
         asked.break_value().map_or(Ok(found), Err)
+    }
+
+    /// The same for a mailbox as a mail server has understood it: without the quotes of the local part, which the last `@` ends. So
+    /// it stands in Postfix's policy protocol (`sender=`) and in variables of Exim.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_understood(&self, mailbox: &[u8]) -> Result<Vec<Listing<'_>>, Error> {
+        self.find(&quoted(mailbox))
     }
 
     /// Returns what an outcome of this filter says of an entry; `None` if it is not listed.

@@ -29,11 +29,12 @@ fn the_policy_service_rejects_listed_senders() {
     let list = Lookup::open(&stored("records.blf"), Load::Disk).unwrap();
     let asked = "request=smtpd_access_policy\nsender=Spammer@BAD.example\nsize=1\n\n\
                  request=smtpd_access_policy\nsender=friend@bad.example\n\n\
-                 sender=a@sub.worst.example\n\nsender=\n\nrequest=smtpd_access_policy\n\nsender=cut@worse.example";
+                 sender=a@sub.worst.example\n\nsender=odd local@bad.example\n\nsender=\n\nrequest=smtpd_access_policy\n\nsender=cut@worse.example";
     assert_eq!(
         answers(&list, asked),
         "action=REJECT spammer@bad.example is on our blocklist\n\naction=DUNNO\n\n\
-         action=REJECT .worst.example is on our blocklist\n\naction=DUNNO\n\naction=DUNNO\n\n"
+         action=REJECT .worst.example is on our blocklist\n\n\
+         action=REJECT \"odd local\"@bad.example is on our blocklist\n\naction=DUNNO\n\naction=DUNNO\n\n"
     );
 }
 

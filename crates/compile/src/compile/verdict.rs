@@ -64,6 +64,9 @@ pub(crate) fn verdict(
 }
 
 fn read_well(outcome: &Report, limits: &Limits) -> Result<(), Refused> {
+    if outcome.has_typed_rejects {
+        return Err(Refused::Typed);
+    }
     let mut files = outcome.refused_files.clone();
     for input in &outcome.inputs {
         // An update may read one file twice, and what was typed is one input for each option.
@@ -73,9 +76,6 @@ fn read_well(outcome: &Report, limits: &Limits) -> Result<(), Refused> {
     }
     if !files.is_empty() {
         return Err(Refused::Files(files));
-    }
-    if outcome.has_typed_rejects {
-        return Err(Refused::Typed);
     }
     let mut empty = outcome.inputs.iter().filter(|input| input.entries == 0);
     match empty.next() {

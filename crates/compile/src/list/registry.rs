@@ -227,8 +227,7 @@ impl Format {
     /// Returns the names that can be asked for, for messages.
     #[must_use]
     pub fn known() -> String {
-        let offered = FORMATS.iter();
-        let names: Vec<&str> = offered.map(Registered::name).collect();
+        let names: Vec<&str> = FORMATS.iter().map(Registered::name).collect();
         names.join(", ")
     }
 }
@@ -263,8 +262,7 @@ mod tests {
         for row in FORMATS {
             assert_eq!(row.format.registered().names, row.names);
             for name in row.names.split(' ') {
-                let read = Some(row.format);
-                assert_eq!(name.parse::<Format>().ok(), read, "{name}");
+                assert_eq!(name.parse(), Ok(row.format), "{name}");
             }
         }
         for name in ["csv:3", "Plain", ""] {

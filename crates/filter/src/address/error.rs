@@ -14,7 +14,7 @@ pub enum ParseError {
     #[error("no local part: nothing before the @")]
     NoLocalPart,
     /// Longer than the limit.
-    #[error("too long: {got} bytes, the limit is {most}")]
+    #[error("too long: more than {most} bytes")]
     TooLong {
         /// Its length in bytes.
         got: usize,
