@@ -117,6 +117,30 @@ mod tests {
     use super::*;
 
     /// Dates in ISO 8601 are in `tests/lists/table-dates.txt`.
+    /// A date alone is read as by the parser of ISO 8601, and nothing else is.
+    #[test]
+    fn a_date_alone_is_read_in_one_way() {
+        for year in [
+            "0000", "1969", "2024", "2100", "9999", "02024", "+024", "-024", "20a4",
+        ] {
+            for month_and_day in (0..14).flat_map(|month| (0..33).map(move |day| (month, day))) {
+                let (month, day) = month_and_day;
+                let text = format!("{year}-{month:02}-{day:02}");
+                if let Some(date) = only_date(text.as_bytes()) {
+                    assert_eq!(
+                        iso(text.as_bytes()).map(|(date, _)| date),
+                        Some(date),
+                        "{text}"
+                    );
+                }
+            }
+        }
+        assert_eq!(only_date(b"2024-02-29"), Date::new(2024, 2, 29).ok());
+        for text in ["2023-02-29", "2024-2-29", "2024-02-29 ", "2024-02-29T00:00"] {
+            assert_eq!(only_date(text.as_bytes()), None, "{text}");
+        }
+    }
+
     #[test]
     fn a_declared_format_is_the_only_one() {
         for row in include_str!("../../../../../tests/pure/list/dates.txt").lines() {
